@@ -4,13 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/metric_state.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 
@@ -95,10 +97,10 @@ class LEVIN_API MetricRows {
 /// Its state then travels with the metrics of the boundary, is merged over ranks, and is reset after the epoch.
 ///
 /// Threading: one thread.
-class LEVIN_API Metric {
+class LEVIN_API Metric : public MetricObject {
  public:
-  Metric() = default;
-  virtual ~Metric() = default;
+  Metric();
+  ~Metric() override;
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 
@@ -108,18 +110,28 @@ class LEVIN_API Metric {
   /// that is logged, by all ranks. Communicates nothing. As many values as of an empty state.
   virtual MetricValue compute() const = 0;
   /// Forgets what has been taken in.
-  void reset();
+  void reset() override;
 
-  /// What has been taken in since the last reset. Waits for what is on a device.
-  const MetricState& state() const;
+  /// What this rank has taken in since the last reset. Waits for what is on a device.
+  const MetricState& state() const override;
   /// Of a metric that has taken in nothing.
-  MetricState empty_state() const;
+  MetricState empty_state() const override;
   /// Replaces what has been taken in. Throws MisuseError when the state is none of such a metric.
-  void set_state(MetricState state);
+  void set_state(MetricState state) override;
   /// Takes into `total` what `more` has seen after it. Both are states of such a metric.
-  void merge(MetricState& total, const MetricState& more) const;
+  void merge(MetricState& total, const MetricState& more) const override;
   /// compute() of that state.
   MetricValue compute(const MetricState& state) const;
+
+  // For levin itself.
+  const std::string& name() const override { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  std::vector<double> values_of(const MetricState& state) const override;
+  std::vector<std::string> value_suffixes() const override;
+  std::shared_ptr<MetricStateReader> take_batch() override;
+  void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
+  void mark() override;
+  MetricState marked() const override;
 
  protected:
   /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
@@ -142,25 +154,30 @@ class LEVIN_API Metric {
     Reduce reduce = Reduce::kSum;
     std::size_t begin = 0;
     std::size_t count = 1;
-    at::Tensor on_device{};  ///< taken in, and not yet in the state
   };
   struct RowsPart {
     std::string name;
     std::vector<std::int64_t> shape;
     at::ScalarType type = at::kFloat;
-    std::vector<at::Tensor> on_device{};
   };
+  class Accumulator;
 
+  /// Where to something is taken in: the state, and that of the batch in work where somebody asks for those.
+  template <class Take>
+  void take_in(const Take& take);
   /// What a part reads: the state that compute() is asked of.
   const MetricState& readable() const;
-  /// Brings what is on a device into the state.
-  void settle() const;
 
-  mutable std::vector<NumbersPart> numbers_;
-  mutable std::vector<RowsPart> rows_;
-  mutable std::vector<at::Tensor> batches_on_device_;
-  mutable MetricState state_;
+  std::string name_;
+  std::vector<NumbersPart> numbers_;
+  std::vector<RowsPart> rows_;
+  std::shared_ptr<Accumulator> total_;
+  std::shared_ptr<Accumulator> batch_;  ///< null: nobody has asked for batches
+  bool batch_is_taken_ = false;         ///< and the next one begins with what comes next
+  std::shared_ptr<const MetricState> all_ranks_;
   mutable const MetricState* reading_ = nullptr;
+  std::unique_ptr<Accumulator> marked_;  ///< without rows
+  std::vector<std::size_t> marked_row_bytes_;
 };
 
 }  // namespace levin

@@ -1,5 +1,6 @@
 #include "levin/core/module.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "levin/core/base/format.h"
@@ -7,6 +8,7 @@
 #include "levin/core/engine/parts/scalar_value.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/gradients.h"
+#include "levin/core/metric.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
@@ -70,6 +72,20 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   } else {
     metrics->log(name, std::make_shared<DeferredScalar>(value), options, where);
   }
+}
+
+Metric& Module::add_metric(std::string name, std::shared_ptr<Metric> metric) {
+  if (name.empty()) throw MisuseError("add_metric(): the name of a metric is empty.");
+  const auto is_taken = [&](const auto& other) { return other.first == name || other.second == metric; };
+  if (std::any_of(metrics_.begin(), metrics_.end(), is_taken)) {
+    throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a name of its own.", name));
+  }
+  metric->set_name(name);
+  return *metrics_.emplace_back(std::move(name), std::move(metric)).second;
+}
+
+void Module::log(std::string_view name, Metric& metric, const LogOptions& options, SourceLocation where) {
+  if (MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where)) metrics->log(name, metric, options, where);
 }
 
 void Module::log_dict(const std::vector<std::pair<std::string, at::Tensor>>& metrics, const LogOptions& options,

@@ -26,6 +26,8 @@
 
 namespace levin {
 
+class Metric;
+
 /// An optimizer with its schedulers.
 struct LEVIN_API OptimizerSetup {
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
@@ -123,6 +125,26 @@ class LEVIN_API Module : public torch::nn::Module {
   virtual OptimizerSetups configure_optimizers() { return {}; }
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
+
+  /// Makes a metric object of this module: a state of an epoch that ranks merge exactly (core/metric.h). For members'
+  /// initializers and the constructor, so that all ranks make the same. Throws MisuseError when the name is taken or empty.
+  ///
+  ///     levin::Accuracy& accuracy_ = add_metric<levin::Accuracy>("accuracy", {.num_classes = 10});
+  template <class Derived>
+  requires requires { typename Derived::Options; }
+  Derived& add_metric(std::string name, const typename Derived::Options& options = {}) {
+    return own_metric(std::move(name), std::make_shared<Derived>(options));
+  }
+  template <class Derived>
+  Derived& add_metric(std::string name) {
+    return own_metric(std::move(name), std::make_shared<Derived>());
+  }
+  /// One that the caller has made, such as Component<Metric>::get() of the module's options.
+  Metric& add_metric(std::string name, std::shared_ptr<Metric> metric);
+  /// Records the value of a metric object, which has been updated before: of the batch, and of all ranks' epoch. A value that
+  /// is an array gets a key for each number: `name_0`, `name_1`, …. Its state is reset after the epoch.
+  void log(std::string_view name, Metric& metric, const LogOptions& options = {},
+           SourceLocation where = SourceLocation::current());
 
   /// Records a metric under this name, also in a module below the one that runs. Never communicates or waits for a GPU; legal
   /// on any subset of ranks. Throws MisuseError where the hook does not permit it. Defaults: LogOptions.
@@ -378,7 +400,14 @@ class LEVIN_API Module : public torch::nn::Module {
     Trainer* trainer = nullptr;
     MetricStore* metrics = nullptr;
   };
+  template <class Derived>
+  Derived& own_metric(std::string name, std::shared_ptr<Derived> metric) {
+    add_metric(std::move(name), std::shared_ptr<Metric>(metric));
+    return *metric;
+  }
+
   mutable Attachment attachment_;
+  std::vector<std::pair<std::string, std::shared_ptr<Metric>>> metrics_;
   bool automatic_optimization_ = true;
   Value hparams_;
 };

@@ -23,6 +23,20 @@ Slot own_slot(const MetricEntry& entry, Level level, BoundaryKind kind) {
   return is_new ? entry.step : Slot{};
 }
 
+/// What this rank has to say of a metric object: as ObjectLayout says.
+std::vector<double> own_numbers(MetricEntry& entry, Level level) {
+  if (entry.object == nullptr) return {};
+  Slot& slot = level == Level::kStep ? entry.step : entry.epoch;
+  if (!slot.present() || (level == Level::kStep && !entry.step_state)) return {};
+  const MetricState& state = level == Level::kStep ? entry.step_state->read() : entry.object->state();
+  slot.value = static_cast<double>(state.updates);
+  std::vector<double> numbers = state.numbers;
+  for (const std::string& rows : state.rows) numbers.push_back(static_cast<double>(rows.size()));
+  const std::vector<double> values = entry.object->values_of(state);
+  numbers.insert(numbers.end(), values.begin(), values.end());
+  return numbers;
+}
+
 }  // namespace
 
 const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
@@ -51,6 +65,7 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
   const bool any_new_metrics = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
                                            [](const FrameHeader& header) { return header.new_metrics_bytes > 0; });
   if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), boundary);
+  gather_rows();
   return exchanged_;
 }
 
@@ -67,6 +82,8 @@ void BoundaryExchange::settle() {
     for_each_due([&](const MetricEntry& entry, Level level) { values.add(entry.deferred(level)); });
     values.read();
     for_each_due([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
+    own_numbers_.clear();
+    for (const DueMetric& due : exchanged_.metrics) own_numbers_.push_back(own_numbers(*due.entry, due.level));
   } catch (const std::exception& error) {
     failure_ = std::current_exception();
     failure_text_ = error.what();
@@ -79,9 +96,13 @@ void BoundaryExchange::settle() {
 NewMetrics BoundaryExchange::own_new_metrics(BoundaryKind kind) const {
   NewMetrics new_metrics;
   if (failure_) new_metrics.failure = failure_text_;
-  for (const MetricEntry* entry : table_.new_entries()) {
-    new_metrics.metrics.push_back({entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site,
-                                   own_slot(*entry, Level::kStep, kind), entry->epoch});
+  for (MetricEntry* entry : table_.new_entries()) {
+    NewMetric& metric = new_metrics.metrics.emplace_back(
+        NewMetric{entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site, {}, {}});
+    if (!failure_) metric.step_numbers = own_numbers(*entry, Level::kStep);
+    if (!failure_) metric.epoch_numbers = own_numbers(*entry, Level::kEpoch);
+    metric.step = own_slot(*entry, Level::kStep, kind);
+    metric.epoch = entry->epoch;
   }
   return new_metrics;
 }
@@ -91,8 +112,18 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
   const auto& metrics = exchanged_.metrics;
   frame_.clear();
   append_number(frame_, header);
-  for (const DueMetric& due : metrics) append_number(frame_, own_slot(*due.entry, due.level, header.kind));
-  for (std::size_t empty = metrics.size(); empty < table_.frame_slots(); ++empty) append_number(frame_, Slot{});
+  std::size_t used = 0;
+  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
+    const MetricEntry& entry = *metrics[metric].entry;
+    append_number(frame_, own_slot(entry, metrics[metric].level, header.kind));
+    used += entry.slots();
+    if (entry.object == nullptr) continue;
+    // After a failure there may be fewer.
+    std::vector<double> numbers = metric < own_numbers_.size() ? own_numbers_[metric] : std::vector<double>();
+    numbers.resize(2 * (entry.slots() - 1));
+    for (const double number : numbers) append_number(frame_, number);
+  }
+  for (; used < table_.frame_slots(); ++used) append_number(frame_, Slot{});
   frames_.resize(ranks * frame_.size());
   gather(frame_, frames_);
 
@@ -104,8 +135,16 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
   }
   require_same_boundary(exchanged_.headers);
   exchanged_.slots.clear();
-  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
-    for (ByteReader& reader : readers) exchanged_.slots.push_back(reader.number<Slot>());
+  exchanged_.objects.clear();
+  for (const DueMetric& due : metrics) {
+    ExchangedObject& object = exchanged_.objects.emplace_back();
+    for (ByteReader& reader : readers) {
+      exchanged_.slots.push_back(reader.number<Slot>());
+      if (due.entry->object == nullptr) continue;
+      for (std::size_t number = 0; number < due.entry->layout.size(); ++number)
+        object.numbers.push_back(reader.number<double>());
+      if (due.entry->layout.size() % 2 == 1) reader.number<double>();
+    }
   }
 }
 
@@ -143,22 +182,92 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
     const MetricKey key{merged.metric.hook, merged.metric.name, merged.metric.dataloader_idx};
     MetricEntry* entry = table_.find(key);
     if (entry == nullptr) entry = &table_.add(key, merged.metric.options, merged.metric.site, merged.first_rank);
+    if (entry->options.object != 0 && entry->object == nullptr) {
+      throw DesyncError(
+          format("rank {} logs a metric object as \"{}\" ({}), and the module of another rank has none of its name: every rank "
+                 "makes the same metric objects, in its module's constructor.",
+                 merged.first_rank, merged.metric.name, merged.metric.site));
+    }
     // One description on all ranks, so that texts about it are the same.
     entry->site = merged.metric.site;
     entry->site_rank = merged.first_rank;
     table_.agree(*entry);
-    const auto add = [&](Level level, const std::vector<Slot>& slots) {
+    const auto add = [&](Level level, const std::vector<Slot>& slots, const std::vector<std::vector<double>>& numbers) {
       exchanged_.metrics.push_back({entry, level});
       exchanged_.slots.insert(exchanged_.slots.end(), slots.begin(), slots.end());
+      ExchangedObject& object = exchanged_.objects.emplace_back();
+      for (std::vector<double> of_rank : numbers) {
+        of_rank.resize(entry->object == nullptr ? 0 : entry->layout.size());
+        object.numbers.insert(object.numbers.end(), of_rank.begin(), of_rank.end());
+      }
     };
     if (entry->options.on_step && entry->group == MetricGroup::kTrain && carries_steps(boundary.kind)) {
-      add(Level::kStep, merged.step);
+      add(Level::kStep, merged.step, merged.step_numbers);
     }
     if (entry->options.on_epoch && entry->group == group_of(boundary.stage) && level_of(boundary.kind) == Level::kEpoch) {
-      add(Level::kEpoch, merged.epoch);
+      add(Level::kEpoch, merged.epoch, merged.epoch_numbers);
     }
   }
   table_.clear_new_entries();
+}
+
+/// Rows of metric objects, which are as long as the data: in chunks, of which there are as many as the longest rank needs.
+/// Every rank knows from the frames how long those of all are.
+void BoundaryExchange::gather_rows() {
+  constexpr std::size_t kChunk = std::size_t{4} << 20;
+  const std::size_t ranks = exchanged_.ranks();
+  std::vector<std::size_t> longer;  // metrics of which there are other rows than before
+  std::vector<std::uint64_t> bytes(ranks);
+  std::string mine;
+  for (std::size_t metric = 0; metric < exchanged_.metrics.size(); ++metric) {
+    const auto& [entry, level] = exchanged_.metrics[metric];
+    if (entry->object == nullptr || entry->layout.rows == 0) continue;
+    const std::span<const Slot> slots = exchanged_.slots_of(metric);
+    std::vector<std::int64_t> updates;
+    for (const Slot& slot : slots) updates.push_back(slot.present() ? static_cast<std::int64_t>(slot.value) : -1);
+    if (level == Level::kEpoch && entry->all_ranks && entry->all_ranks_updates == updates) continue;
+    if (level == Level::kEpoch) entry->all_ranks_updates = std::move(updates);
+    longer.push_back(metric);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (const double size :
+           exchanged_.objects[metric].numbers_of(rank, entry->layout).subspan(entry->layout.numbers, entry->layout.rows)) {
+        if (!(size >= 0 && size <= kMostRowBytes))
+          throw DesyncError(format("rank {} announces rows that cannot be, at {}", rank, what_));
+        bytes[rank] += static_cast<std::uint64_t>(size);
+      }
+    }
+    if (!slots[static_cast<std::size_t>(group_.rank())].present()) continue;
+    const MetricState& state = level == Level::kStep ? entry->step_state->read() : entry->object->state();
+    for (const std::string& rows : state.rows) mine += rows;
+  }
+  const std::uint64_t longest = longer.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  std::vector<std::string> by_rank(ranks);
+  what_ = "the rows of metrics at " + what_;
+  std::vector<std::byte> all;
+  for (std::uint64_t begin = 0; begin < longest; begin += kChunk) {
+    const std::size_t size = std::min<std::uint64_t>(kChunk, longest - begin);
+    std::string chunk = begin < mine.size() ? mine.substr(begin, size) : "";
+    chunk.resize(size);
+    all.resize(size * ranks);
+    gather(std::as_bytes(std::span(chunk)), all);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (begin >= bytes[rank]) continue;
+      const auto* const part = reinterpret_cast<const char*>(all.data() + rank * size);
+      by_rank[rank].append(part, std::min<std::uint64_t>(size, bytes[rank] - begin));
+    }
+  }
+  std::vector<std::size_t> read(ranks);
+  for (const std::size_t metric : longer) {
+    const MetricEntry& entry = *exchanged_.metrics[metric].entry;
+    ExchangedObject& object = exchanged_.objects[metric];
+    object.rows.resize(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (const double size : object.numbers_of(rank, entry.layout).subspan(entry.layout.numbers, entry.layout.rows)) {
+        object.rows[rank].push_back(by_rank[rank].substr(read[rank], static_cast<std::size_t>(size)));
+        read[rank] += static_cast<std::size_t>(size);
+      }
+    }
+  }
 }
 
 void BoundaryExchange::gather(std::span<const std::byte> mine, std::span<std::byte> all) {
@@ -258,15 +367,20 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
   if (policy.warn) warn_of(told, policy);
 }
 
-double own_value(const Slot& slot, Level level, Reduce reduce) {
-  return level == Level::kStep ? slot.value : epoch_value(slot, reduce);
+/// Of an object's values the slots hold what each rank computed.
+double own_value(const MetricEntry& entry, const Slot& slot, Level level) {
+  return level == Level::kStep || entry.options.object != 0 ? slot.value : epoch_value(slot, entry.options.reduce);
 }
 
 /// What counts for all: the reduced value; of a local one, the lowest rank's that logged it.
-double decided_value(std::span<const Slot> by_rank, Level level, const MetricOptions& options) {
-  if (options.is_reduced(level))
-    return level == Level::kStep ? reduce_step(by_rank, options.reduce) : reduce_epoch(by_rank, options.reduce);
-  return own_value(*std::find_if(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present)), level, options.reduce);
+/// `of_all`: what an object of all ranks computes.
+double decided_value(const MetricEntry& entry, std::span<const Slot> by_rank, Level level, std::optional<double> of_all = {}) {
+  const Reduce reduce = entry.options.reduce;
+  if (!entry.options.is_reduced(level)) {
+    return own_value(entry, *std::find_if(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present)), level);
+  }
+  if (of_all) return *of_all;
+  return level == Level::kStep ? reduce_step(by_rank, reduce) : reduce_epoch(by_rank, reduce);
 }
 
 void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
@@ -275,9 +389,46 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, Level level
   outcome.logger_row[name] = decided;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (!by_rank[rank].present()) continue;
-    const double value = own_value(by_rank[rank], level, entry.options.reduce);
+    const double value = own_value(entry, by_rank[rank], level);
     outcome.rank_rows[rank][name] = value;
     if (entry.options.per_rank) outcome.logger_row[rank_prefix(static_cast<std::int64_t>(rank)) + name] = value;
+  }
+}
+
+/// What the ranks that logged an object have seen together, in the order of ranks.
+MetricState merged_state(const MetricEntry& entry, const ExchangedObject& exchanged, std::span<const Slot> by_rank) {
+  MetricState total = entry.object->empty_state();
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (!by_rank[rank].present()) continue;
+    const auto numbers = exchanged.numbers_of(rank, entry.layout).first(entry.layout.numbers);
+    entry.object->merge(total, {.numbers = {numbers.begin(), numbers.end()},
+                                .rows = exchanged.rows.empty() ? std::vector<std::string>() : exchanged.rows[rank],
+                                .updates = static_cast<std::int64_t>(by_rank[rank].value)});
+  }
+  return total;
+}
+
+/// The values of an object, as all ranks have them together.
+std::vector<double> values_of_all_ranks(MetricEntry& entry, Level level, const ExchangedObject& exchanged,
+                                        std::span<const Slot> by_rank) {
+  if (level == Level::kStep) return entry.object->values_of(merged_state(entry, exchanged, by_rank));
+  const bool known = entry.layout.rows > 0 && exchanged.rows.empty() && entry.all_ranks != nullptr;
+  if (!known) entry.all_ranks = std::make_shared<const MetricState>(merged_state(entry, exchanged, by_rank));
+  if (entry.options.is_reduced(Level::kEpoch)) entry.object->show_all_ranks(entry.all_ranks);
+  return entry.object->values_of(*entry.all_ranks);
+}
+
+/// `take`: is given the entry that has the value's names, and the value.
+template <class Take>
+void for_each_value(MetricEntry& entry, Level level, const ExchangedObject& exchanged, std::span<const Slot> slots,
+                    const Take& take) {
+  const std::vector<double> of_all = values_of_all_ranks(entry, level, exchanged, slots);
+  std::vector<Slot> own(slots.begin(), slots.end());
+  for (std::size_t value = 0; value < entry.values.size(); ++value) {
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      own[rank].value = exchanged.numbers_of(rank, entry.layout)[entry.layout.numbers + entry.layout.rows + value];
+    }
+    take(entry.values[value], own, decided_value(entry, own, level, of_all.at(value)));
   }
 }
 
@@ -301,19 +452,24 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
   const auto own_rank = static_cast<std::size_t>(rank);
   // Steps first: of a forked key the plain name is the epoch's from where there is one.
   for (const Level level : {Level::kStep, Level::kEpoch}) {
+    const auto take = [&](MetricEntry& entry, std::span<const Slot> by_rank, double decided) {
+      views.decide(entry, level, decided);
+      const bool is_local = !entry.options.is_reduced(level) && !entry.options.rank_zero_only;
+      if (!is_local) views.show(entry, level, decided);
+      if (is_local && by_rank[own_rank].present()) views.show(entry, level, own_value(entry, by_rank[own_rank], level));
+      if (rows && level == level_of(boundary.kind) && entry.options.logger)
+        add_to_rows(outcome, entry, level, by_rank, decided);
+    };
     for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
       if (exchanged.metrics[index].level != level) continue;
       MetricEntry& entry = *exchanged.metrics[index].entry;
       const std::span<const Slot> by_rank = exchanged.slots_of(index);
       if (std::none_of(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present))) continue;
-      const double decided = decided_value(by_rank, level, entry.options);
-      views.decide(entry, level, decided);
-      const bool is_local = !entry.options.is_reduced(level) && !entry.options.rank_zero_only;
-      if (!is_local) views.show(entry, level, decided);
-      if (is_local && by_rank[own_rank].present())
-        views.show(entry, level, own_value(by_rank[own_rank], level, entry.options.reduce));
-      if (rows && level == level_of(boundary.kind) && entry.options.logger)
-        add_to_rows(outcome, entry, level, by_rank, decided);
+      if (entry.object == nullptr) {
+        take(entry, by_rank, decided_value(entry, by_rank, level));
+      } else {
+        for_each_value(entry, level, exchanged.objects[index], by_rank, take);
+      }
     }
   }
   outcome.local_row = outcome.rank_rows[own_rank];

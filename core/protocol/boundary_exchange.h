@@ -17,6 +17,8 @@ namespace levin {
 
 // What is believed of what another rank says before it has arrived.
 
+/// The most bytes of rows that a rank may announce.
+inline constexpr double kMostRowBytes = double{1} * (std::uint64_t{1} << 40);
 /// The most bytes of new metrics that a rank may announce: some hundred thousand keys.
 inline constexpr std::uint64_t kMostNewMetricsBytes = std::uint64_t{64} << 20;
 /// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
@@ -29,11 +31,22 @@ namespace detail {
 
 class MetricViews;
 
+/// What all ranks told one another of a metric object.
+struct ExchangedObject {
+  std::vector<double> numbers;                 ///< by rank: as ObjectLayout says
+  std::vector<std::vector<std::string>> rows;  ///< by rank: the lists of rows; empty where they are known from before
+
+  std::span<const double> numbers_of(std::size_t rank, const ObjectLayout& layout) const {
+    return std::span(numbers).subspan(rank * layout.size(), layout.size());
+  }
+};
+
 /// What all ranks told one another at a boundary. Identical on all ranks.
 struct Exchanged {
-  std::vector<FrameHeader> headers;  ///< by rank
-  std::vector<DueMetric> metrics;    ///< what this boundary carries, in the agreed order
-  std::vector<Slot> slots;           ///< for each metric in turn, one slot a rank
+  std::vector<FrameHeader> headers;      ///< by rank
+  std::vector<DueMetric> metrics;        ///< what this boundary carries, in the agreed order
+  std::vector<Slot> slots;               ///< for each metric in turn, one slot a rank
+  std::vector<ExchangedObject> objects;  ///< for each metric in turn; empty where it is of no object
 
   std::size_t ranks() const { return headers.size(); }
   std::span<const Slot> slots_of(std::size_t metric) const { return std::span(slots).subspan(metric * ranks(), ranks()); }
@@ -58,6 +71,7 @@ class BoundaryExchange {
   void settle();
   NewMetrics own_new_metrics(BoundaryKind kind) const;
   std::vector<NewMetrics> exchange_new_metrics(const std::vector<std::byte>& mine);
+  void gather_rows();
   void gather_frames(const FrameHeader& header);
   void add_new_metrics(const std::vector<NewMetrics>& by_rank, const Boundary& boundary);
   void gather(std::span<const std::byte> mine, std::span<std::byte> all);
@@ -65,8 +79,9 @@ class BoundaryExchange {
   ControlGroup& group_;
   MetricTable& table_;
   // Kept from one boundary to the next for their memory.
-  std::vector<std::byte> frame_;   ///< this rank's: a header, then slots
-  std::vector<std::byte> frames_;  ///< of all ranks
+  std::vector<std::byte> frame_;                  ///< this rank's: a header, then slots
+  std::vector<std::byte> frames_;                 ///< of all ranks
+  std::vector<std::vector<double>> own_numbers_;  ///< of each metric that is due, if it is an object's
   Exchanged exchanged_;
   std::string what_;  ///< names the meeting to the group
   std::exception_ptr failure_;

@@ -106,9 +106,14 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_number(bytes, metric.dataloader_idx);
     append_text(bytes, metric.name);
     append_number(bytes, metric.options.pack());
+    append_number(bytes, metric.options.object);
     append_text(bytes, metric.site);
     append_number(bytes, metric.step);
     append_number(bytes, metric.epoch);
+    for (const std::vector<double>* numbers : {&metric.step_numbers, &metric.epoch_numbers}) {
+      append_number(bytes, static_cast<std::uint32_t>(numbers->size()));
+      for (const double number : *numbers) append_number(bytes, number);
+    }
   }
   return bytes;
 }
@@ -126,9 +131,15 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     const auto options = MetricOptions::unpack(reader.number<std::uint16_t>());
     if (!options || metric.hook >= Hook::kCount) throw DesyncError(kDamaged);
     metric.options = *options;
+    metric.options.object = reader.number<std::uint32_t>();
     metric.site = reader.text();
     metric.step = reader.number<Slot>();
     metric.epoch = reader.number<Slot>();
+    for (std::vector<double>* numbers : {&metric.step_numbers, &metric.epoch_numbers}) {
+      const auto size = reader.number<std::uint32_t>();
+      if (size > reader.left() / sizeof(double)) throw DesyncError(kDamaged);
+      for (std::uint32_t number = 0; number < size; ++number) numbers->push_back(reader.number<double>());
+    }
   }
   if (reader.left() > 0) throw DesyncError(kDamaged);
   return new_metrics;
@@ -141,9 +152,14 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
     for (const NewMetric& metric : by_rank[rank].metrics) {
       // The keys' names live in by_rank, which outlasts the map.
       const auto [place, is_new] = places.try_emplace({metric.hook, metric.name, metric.dataloader_idx}, merged.size());
-      if (is_new)
-        merged.push_back(
-            {metric, static_cast<int>(rank), std::vector<Slot>(by_rank.size()), std::vector<Slot>(by_rank.size())});
+      if (is_new) {
+        merged.push_back({.metric = metric,
+                          .first_rank = static_cast<int>(rank),
+                          .step = std::vector<Slot>(by_rank.size()),
+                          .epoch = std::vector<Slot>(by_rank.size()),
+                          .step_numbers = std::vector<std::vector<double>>(by_rank.size()),
+                          .epoch_numbers = std::vector<std::vector<double>>(by_rank.size())});
+      }
       MergedMetric& known = merged[place->second];
       if (!(known.metric.options == metric.options)) {
         throw MisuseError(
@@ -154,6 +170,8 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
       }
       known.step[rank] = metric.step;
       known.epoch[rank] = metric.epoch;
+      known.step_numbers[rank] = metric.step_numbers;
+      known.epoch_numbers[rank] = metric.epoch_numbers;
     }
   }
   return merged;

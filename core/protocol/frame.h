@@ -14,7 +14,7 @@ namespace levin::detail {
 /// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
 struct FrameHeader {
   static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -52,6 +52,8 @@ struct NewMetric {
   std::string site;
   Slot step;
   Slot epoch;
+  std::vector<double> step_numbers{};  ///< of a metric object, as its ObjectLayout says
+  std::vector<double> epoch_numbers{};
 };
 
 /// What one rank tells the others in the second exchange.
@@ -68,8 +70,10 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes);
 struct MergedMetric {
   NewMetric metric;  ///< as the first rank that knows it describes it
   int first_rank = 0;
-  std::vector<Slot> step;   ///< by rank
-  std::vector<Slot> epoch;  ///< by rank
+  std::vector<Slot> step;                          ///< by rank
+  std::vector<Slot> epoch;                         ///< by rank
+  std::vector<std::vector<double>> step_numbers;   ///< by rank
+  std::vector<std::vector<double>> epoch_numbers;  ///< by rank
 };
 
 /// The union, in the order of ranks and then of each rank's own. Throws MisuseError, with the same text on every rank, when two

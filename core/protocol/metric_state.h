@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 
@@ -13,6 +17,42 @@ struct MetricState {
   std::int64_t updates = 0;         ///< how often something has been taken in; 0: nothing yet
 
   bool empty() const { return updates == 0; }
+};
+
+/// A state of which parts may still be on a device.
+class LEVIN_API MetricStateReader {
+ public:
+  virtual ~MetricStateReader();
+  /// Waits for them, the first time.
+  virtual const MetricState& read() = 0;
+};
+
+/// A metric object as the protocol sees it. Levin's own; users derive from Metric.
+class LEVIN_API MetricObject {
+ public:
+  virtual ~MetricObject();
+
+  /// As its module calls it: the same on all ranks, as is all that follows.
+  virtual const std::string& name() const = 0;
+  virtual MetricState empty_state() const = 0;
+  /// Takes into `total` what `more` has seen after it.
+  virtual void merge(MetricState& total, const MetricState& more) const = 0;
+  /// The values of that state, as many as of any other.
+  virtual std::vector<double> values_of(const MetricState& state) const = 0;
+  /// What is added to a key for each value: "" for the only one, "_0", "_1", … for several, "_0_1" in a table.
+  virtual std::vector<std::string> value_suffixes() const = 0;
+
+  /// What this rank has taken in since the last reset. Waits for what is on a device.
+  virtual const MetricState& state() const = 0;
+  virtual void set_state(MetricState state) = 0;
+  virtual void reset() = 0;
+  /// What has been taken in between the last two calls; the first time, since the last reset. Does not wait.
+  virtual std::shared_ptr<MetricStateReader> take_batch() = 0;
+  /// The state of all ranks, which compute() is to see until something more is taken in. Null: this rank's own.
+  virtual void show_all_ranks(std::shared_ptr<const MetricState> state) = 0;
+  /// Remembers the state, for a run that goes on from here.
+  virtual void mark() = 0;
+  virtual MetricState marked() const = 0;
 };
 
 }  // namespace levin

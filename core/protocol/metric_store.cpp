@@ -125,6 +125,16 @@ Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
 
 }  // namespace
 
+/// A state of a checkpoint.
+class KnownState final : public MetricStateReader {
+ public:
+  explicit KnownState(MetricState state) : state_(std::move(state)) {}
+  const MetricState& read() override { return state_; }
+
+ private:
+  MetricState state_;
+};
+
 /// A stage, and the batch that it works on.
 struct StageInWork {
   Stage stage = Stage::kTrain;
@@ -146,13 +156,20 @@ struct MetricStore::State {
   StageInWork& now() { return stages.back(); }
   BatchCounts& counts(MetricGroup of) { return counts_by_group[static_cast<std::size_t>(of)]; }
   void reset(MetricGroup of);
-  MetricEntry& entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where);
+  /// `object`: object_id() of whose value it is; 0: a number's.
+  MetricEntry& entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where,
+                        std::uint32_t object = 0);
   double weight_of(const LogOptions& log_options, const MetricEntry& entry, CallSite where);
   bool counts_here(const MetricEntry& entry) const { return group.rank() == 0 || !entry.options.rank_zero_only; }
   /// `deferred`: the value itself, where it is still on a device.
   void log(Hook hook, std::string_view name, double value, std::shared_ptr<DeferredValue> deferred,
            const LogOptions& log_options, CallSite where);
   void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred);
+  /// The batch of its metric object.
+  void set_step_of(MetricEntry& entry);
+  void show_step_of(MetricEntry& entry);
+  /// A step's value is this rank's own, or that of the only one.
+  bool shows_step_at_once(const MetricEntry& entry) const;
   /// Called: before an entry changes.
   void keep_marked(MetricEntry& entry);
   /// Called: after a boundary, when what it carries has been exchanged.
@@ -214,7 +231,8 @@ void MetricStore::begin_batch(const BatchScope& batch) {
 void MetricStore::end_batch() { state_->now().in_batch = false; }
 void MetricStore::reset_epoch() { state_->reset(state_->now().group); }
 
-MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where) {
+MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where,
+                                          std::uint32_t object) {
   const HookPolicy policy = hook_policy(hook);
   if (std::this_thread::get_id() != thread) {
     misuse(hook, name, where,
@@ -227,7 +245,8 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
       detail::group_of(hook) != MetricGroup::kTrain) {
     key.dataloader_idx = static_cast<std::int32_t>(now().batch.dataloader_idx);
   }
-  const MetricOptions resolved = detail::resolve(log_options, policy);
+  MetricOptions resolved = detail::resolve(log_options, policy);
+  resolved.object = object;
   if (!resolved.on_step && !resolved.on_epoch)
     misuse(hook, name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
   if (policy.epoch_only && (resolved.on_step || !resolved.on_epoch))
@@ -263,9 +282,13 @@ void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::sha
   entry.deferred_step = std::move(deferred);
   entry.step_is_new = entry.step_is_unshared = true;
   entry.step_batch = counts(entry.group).run;
+  if (shows_step_at_once(entry)) views.show(entry, Level::kStep, slot.value, entry.deferred_step);
+}
+
+bool MetricStore::State::shows_step_at_once(const MetricEntry& entry) const {
   // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
   const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.is_reduced(Level::kStep);
-  if (group.size() == 1 || !is_reduced) views.show(entry, Level::kStep, slot.value, entry.deferred_step);
+  return group.size() == 1 || !is_reduced;
 }
 
 void MetricStore::State::log(Hook hook, std::string_view name, double value, std::shared_ptr<DeferredValue> deferred,
@@ -292,6 +315,83 @@ void MetricStore::log(std::string_view name, double value, const LogOptions& opt
 
 void MetricStore::log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where) {
   state_->log(hook_, name, 0, std::move(value), options, where);
+}
+
+void MetricStore::set_objects(const std::vector<MetricObject*>& objects) {
+  state_->views.maps();  // some may still have to be computed
+  for (MetricObject* object : objects) {
+    if (state_->table.find_object(detail::object_id(object->name())) != object) object->reset();
+  }
+  state_->table.set_objects(objects);
+}
+
+namespace {
+
+/// The values of an object's batch, which are computed when somebody reads one.
+class BatchValues {
+ public:
+  BatchValues(const MetricObject& object, std::shared_ptr<MetricStateReader> state)
+      : object_(object), state_(std::move(state)) {}
+  double at(std::size_t index) {
+    if (values_.empty()) values_ = object_.values_of(state_->read());
+    return values_.at(index);
+  }
+
+ private:
+  const MetricObject& object_;
+  std::shared_ptr<MetricStateReader> state_;
+  std::vector<double> values_;
+};
+
+class BatchValue final : public DeferredValue {
+ public:
+  BatchValue(std::shared_ptr<BatchValues> values, std::size_t index) : values_(std::move(values)), index_(index) {}
+  double read() override { return values_->at(index_); }
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override {
+    throw MisuseError("the value of a metric object is not added up: its state is");
+  }
+
+ private:
+  std::shared_ptr<BatchValues> values_;
+  std::size_t index_;
+};
+
+}  // namespace
+
+void MetricStore::log(std::string_view name, MetricObject& object, const LogOptions& options, CallSite where) {
+  const std::uint32_t id = detail::object_id(object.name());
+  if (state_->table.find_object(id) != &object) {
+    misuse(hook_, name, where, "the module has no such metric object: make it with add_metric(), in the module's constructor");
+  }
+  if (options.reduce != Reduce::kMean || options.batch_size) {
+    misuse(hook_, name, where, "a metric object says itself how its values become one: leave out reduce and batch_size");
+  }
+  MetricEntry& entry = state_->entry_of(hook_, name, options, where, id);
+  for (const MetricEntry& other : state_->table.entries()) {
+    if (other.object != &object || other.group == entry.group) continue;
+    misuse(hook_, name, where,
+           format("its metric object is also logged in {} ({}), whose epoch is another: make one for each stage",
+                  hook_name(other.hook), other.site));
+  }
+  if (!state_->counts_here(entry)) return;
+  state_->keep_marked(entry);
+  if (entry.options.on_epoch) entry.epoch = {0, 0};
+  if (entry.options.on_step) state_->set_step_of(entry);
+}
+
+void MetricStore::State::set_step_of(MetricEntry& entry) {
+  entry.step = {0, 0};
+  entry.step_state = entry.object->take_batch();
+  entry.step_is_new = entry.step_is_unshared = true;
+  entry.step_batch = counts(entry.group).run;
+  if (shows_step_at_once(entry)) show_step_of(entry);
+}
+
+void MetricStore::State::show_step_of(MetricEntry& entry) {
+  const auto values = std::make_shared<BatchValues>(*entry.object, entry.step_state);
+  for (std::size_t index = 0; index < entry.values.size(); ++index) {
+    views.show(entry.values[index], Level::kStep, 0, std::make_shared<BatchValue>(values, index));
+  }
 }
 
 BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload) {
@@ -332,13 +432,23 @@ MetricMap MetricStore::local_step_row() const {
   }
   deferred.read();
   for (MetricEntry* entry : entries) {
+    if (entry->object != nullptr) {
+      const std::vector<double> values = entry->object->values_of(entry->step_state->read());
+      for (std::size_t index = 0; index < values.size(); ++index) row[entry->values[index].step_name] = values[index];
+      continue;
+    }
     entry->settle(Level::kStep, entry->options.reduce);
     row[entry->step_name] = entry->step.value;
   }
   return row;
 }
 
-void MetricStore::mark() { ++state_->mark; }
+void MetricStore::mark() {
+  ++state_->mark;
+  for (MetricEntry& entry : state_->table.entries()) {
+    if (entry.object != nullptr && entry.group == MetricGroup::kTrain) entry.object->mark();
+  }
+}
 
 MetricSnapshot MetricStore::save(MetricMoment moment) {
   const BatchCounts& count = state_->counts(MetricGroup::kTrain);
@@ -363,6 +473,14 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
          record.step_is_new,
          record.step_is_unshared,
          record.step_batch == count.run});
+    if (entry.object == nullptr) continue;
+    SavedMetric& saved = snapshot.training.back();
+    saved.object = entry.object->name();
+    if (record.step_state) saved.step_state = record.step_state->read();
+    const auto is_same = [&](const SavedObject& other) { return other.name == saved.object; };
+    if (std::any_of(snapshot.objects.begin(), snapshot.objects.end(), is_same)) continue;
+    const bool of_mark = moment == MetricMoment::kMark;
+    snapshot.objects.push_back({saved.object, of_mark ? entry.object->marked() : entry.object->state()});
   }
   return snapshot;
 }
@@ -375,6 +493,13 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
     count.epoch += snapshot.epoch_batches;
     count.step += snapshot.step_batches;
     for (const SavedMetric& saved : snapshot.training) state_->restore(saved);
+    for (const SavedObject& saved : snapshot.objects) {
+      MetricObject* object = state_->table.find_object(detail::object_id(saved.name));
+      if (object == nullptr) continue;
+      MetricState total = object->state();
+      object->merge(total, saved.state);
+      object->set_state(std::move(total));
+    }
   }
   state_->views.restore(by_rank.front().maps);
 }
@@ -384,7 +509,12 @@ void MetricStore::State::restore(const SavedMetric& saved) {
   const MetricKey key{metric.hook, metric.name, metric.dataloader_idx};
   MetricEntry* entry = table.find(key);
   if (entry == nullptr) entry = &table.add(key, metric.options, metric.site, group.rank());
-  if (!(entry->options == metric.options)) return;
+  if (!(entry->options == metric.options) || (metric.options.object != 0) != (entry->object != nullptr)) return;
+  if (entry->object != nullptr && saved.step_is_new) {
+    MetricState batch = entry->step_state ? entry->step_state->read() : entry->object->empty_state();
+    entry->object->merge(batch, saved.step_state);
+    entry->step_state = std::make_shared<KnownState>(std::move(batch));
+  }
   entry->epoch = detail::joined(metric.options.reduce, entry->epoch, metric.epoch);
   entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
   entry->step_is_new |= saved.step_is_new;

@@ -63,11 +63,20 @@ struct SavedMetric {
   bool step_is_new = false;       ///< its step value is logged since the last step boundary
   bool step_is_unshared = false;  ///< it is logged since the last boundary that carries steps
   bool of_last_batch = false;     ///< its step value is of the batch in work, or of the last one
+  std::string object{};           ///< the name of the metric object whose values it has; empty: none
+  MetricState step_state{};       ///< that object's, of the batch that was logged last
+};
+
+/// What one rank's metric object has taken in of the training epoch under way.
+struct SavedObject {
+  std::string name;
+  MetricState state;
 };
 
 /// All that one rank has recorded of training, and what it shows: a run that goes on from it has the same rows and decisions.
 struct MetricSnapshot {
   std::vector<SavedMetric> training;
+  std::vector<SavedObject> objects{};
   std::int64_t epoch_batches = 0;  ///< since the last boundary at the end of an epoch
   std::int64_t step_batches = 0;   ///< since the last one of a step
   MetricMaps maps;
@@ -106,6 +115,10 @@ class MetricStore {
   void enter(Hook hook) { hook_ = hook; }
   Hook hook() const { return hook_; }
 
+  /// The metric objects of the module that runs, in place of those before; none, when it is gone. They outlive this, or are
+  /// taken away before they end.
+  void set_objects(const std::vector<MetricObject*>& objects);
+
   /// Starts a stage: forgets what an earlier evaluation of the same kind accumulated. Training keeps its table while a
   /// validation runs inside it.
   void begin_stage(Stage stage);
@@ -129,6 +142,10 @@ class MetricStore {
   /// changed, or the name is empty, reserved or contains a line break.
   void log(std::string_view name, double value, const LogOptions& options, CallSite where);
   void log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
+
+  /// The value of a metric object: of the batch, and of the epoch. Throws MisuseError, too, when the module has no such object,
+  /// when it is logged in another stage already, and for the options reduce and batch_size.
+  void log(std::string_view name, MetricObject& object, const LogOptions& options, CallSite where);
 
   /// Ranks: all. Exchanges one frame for everything that is due at this boundary: step metrics at kTrainStep, epoch metrics at
   /// kEpochReached and kEpochEnd, at these and at kDecision step metrics that are newer than the last such boundary, votes and

@@ -106,7 +106,8 @@ void MetricRecord::settle(Level level, Reduce reduce) {
   deferred.reset();
 }
 
-MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank)
+MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank,
+                         const std::string& value_suffix)
     : hook(key.hook),
       name(key.name),
       dataloader_idx(key.dataloader_idx),
@@ -115,9 +116,32 @@ MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options,
       site(std::move(its_site)),
       site_rank(its_site_rank) {
   const std::string suffix = dataloader_idx < 0 ? "" : format("/dataloader_idx_{}", dataloader_idx);
-  plain_name = name + suffix;
-  step_name = options.forked() ? format("{}_step{}", name, suffix) : plain_name;
-  epoch_name = options.forked() ? format("{}_epoch{}", name, suffix) : plain_name;
+  plain_name = name + value_suffix + suffix;
+  step_name = options.forked() ? format("{}{}_step{}", name, value_suffix, suffix) : plain_name;
+  epoch_name = options.forked() ? format("{}{}_epoch{}", name, value_suffix, suffix) : plain_name;
+}
+
+void MetricEntry::bind(MetricObject& its_object) {
+  object = &its_object;
+  const MetricState empty = its_object.empty_state();
+  values.clear();
+  for (const std::string& suffix : its_object.value_suffixes()) values.emplace_back(key(), options, site, site_rank, suffix);
+  layout = {.numbers = empty.numbers.size(), .rows = empty.rows.size(), .values = values.size()};
+}
+
+void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
+  objects_.clear();
+  for (MetricObject* object : objects) objects_.emplace(object_id(object->name()), object);
+  for (MetricEntry& entry : entries_) {
+    if (entry.object == nullptr || find_object(entry.options.object) == entry.object) continue;
+    entry.object = nullptr;
+    entry.step_state.reset();
+  }
+}
+
+MetricObject* MetricTable::find_object(std::uint32_t id) const {
+  const auto found = objects_.find(id);
+  return found == objects_.end() ? nullptr : found->second;
 }
 
 MetricEntry* MetricTable::find(const MetricKey& key) {
@@ -127,6 +151,7 @@ MetricEntry* MetricTable::find(const MetricKey& key) {
 
 MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank) {
   MetricEntry& entry = entries_.emplace_back(key, options, std::move(site), site_rank);
+  if (MetricObject* object = find_object(options.object)) entry.bind(*object);
   by_key_.emplace(entry.key(), &entry);
   new_entries_.push_back(&entry);
   return entry;
@@ -134,16 +159,20 @@ MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options
 
 void MetricTable::agree(MetricEntry& entry) {
   entry.agreed = true;
-  auto& [of_steps, of_epochs] = layouts_[static_cast<std::size_t>(entry.group)];
-  if (entry.options.on_step) of_steps.push_back(&entry);
-  if (entry.options.on_epoch) of_epochs.push_back(&entry);
+  const auto group = static_cast<std::size_t>(entry.group);
+  for (const auto& [logged, level] : {std::pair(entry.options.on_step, 0), std::pair(entry.options.on_epoch, 1)}) {
+    if (!logged) continue;
+    layouts_[group][static_cast<std::size_t>(level)].push_back(&entry);
+    layout_slots_[group][static_cast<std::size_t>(level)] += entry.slots();
+  }
   std::size_t epoch_slots = 0;
-  for (const auto& layout : layouts_) epoch_slots = std::max(epoch_slots, layout[1].size());
+  for (const auto& slots : layout_slots_) epoch_slots = std::max(epoch_slots, slots[1]);
   // Doubling: the size of frames changes seldom, and buffers with it.
-  while (frame_slots_ < layout(MetricGroup::kTrain, Level::kStep).size() + epoch_slots) frame_slots_ *= 2;
+  while (frame_slots_ < layout_slots_[static_cast<std::size_t>(MetricGroup::kTrain)][0] + epoch_slots) frame_slots_ *= 2;
   agreed_hash_.add_number(entry.hook);
   agreed_hash_.add({entry.plain_name.c_str(), entry.plain_name.size() + 1});
   agreed_hash_.add_number(entry.options.pack());
+  agreed_hash_.add_number(entry.options.object);
 }
 
 const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level level) const {
@@ -166,9 +195,17 @@ void MetricTable::reset(MetricGroup group) {
     if (entry.group != group) continue;
     const std::int64_t step_batch = entry.step_batch;
     static_cast<MetricRecord&>(entry) = {};
+    entry.all_ranks.reset();
+    if (entry.object != nullptr) entry.object->reset();
     entry.step_batch = step_batch;
     entry.marked = 0;
   }
+}
+
+std::uint32_t object_id(std::string_view name) {
+  Fnv1aHash hash;
+  hash.add(name);
+  return static_cast<std::uint32_t>(hash.value()) | 1U;
 }
 
 std::string MetricOptions::str() const {
@@ -178,6 +215,7 @@ std::string MetricOptions::str() const {
   if (sync != SyncDist::kByLevel) text += format(", sync_dist={}", sync == SyncDist::kAlways);
   if (rank_zero_only) text += ", rank_zero_only=true";
   if (per_rank) text += ", per_rank=true";
+  if (object != 0) text += ", of a metric object";
   return text;
 }
 

@@ -15,6 +15,7 @@
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/metric_state.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin {
@@ -68,6 +69,7 @@ struct MetricOptions {
   bool per_rank = false;
   Reduce reduce = Reduce::kMean;
   SyncDist sync = SyncDist::kByLevel;
+  std::uint32_t object = 0;  ///< which metric object the values are of (object_id()); 0: none
 
   bool operator==(const MetricOptions&) const = default;
   /// Logged both ways, and therefore under two names.
@@ -78,10 +80,14 @@ struct MetricOptions {
   /// "on_step=true, on_epoch=false, reduce=mean": the two levels and the reduction, and whatever is not the default.
   std::string str() const;
 
+  /// All but the object.
   std::uint16_t pack() const;
   /// Unset when no options pack to `bits`.
   static std::optional<MetricOptions> unpack(std::uint16_t bits);
 };
+
+/// A number for a metric object by its name, never 0: the same on all ranks.
+std::uint32_t object_id(std::string_view name);
 
 /// Fills in what the user left open. Says nothing about whether the hook permits the result.
 inline MetricOptions resolve(const LogOptions& options, const HookPolicy& policy) {
@@ -160,6 +166,7 @@ struct MetricRecord {
   Slot epoch;                                     ///< everything since the epoch began
   std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
   std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
+  std::shared_ptr<MetricStateReader> step_state;  ///< of a metric object: the batch that was logged last
 
   const std::shared_ptr<DeferredValue>& deferred(Level level) const {
     return level == Level::kStep ? deferred_step : deferred_epoch;
@@ -168,9 +175,23 @@ struct MetricRecord {
   void settle(Level level, Reduce reduce);
 };
 
+/// What travels of a metric object: the numbers of its state, how long its lists of rows are, and this rank's own values.
+struct ObjectLayout {
+  std::size_t numbers = 0;
+  std::size_t rows = 0;
+  std::size_t values = 0;
+
+  /// How many numbers these are.
+  std::size_t size() const { return numbers + rows + values; }
+  /// Slots in a frame: one that says whether it was logged, and how often it was updated; then two numbers each.
+  std::size_t slots() const { return 1 + (size() + 1) / 2; }
+};
+
 /// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
 struct MetricEntry : MetricRecord {
-  MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
+  /// `suffix` is added to the name.
+  MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank,
+              const std::string& suffix = {});
   MetricEntry(const MetricEntry&) = delete;
   MetricEntry& operator=(const MetricEntry&) = delete;
 
@@ -189,6 +210,12 @@ struct MetricEntry : MetricRecord {
   std::string step_name;
   std::string epoch_name;
 
+  MetricObject* object = nullptr;                ///< whose values these are; null: those of log()
+  std::deque<MetricEntry> values;                ///< an object's: one for each value, with its names
+  ObjectLayout layout;                           ///< what travels of an object
+  std::shared_ptr<const MetricState> all_ranks;  ///< an object's state of this epoch, as ranks exchanged it last
+  std::vector<std::int64_t> all_ranks_updates;   ///< with how many updates of each rank
+
   std::int64_t marked = 0;  ///< the last mark since which something was logged; at_mark is what was recorded until then
   MetricRecord at_mark;
 
@@ -196,6 +223,11 @@ struct MetricEntry : MetricRecord {
   bool warned = false;  ///< the ranks that do not log it have been named
 
   ViewCells cells;
+
+  /// Room in a frame.
+  std::size_t slots() const { return object == nullptr ? 1 : layout.slots(); }
+  /// Makes it the metric of an object.
+  void bind(MetricObject& its_object);
 
   /// kNone: the plain name.
   const std::string& name_of(Level level) const {
@@ -212,6 +244,10 @@ struct DueMetric {
 /// All metrics that this rank knows of, and the order in which agreed ones travel.
 class MetricTable {
  public:
+  /// The metric objects of the module that runs.
+  void set_objects(const std::vector<MetricObject*>& objects);
+  MetricObject* find_object(std::uint32_t id) const;
+
   MetricEntry* find(const MetricKey& key);
   /// The key is not in the table.
   MetricEntry& add(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
@@ -240,8 +276,10 @@ class MetricTable {
  private:
   std::deque<MetricEntry> entries_;
   std::unordered_map<MetricKey, MetricEntry*, MetricKeyHash> by_key_;
+  std::unordered_map<std::uint32_t, MetricObject*> objects_;
   std::vector<MetricEntry*> new_entries_;
   std::array<std::array<std::vector<MetricEntry*>, 2>, kMetricGroups> layouts_;  ///< by group; of steps, and of epochs
+  std::array<std::array<std::size_t, 2>, kMetricGroups> layout_slots_{};         ///< of all of them together
   std::size_t frame_slots_ = 16;
   Fnv1aHash agreed_hash_;
 };

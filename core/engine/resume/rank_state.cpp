@@ -26,6 +26,7 @@ namespace {
 constexpr const char* kRanks = "ranks";
 constexpr const char* kRandom = "rng.";
 constexpr const char* kGradients = "gradients.";
+constexpr const char* kMetrics = "metrics.";
 
 /// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
 std::string random_key(const Strategy& strategy, int rank, std::string_view name) {
@@ -77,7 +78,8 @@ Value to_value(const SavedMetric& saved) {
                     {"step", to_value(metric.step)},
                     {"step_is_new", saved.step_is_new},
                     {"step_is_unshared", saved.step_is_unshared},
-                    {"of_last_batch", saved.of_last_batch}};
+                    {"of_last_batch", saved.of_last_batch},
+                    {"object", saved.object}};
 }
 
 /// Unset when this build does not know the hook or the options.
@@ -98,6 +100,8 @@ std::optional<SavedMetric> metric_of(const Value& value) {
   const Value* unshared = value.find("step_is_unshared");
   saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
   saved.of_last_batch = value.at("of_last_batch").as_bool();
+  if (const Value* object = value.find("object")) saved.object = object->as_string();
+  if (!saved.object.empty()) saved.metric.options.object = detail::object_id(saved.object);
   return saved;
 }
 
@@ -138,11 +142,72 @@ MetricSnapshot metric_snapshot(const Value& value) {
   return snapshot;
 }
 
-Value own_values(TrainerState& run) {
+/// "metrics.1.step.3": the batch's state of the third metric of rank 1; "metrics.1.epoch.accuracy": an object's of the epoch.
+std::string metric_key(int rank, const char* level, const std::string& name) {
+  return format("{}{}.{}.{}", kMetrics, rank, level, name);
+}
+
+/// A state as tensors: its numbers, and how often it was updated, under the key; the bytes of its rows under `key.0`, ….
+void save_metric_state(const std::string& key, const MetricState& state, std::map<std::string, at::Tensor>& tensors) {
+  if (state.empty()) return;
+  std::vector<double> numbers = state.numbers;
+  numbers.push_back(static_cast<double>(state.updates));
+  tensors[key] = at::tensor(numbers, at::kDouble);
+  for (std::size_t list = 0; list < state.rows.size(); ++list) {
+    const std::string& rows = state.rows[list];
+    at::Tensor bytes = at::empty({static_cast<std::int64_t>(rows.size())}, at::kByte);
+    if (!rows.empty()) std::memcpy(bytes.mutable_data_ptr(), rows.data(), rows.size());
+    tensors[format("{}.{}", key, list)] = std::move(bytes);
+  }
+}
+
+MetricState metric_state(const std::string& key, const Checkpoint& checkpoint) {
+  MetricState state;
+  const auto found = checkpoint.tensors.find(key);
+  if (found == checkpoint.tensors.end()) return state;
+  const at::Tensor numbers = found->second.to(at::kDouble).contiguous();
+  const auto* const first = numbers.const_data_ptr<double>();
+  state.numbers.assign(first, first + std::max<std::int64_t>(0, numbers.numel() - 1));
+  state.updates = numbers.numel() == 0 ? 0 : static_cast<std::int64_t>(first[numbers.numel() - 1]);
+  for (std::size_t list = 0;; ++list) {
+    const auto rows = checkpoint.tensors.find(format("{}.{}", key, list));
+    if (rows == checkpoint.tensors.end()) return state;
+    const at::Tensor bytes = rows->second.contiguous();
+    state.rows.emplace_back(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+  }
+}
+
+void save_metric_states(const MetricSnapshot& snapshot, int rank, std::map<std::string, at::Tensor>& tensors) {
+  for (std::size_t index = 0; index < snapshot.training.size(); ++index) {
+    save_metric_state(metric_key(rank, "step", std::to_string(index)), snapshot.training[index].step_state, tensors);
+  }
+  for (const SavedObject& object : snapshot.objects) {
+    save_metric_state(metric_key(rank, "epoch", object.name), object.state, tensors);
+  }
+}
+
+void load_metric_states(const Checkpoint& checkpoint, int rank, MetricSnapshot& snapshot) {
+  for (std::size_t index = 0; index < snapshot.training.size(); ++index) {
+    SavedMetric& saved = snapshot.training[index];
+    if (saved.object.empty()) continue;
+    saved.step_state = metric_state(metric_key(rank, "step", std::to_string(index)), checkpoint);
+    const auto is_same = [&](const SavedObject& other) { return other.name == saved.object; };
+    if (std::any_of(snapshot.objects.begin(), snapshot.objects.end(), is_same)) continue;
+    snapshot.objects.push_back({saved.object, metric_state(metric_key(rank, "epoch", saved.object), checkpoint)});
+  }
+}
+
+MetricSnapshot own_metrics(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
   MetricSnapshot metrics = run.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
   if (at_start && position.start.maps) metrics.maps = *position.start.maps;
+  return metrics;
+}
+
+Value own_values(TrainerState& run, const MetricSnapshot& metrics) {
+  const LoopPosition& position = run.resume.position;
+  const bool at_start = position.begins_anew();
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = !position.is_between_epochs();
   Value::List rank_rows;
@@ -189,9 +254,10 @@ void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank,
   }
 }
 
-void add_values(const Value& values, RankResume& resume) {
+void add_values(const Value& values, const Checkpoint& checkpoint, int rank, RankResume& resume) {
   const bool first = resume.metrics.empty();
   resume.metrics.push_back(metric_snapshot(values.at("metrics")));
+  load_metric_states(checkpoint, rank, resume.metrics.back());
   resume.window_weight += values.at("window_weight").as_int();
   if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
   if (const Value& stop = values.at("stop"); !stop.is_null()) {
@@ -226,7 +292,9 @@ RankState own_rank_state(TrainerState& run) {
       save_tensor(state, format("{}{}.{}", kGradients, rank, name), gradient);
     }
   }
-  state.manifest = own_values(run);
+  const MetricSnapshot metrics = own_metrics(run);
+  save_metric_states(metrics, rank, state.tensors);
+  state.manifest = own_values(run, metrics);
   return state;
 }
 
@@ -235,6 +303,8 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   // Gradients that wait for more batches are as large as the model.
   std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
+  // Rows of metric objects are as long as the data.
+  longest += std::uint64_t{1} << 36;
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   const RankState own = own_rank_state(run);
   c10::Dict<std::string, at::Tensor> tensors;
@@ -281,7 +351,7 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   for (int other = rank;; other += run.world_size()) {
     const Value* values = by_rank->find(std::to_string(other));
     if (values == nullptr) break;
-    add_values(*values, resume);
+    add_values(*values, checkpoint, other, resume);
     if (gradients_are_local) add_gradients(checkpoint, run.module(), other, resume.gradients);
   }
   if (const Value* first = by_rank->find("0"); resume.metrics.empty() && first != nullptr) {
@@ -309,7 +379,7 @@ void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint
 
 void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
   for (const auto& [name, tensor] : source.tensors) {
-    if (name.starts_with(kRandom) || name.starts_with(kGradients)) target.tensors[name] = tensor;
+    if (name.starts_with(kRandom) || name.starts_with(kGradients) || name.starts_with(kMetrics)) target.tensors[name] = tensor;
   }
   if (const Value* ranks = source.manifest.find(kRanks)) target.manifest[kRanks] = *ranks;
 }

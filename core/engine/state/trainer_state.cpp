@@ -5,6 +5,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
+#include "levin/core/metric.h"
 
 namespace levin {
 
@@ -45,6 +46,24 @@ void ModuleAttachment::attach(Module& module, TrainerState& run) {
   for (const auto& below : module.modules(/*include_self=*/false)) {
     if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
   }
+  set_metric_objects(run);
+}
+
+void ModuleAttachment::set_metric_objects(TrainerState& run) {
+  std::vector<MetricObject*> objects;
+  const auto add = [&](const std::string& path, const Module& module) {
+    for (const auto& [name, metric] : module.metrics_) {
+      metric->set_name(path.empty() ? name : path + "." + name);
+      objects.push_back(metric.get());
+    }
+  };
+  if (run.parts.module != nullptr) {
+    add("", *run.parts.module);
+    for (const auto& below : run.parts.module->named_modules("", /*include_self=*/false)) {
+      if (const auto* child = dynamic_cast<const Module*>(below.value().get())) add(below.key(), *child);
+    }
+  }
+  run.metrics->set_objects(objects);
 }
 
 void ModuleAttachment::tie(const Module& module, TrainerState& run) {
@@ -64,6 +83,7 @@ void ModuleAttachment::detach(TrainerState& run) {
   for (const Module* module : run.parts.modules_below) set(*module, nullptr);
   run.parts.module = nullptr;
   run.parts.modules_below.clear();
+  set_metric_objects(run);
 }
 
 void ModuleAttachment::forget(Module& module) {
@@ -72,6 +92,7 @@ void ModuleAttachment::forget(Module& module) {
   if (run.parts.module == &module) return detach(run);
   std::erase(run.parts.modules_below, &module);
   set(module, nullptr);
+  if (!module.metrics_.empty()) set_metric_objects(run);
 }
 
 bool ModuleAttachment::find(const Module& module) {
@@ -80,6 +101,7 @@ bool ModuleAttachment::find(const Module& module) {
   for (const auto& below : running->parts.module->modules(/*include_self=*/false)) {
     if (below.get() != &module) continue;
     tie(module, *running);
+    if (!module.metrics_.empty()) set_metric_objects(*running);
     return true;
   }
   return false;

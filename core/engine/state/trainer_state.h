@@ -168,6 +168,8 @@ class ModuleAttachment {
   /// True when the module is part of a run.
   static bool find(const Module& module);
   /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once.
+  /// Tells the run's metrics which metric objects the module and those below it have.
+  static void set_metric_objects(TrainerState& run);
   static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where);
 
  private:
