@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -82,6 +82,11 @@ tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ f
 	@scripts/setup.sh lint
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
 	@scripts/tidy.sh build-tidy $(TIDY)
+
+# METRICS_PYTHON: one with torch and torchmetrics 1.9 from PyPI.
+METRICS_PYTHON ?= python3
+metric-references: ## Write what torchmetrics says of the cases of tests/metrics anew, with METRICS_PYTHON
+	@$(METRICS_PYTHON) tests/metrics/make_references.py
 
 site: ## Make a site of docs/ and of the public headers in build/site, with mkdocs and Doxygen
 	@scripts/setup.sh site

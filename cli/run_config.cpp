@@ -185,6 +185,7 @@ const std::vector<ClassKind>& class_catalog() {
       kind<Sampler>("samplers"),
       kind<Callback>("callbacks"),
       kind<Logger>("loggers"),
+      kind<Metric>("metrics"),
       kind<OptimizerFactory>("optimizers"),
       kind<LrSchedulerFactory>("lr_schedulers"),
       kind<Profiler>("profilers"),

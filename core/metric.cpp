@@ -65,6 +65,11 @@ class Metric::Accumulator final : public MetricStateReader {
     }
     ++state_.updates;
   }
+  std::span<double> in_place(std::size_t index) {
+    const NumbersPart& part = metric_.numbers_[index];
+    ++state_.updates;
+    return std::span(state_.numbers).subspan(part.begin, part.count);
+  }
   /// Into a new tensor: a copy of this one may hold the old one.
   void take_on_device(std::size_t index, const at::Tensor& values) {
     at::Tensor& total = numbers_on_device_[index];
@@ -76,11 +81,7 @@ class Metric::Accumulator final : public MetricStateReader {
   }
   void append_on_device(std::size_t index, const at::Tensor& rows) { rows_on_device_[index].push_back(rows.clone()); }
   void take_all(std::span<const double> numbers) {
-    if (state_.empty()) {
-      state_.numbers.assign(numbers.begin(), numbers.end());
-    } else {
-      metric_.merge_numbers(state_.numbers, numbers);
-    }
+    metric_.take_batch(state_.numbers, numbers, state_.empty());
     ++state_.updates;
   }
   void take_all_on_device(const at::Tensor& numbers) {
@@ -154,6 +155,13 @@ void MetricNumbers::take(const at::Tensor& values) {
   const Metric::NumbersPart& part = metric_->numbers_[index_];
   check_count(part.name, part.count, flat.numel());
   metric_->take_in([&](Metric::Accumulator& into) { into.take_on_device(index_, flat); });
+}
+
+std::array<std::span<double>, 2> MetricNumbers::places() {
+  std::array<std::span<double>, 2> places;
+  std::size_t used = 0;
+  metric_->take_in([&](Metric::Accumulator& into) { places[used++] = into.in_place(index_); });
+  return places;
 }
 
 std::span<const double> MetricNumbers::values() const {
@@ -254,7 +262,7 @@ std::vector<std::string> Metric::value_suffixes() const {
   return suffixes;
 }
 
-std::shared_ptr<MetricStateReader> Metric::take_batch() {
+std::shared_ptr<MetricStateReader> Metric::batch_state() {
   // The first batch is all that there is since the last reset.
   if (!batch_) batch_ = std::make_shared<Accumulator>(*total_);
   batch_is_taken_ = true;
@@ -280,7 +288,7 @@ MetricState Metric::marked() const {
 }
 
 MetricNumbers Metric::add_numbers(std::string name, std::vector<std::int64_t> shape, Reduce reduce) {
-  const std::size_t begin = numbers_.empty() ? 0 : numbers_.back().begin + numbers_.back().count;
+  const std::size_t begin = state_size();
   const auto count = static_cast<std::size_t>(c10::multiply_integers(shape));
   numbers_.push_back({.name = std::move(name), .shape = std::move(shape), .reduce = reduce, .begin = begin, .count = count});
   reset();
@@ -303,8 +311,22 @@ void Metric::merge_numbers(std::span<double> total, std::span<const double> more
 
 void Metric::take_numbers(const at::Tensor& numbers) {
   const at::Tensor flat = flat_doubles(numbers);
-  check_count("the state", numbers_.empty() ? 0 : numbers_.back().begin + numbers_.back().count, flat.numel());
-  take_in([&](Accumulator& into) { flat.is_cpu() ? into.take_all(numbers_in(flat)) : into.take_all_on_device(flat); });
+  if (flat.is_cpu()) return take_numbers(numbers_in(flat));
+  check_count("the state", state_size(), flat.numel());
+  take_in([&](Accumulator& into) { into.take_all_on_device(flat); });
+}
+
+void Metric::take_numbers(std::span<const double> numbers) {
+  check_count("the state", state_size(), static_cast<std::int64_t>(numbers.size()));
+  take_in([&](Accumulator& into) { into.take_all(numbers); });
+}
+
+void Metric::take_batch(std::span<double> total, std::span<const double> batch, bool first) const {
+  if (first) {
+    std::copy(batch.begin(), batch.end(), total.begin());
+  } else {
+    merge_numbers(total, batch);
+  }
 }
 
 const MetricState& Metric::readable() const {

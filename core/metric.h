@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,14 @@ class LEVIN_API MetricNumbers {
   void take(const at::Tensor& values);
   void take(std::span<const double> values);
   void take(double value) { take(std::span<const double>(&value, 1)); }
+  /// Calls `add` with the numbers themselves, for an update that adds to many of them in place; with those of the epoch and
+  /// with those of the batch, where they are kept apart.
+  template <class Add>
+  void in_place(const Add& add) {
+    for (const std::span<double> numbers : places()) {
+      if (!numbers.empty()) add(numbers);
+    }
+  }
 
   /// What has been taken in, one rank's or all ranks', as Metric::compute() is to see it: 0 (or the infinity that every value
   /// replaces) when nothing has.
@@ -55,6 +64,7 @@ class LEVIN_API MetricNumbers {
  private:
   friend class Metric;
   MetricNumbers(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
+  std::array<std::span<double>, 2> places();
 
   Metric* metric_;
   std::size_t index_;
@@ -122,13 +132,18 @@ class LEVIN_API Metric : public MetricObject {
   void merge(MetricState& total, const MetricState& more) const override;
   /// compute() of that state.
   MetricValue compute(const MetricState& state) const;
+  /// compute() of what `holder`, a metric of the same state_kind(), computes of.
+  MetricValue compute_from(const Metric& holder) const { return compute(holder.readable()); }
+  /// What the state of such a metric says, in words: metrics that say the same have the same state after the same updates, so
+  /// that one of them can be updated for all. Empty: no other has the same.
+  virtual std::string state_kind() const { return ""; }
 
   // For levin itself.
   const std::string& name() const override { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
   std::vector<double> values_of(const MetricState& state) const override;
   std::vector<std::string> value_suffixes() const override;
-  std::shared_ptr<MetricStateReader> take_batch() override;
+  std::shared_ptr<MetricStateReader> batch_state() override;
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
   void mark() override;
   MetricState marked() const override;
@@ -143,6 +158,10 @@ class LEVIN_API Metric : public MetricObject {
   virtual void merge_numbers(std::span<double> total, std::span<const double> more) const;
   /// Takes a batch's numbers in with merge_numbers(): as many as the whole state has, of kDouble, on any device.
   void take_numbers(const at::Tensor& numbers);
+  void take_numbers(std::span<const double> numbers);
+  /// Takes the numbers of a batch into `total`, for a state that adds a batch in another way than it merges those of ranks.
+  /// `first`: nothing has been taken in before.
+  virtual void take_batch(std::span<double> total, std::span<const double> batch, bool first) const;
 
  private:
   friend class MetricNumbers;
@@ -162,6 +181,8 @@ class LEVIN_API Metric : public MetricObject {
   };
   class Accumulator;
 
+  /// How many numbers a state has.
+  std::size_t state_size() const { return numbers_.empty() ? 0 : numbers_.back().begin + numbers_.back().count; }
   /// Where to something is taken in: the state, and that of the batch in work where somebody asks for those.
   template <class Take>
   void take_in(const Take& take);

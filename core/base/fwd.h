@@ -27,6 +27,7 @@ class ControlGroup;
 class DataModule;
 class Logger;
 class LrScheduler;
+class Metric;
 class MetricStore;
 class Module;
 class Profiler;

@@ -107,7 +107,7 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
   }
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
   std::string help = fitting.empty() ? kind_among<Accelerator, Callback, DataModule, Dataset, Logger, LrSchedulerFactory,
-                                                  Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
+                                                  Metric, Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
                                      : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
@@ -145,6 +145,7 @@ template class Registry<DataModule>;
 template class Registry<Dataset>;
 template class Registry<Logger>;
 template class Registry<LrSchedulerFactory>;
+template class Registry<Metric>;
 template class Registry<Module>;
 template class Registry<OptimizerFactory>;
 template class Registry<Profiler>;

@@ -62,6 +62,7 @@ namespace levin {
 
 class Dataset;
 class LrSchedulerFactory;
+class Metric;
 class OptimizerFactory;
 class Sampler;
 
@@ -82,6 +83,7 @@ constexpr const char* kind_of(const DataModule*) { return "data"; }
 constexpr const char* kind_of(const Dataset*) { return "dataset"; }
 constexpr const char* kind_of(const Logger*) { return "logger"; }
 constexpr const char* kind_of(const LrSchedulerFactory*) { return "lr_scheduler"; }
+constexpr const char* kind_of(const Metric*) { return "metric"; }
 constexpr const char* kind_of(const Module*) { return "model"; }
 constexpr const char* kind_of(const OptimizerFactory*) { return "optimizer"; }
 constexpr const char* kind_of(const Profiler*) { return "profiler"; }
@@ -95,8 +97,8 @@ LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
-/// Module, DataModule, Dataset, Sampler, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by the
-/// program, the library and its plug-ins. A class is found by the last part of a dotted name:
+/// Module, DataModule, Dataset, Sampler, Metric, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by
+/// the program, the library and its plug-ins. A class is found by the last part of a dotted name:
 /// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: registration happens while the program or a
 /// plug-in loads, in one thread.
 template <class Base>
@@ -165,6 +167,7 @@ extern template class LEVIN_API Registry<DataModule>;
 extern template class LEVIN_API Registry<Dataset>;
 extern template class LEVIN_API Registry<Logger>;
 extern template class LEVIN_API Registry<LrSchedulerFactory>;
+extern template class LEVIN_API Registry<Metric>;
 extern template class LEVIN_API Registry<Module>;
 extern template class LEVIN_API Registry<OptimizerFactory>;
 extern template class LEVIN_API Registry<Profiler>;
@@ -201,6 +204,7 @@ struct Registrar {
 #define LEVIN_REGISTER_DATASET(Derived, ...) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_SAMPLER(Derived, ...) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_CALLBACK(Derived, ...) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_METRIC(Derived, ...) LEVIN_REGISTER_(::levin::Metric, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_LOGGER(Derived, ...) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_PROFILER(Derived, ...) LEVIN_REGISTER_(::levin::Profiler, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_STRATEGY(Derived, ...) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)

@@ -47,7 +47,7 @@ class LEVIN_API MetricObject {
   virtual void set_state(MetricState state) = 0;
   virtual void reset() = 0;
   /// What has been taken in between the last two calls; the first time, since the last reset. Does not wait.
-  virtual std::shared_ptr<MetricStateReader> take_batch() = 0;
+  virtual std::shared_ptr<MetricStateReader> batch_state() = 0;
   /// The state of all ranks, which compute() is to see until something more is taken in. Null: this rank's own.
   virtual void show_all_ranks(std::shared_ptr<const MetricState> state) = 0;
   /// Remembers the state, for a run that goes on from here.

@@ -381,7 +381,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
 
 void MetricStore::State::set_step_of(MetricEntry& entry) {
   entry.step = {0, 0};
-  entry.step_state = entry.object->take_batch();
+  entry.step_state = entry.object->batch_state();
   entry.step_is_new = entry.step_is_unshared = true;
   entry.step_batch = counts(entry.group).run;
   if (shows_step_at_once(entry)) show_step_of(entry);

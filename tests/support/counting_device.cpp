@@ -29,8 +29,19 @@ at::Tensor shared_with(const at::Tensor& tensor, c10::Device device) {
   other._set_neg(tensor.is_neg());
   return other;
 }
-at::Tensor on_host(const at::Tensor& tensor) { return shared_with(tensor, c10::kCPU); }
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.defined() && tensor.numel() == 0) return at::empty(tensor.sizes(), tensor.options().device(c10::kCPU));
+  return shared_with(tensor, c10::kCPU);
+}
 at::Tensor on_device(const at::Tensor& tensor) { return shared_with(tensor, CountingDevice::device()); }
+
+/// Lets a tensor that an operator has written be of the size that it has made of it: an empty one has no memory to share.
+void become(const at::Tensor& written, const at::Tensor& result) {
+  if (written.numel() > 0 || result.numel() == 0) return;
+  const at::Tensor other = on_device(result);
+  written.unsafeGetTensorImpl()->set_storage_keep_dtype(other.storage());
+  written.unsafeGetTensorImpl()->set_sizes_and_strides(other.sizes(), other.strides(), other.storage_offset());
+}
 
 /// An argument or a result with its tensors, lists of tensors and devices turned into those of the other side.
 template <class Turn>
@@ -74,6 +85,7 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     c10::IValue& result = (*stack)[before + index];
     if (!result.isTensor() && !result.isTensorList()) ++waits_so_far;
     const auto argument = argument_returned(schema, index);
+    if (argument && result.isTensor()) become(given[*argument].toTensor(), result.toTensor());
     result = argument ? given[*argument] : turned(result, CountingDevice::device(), on_device);
   }
 }

@@ -1,0 +1,366 @@
+#include "levin/metrics/curves.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/registry.h"
+#include "levin/metrics/class_input.h"
+
+namespace levin {
+
+LEVIN_REGISTER_METRIC(AUROC, "The area under the curve of true over false positive rates");
+LEVIN_REGISTER_METRIC(AveragePrecision, "The mean of precision over recall");
+LEVIN_REGISTER_METRIC(CalibrationError, "How far confidence is from accuracy");
+
+namespace {
+
+std::vector<double> evenly(std::int64_t count) {
+  std::vector<double> places;
+  for (std::int64_t index = 0; index < count; ++index) {
+    places.push_back(count == 1 ? 0 : static_cast<double>(index) / static_cast<double>(count - 1));
+  }
+  return places;
+}
+
+template <class O>
+void declare_curve(OptionList<O>& options) {
+  detail::declare_task(options);
+  options.add("thresholds", &O::thresholds, "Places where the curve is looked at, or how many; null: every score, exactly");
+  options.rule({"average"}, [](const O& given) {
+    return given.average == Average::kMicro && detail::task_of(given) == Task::kMulticlass
+               ? "average 'micro' is for task 'multilabel'; take 'macro', 'weighted' or 'none'"
+               : "";
+  });
+}
+
+/// Scores of the shape that counting wants.
+detail::ClassShape shape_of_scores(const detail::ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets) {
+  const detail::ClassShape shape = detail::class_shape(task, predictions, targets);
+  if (shape.scores) return shape;
+  throw MisuseError(format("{} takes scores, which are floats, and got predictions {} of {}.", task.metric,
+                           detail::shape_text(predictions), c10::toString(predictions.scalar_type())));
+}
+
+}  // namespace
+
+Thresholds::Thresholds(std::int64_t count) : list(evenly(count)) {
+  if (count < 2) throw ConfigError(format("thresholds: at least 2 places, got {}", count));
+}
+
+Thresholds OptionType<Thresholds>::read(const Value& value) {
+  if (value.is_null()) return {};
+  if (!value.is_list() && OptionType<std::int64_t>::read(value) < 2) {
+    throw ConfigError(value.mark(), format("at least 2 places, got {}", value.as_int()));
+  }
+  Thresholds thresholds =
+      value.is_list() ? Thresholds(OptionType<std::vector<double>>::read(value)) : Thresholds(value.as_int());
+  for (const double place : thresholds.list) {
+    if (!(place >= 0 && place <= 1)) throw ConfigError(value.mark(), format("places are from 0 to 1, got {}", place));
+  }
+  return thresholds;
+}
+
+Value OptionType<Thresholds>::write(const Thresholds& thresholds) {
+  if (thresholds.list.empty()) return {};
+  const auto count = static_cast<std::int64_t>(thresholds.list.size());
+  if (count > 1 && thresholds.list == evenly(count)) return count;
+  return OptionType<std::vector<double>>::write(thresholds.list);
+}
+
+Value OptionType<Thresholds>::schema() {
+  return detail::any_of(
+      {detail::schema_of_type("integer"), OptionType<std::vector<double>>::schema(), detail::schema_of_type("null")});
+}
+
+namespace detail {
+
+Places::Places(std::vector<double> places) : places_(std::move(places)) {
+  std::sort(places_.begin(), places_.end());
+  for (const double place : places_) as_floats_.push_back(static_cast<double>(static_cast<float>(place)));
+}
+
+std::size_t Places::count_below(const std::vector<double>& places, double probability) const {
+  // Of evenly spaced places the first guess is right.
+  const auto most = static_cast<double>(places.size() - 1);
+  auto count = static_cast<std::size_t>(std::clamp(probability, 0.0, 1.0) * most);
+  if (places[count] > probability || (count + 1 < places.size() && places[count + 1] <= probability)) {
+    return static_cast<std::size_t>(std::upper_bound(places.begin(), places.end(), probability) - places.begin());
+  }
+  return count + 1;
+}
+
+CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thresholds)
+    : task_(std::move(task)), average_(average), places_(thresholds.list) {
+  if (!exact()) {
+    between_ = add_numbers("between", {task_.count, 2, static_cast<std::int64_t>(places_.size()) + 1});
+    return;
+  }
+  const bool multilabel = task_.task == Task::kMultilabel;
+  scores_ =
+      add_rows("scores", at::kDouble, task_.task == Task::kBinary ? std::vector<std::int64_t>() : std::vector{task_.count});
+  labels_ = add_rows("labels", at::kInt, multilabel ? std::vector{task_.count} : std::vector<std::int64_t>());
+}
+
+std::string CurveMetric::state_kind() const {
+  return "a curve: " + task_.str() + ", at " + join(places_.list(), ", ", float_text);
+}
+
+void CurveMetric::update(const at::Tensor& predictions, const at::Tensor& targets) {
+  const ClassShape shape = shape_of_scores(task_, predictions, targets);
+  if (!on_cpu(task_.metric, predictions, targets)) return update_on_device(predictions, targets);
+  const Plain<std::int64_t> plain = plain_labels(task_.metric, targets);
+  const std::int64_t* labels = plain.data();
+  check_labels(task_, labels, targets.numel(), "targets");
+  with_scores(predictions, [&](const auto* scores) {
+    if (exact()) {
+      are_logits(task_, scores, predictions.numel());  // throws on NaN
+      return update_on_device(predictions, targets);
+    }
+    thread_local std::vector<std::remove_cvref_t<decltype(*scores)>> probabilities;
+    take_probabilities(task_, shape, scores, probabilities);
+    const bool multiclass = task_.task == Task::kMulticlass;
+    const auto classes = static_cast<std::size_t>(task_.count), inner = static_cast<std::size_t>(shape.inner);
+    const std::size_t size = places_.size() + 1;
+    between_->in_place([&](std::span<double> table) {
+      for (std::size_t index = 0; index < probabilities.size(); ++index) {
+        const std::int64_t label = labels[multiclass ? index / classes : index];
+        if (label == task_.ignore_index) continue;
+        const std::size_t c = multiclass ? index % classes : index / inner % classes;
+        const bool own = multiclass ? label == static_cast<std::int64_t>(c) : label == 1;
+        ++table[(2 * c + static_cast<std::size_t>(own)) * size + places_.below(probabilities[index])];
+      }
+    });
+  });
+}
+
+void CurveMetric::update_on_device(const at::Tensor& predictions, const at::Tensor& targets) {
+  const bool multiclass = task_.task == Task::kMulticlass;
+  const bool multilabel = task_.task == Task::kMultilabel;
+  at::Tensor scores = probabilities_on_device(task_, predictions);
+  DeviceLabels given = device_labels(task_, targets);
+  if (multilabel) scores = scores.movedim(1, -1);
+  scores = scores.reshape({-1, task_.count}).contiguous();
+  for (at::Tensor* each : {&given.labels, &given.wrong, &given.ignored}) {
+    *each = multilabel ? each->movedim(1, -1).reshape({-1, task_.count}) : each->reshape({-1, 1});
+  }
+  const at::Tensor& labels = given.labels;
+  const at::Tensor nan = multiclass ? scores.isnan().any(1, true) : scores.isnan();
+  const at::Tensor wrong = given.wrong.bitwise_or(nan).bitwise_and(given.ignored.bitwise_not());
+  if (exact()) {
+    const at::Tensor marked = at::where(given.ignored, -1, at::where(wrong, -2, labels));
+    scores_->append(task_.task == Task::kBinary ? scores.reshape({-1}) : scores);
+    labels_->append(multilabel ? marked : marked.reshape({-1}));
+    return;
+  }
+  // Thresholds are compared as probabilities were given: of float32, in float32.
+  const bool floats = predictions.scalar_type() != at::kDouble;
+  const at::Tensor places = at::tensor(places_.list(), at::kDouble).to(scores.device());
+  const at::Tensor bins = floats ? at::bucketize(scores.to(at::kFloat), places.to(at::kFloat), false, true)
+                                 : at::bucketize(scores, places, false, true);
+  const std::int64_t size = static_cast<std::int64_t>(places_.size()) + 1;
+  const std::int64_t all = 2 * task_.count * size;
+  const at::Tensor classes = class_index(task_, scores);
+  const at::Tensor own = multiclass ? labels.eq(classes) : labels.eq(1);
+  const at::Tensor place = classes.mul(2).add(own.to(at::kLong)).mul(size).add(bins);
+  const at::Tensor left_out = given.ignored.bitwise_or(wrong);
+  between_->take(count_places(at::where(left_out, all, place).reshape({-1}), all + 1).narrow(0, 0, all));
+  wrong_.take(wrong.sum());
+}
+
+std::vector<Curve> CurveMetric::curves(bool together) const {
+  const auto classes = static_cast<std::size_t>(task_.count);
+  std::vector<Curve> curves(together ? 1 : classes);
+  if (!exact()) {
+    if (wrong_.value() > 0) throw_wrong_on_device(task_, wrong_.value());
+    const std::span<const double> table = between_->values();
+    const std::size_t size = places_.size() + 1;
+    for (std::size_t each = 0; each < curves.size(); ++each) {
+      const std::size_t begin = each, end = together ? classes : each + 1;
+      Curve::Point point{0, 0};
+      for (std::size_t place = size; place-- > 0;) {
+        for (std::size_t c = begin; c < end; ++c) {
+          point.fp += table[2 * c * size + place];
+          point.tp += table[(2 * c + 1) * size + place];
+        }
+        if (place > 0) curves[each].points.push_back(point);
+      }
+      curves[each].negatives = point.fp;
+      curves[each].positives = point.tp;
+    }
+    return curves;
+  }
+  const at::Tensor scores = scores_->tensor(), labels = labels_->tensor();
+  const double* score = scores.const_data_ptr<double>();
+  const int* label = labels.const_data_ptr<int>();
+  if (const auto wrong = std::count(label, label + labels.numel(), -2))
+    throw_wrong_on_device(task_, static_cast<double>(wrong));
+  const bool multiclass = task_.task == Task::kMulticlass;
+  std::vector<std::pair<double, bool>> samples;
+  for (std::size_t each = 0; each < curves.size(); ++each) {
+    samples.clear();
+    const auto count = static_cast<std::size_t>(scores.numel());
+    for (std::size_t index = each; index < count; index += together ? 1 : classes) {
+      const int own = label[multiclass ? index / classes : index];
+      if (own >= 0) samples.emplace_back(score[index], own == (multiclass ? static_cast<int>(each) : 1));
+    }
+    std::sort(samples.begin(), samples.end(), [](const auto& left, const auto& right) { return left.first > right.first; });
+    Curve& curve = curves[each];
+    for (std::size_t index = 0; index < samples.size(); ++index) {
+      ++(samples[index].second ? curve.positives : curve.negatives);
+      if (index + 1 == samples.size() || samples[index + 1].first != samples[index].first) {
+        curve.points.push_back({curve.negatives, curve.positives});
+      }
+    }
+  }
+  return curves;
+}
+
+MetricValue CurveMetric::compute() const {
+  const bool together = task_.task == Task::kBinary || average_ == Average::kMicro;
+  std::vector<double> areas;
+  double total = 0, weights = 0;
+  for (const Curve& curve : curves(together)) {
+    areas.push_back(area(curve));
+    if (std::isnan(areas.back())) continue;
+    const double weight = average_ == Average::kWeighted ? curve.positives : 1;
+    total += weight * areas.back();
+    weights += weight;
+  }
+  if (together) return areas.front();
+  if (average_ == Average::kNone) return areas;
+  return weights == 0 && average_ == Average::kWeighted ? 0 : total / weights;
+}
+
+}  // namespace detail
+
+void AUROCOptions::declare(OptionList<AUROCOptions>& options) {
+  declare_curve(options);
+  options.add("max_fpr", &AUROCOptions::max_fpr, "binary: the area up to this false positive rate").above(0).max(1);
+  options.rule({"max_fpr"}, [](const AUROCOptions& given) {
+    return given.max_fpr && detail::task_of(given) != Task::kBinary ? "max_fpr is for task 'binary'; leave it out" : "";
+  });
+}
+
+void AveragePrecisionOptions::declare(OptionList<AveragePrecisionOptions>& options) { declare_curve(options); }
+
+void CalibrationErrorOptions::declare(OptionList<CalibrationErrorOptions>& options) {
+  detail::declare_task(options);
+  options.add("n_bins", &CalibrationErrorOptions::n_bins, "Bins of confidence").min(1);
+  options.add("norm", &CalibrationErrorOptions::norm, "What the differences of confidence and accuracy become");
+}
+
+AUROC::AUROC(const AUROCOptions& options)
+    : CurveMetric(detail::class_task("AUROC", checked("AUROC", options)), options.average, options.thresholds),
+      max_fpr_(options.max_fpr) {}
+
+double AUROC::area(const detail::Curve& curve) const {
+  if (exact() && curve.points.empty()) return detail::kNaN;
+  // Without samples of one kind its rate is 0.
+  const double negatives = std::max(curve.negatives, 1.0), positives = std::max(curve.positives, 1.0);
+  const bool part = max_fpr_ && *max_fpr_ < 1 && curve.negatives > 0 && curve.positives > 0;
+  double area = 0, last_fpr = 0, last_tpr = 0;
+  bool first = !exact();  // the exact curve begins at 0
+  for (const detail::Curve::Point& point : curve.points) {
+    double fpr = point.fp / negatives, tpr = point.tp / positives;
+    const bool beyond = part && fpr > *max_fpr_;
+    if (beyond && !first) {
+      tpr = last_tpr + (tpr - last_tpr) * (*max_fpr_ - last_fpr) / (fpr - last_fpr);
+      fpr = *max_fpr_;
+    }
+    if (!first) area += (fpr - last_fpr) * (tpr + last_tpr) / 2;
+    if (beyond) break;
+    last_fpr = fpr;
+    last_tpr = tpr;
+    first = false;
+  }
+  if (!part) return area;
+  const double least = *max_fpr_ * *max_fpr_ / 2;
+  return 0.5 * (1 + (area - least) / (*max_fpr_ - least));
+}
+
+AveragePrecision::AveragePrecision(const AveragePrecisionOptions& options)
+    : CurveMetric(detail::class_task("AveragePrecision", checked("AveragePrecision", options)), options.average,
+                  options.thresholds) {}
+
+double AveragePrecision::area(const detail::Curve& curve) const {
+  if (exact() && (curve.points.empty() || (multiclass() && curve.positives == 0))) return detail::kNaN;
+  double area = 0, last = 0;
+  for (const auto& [fp, tp] : curve.points) {
+    if (tp > last) area += (tp - last) / curve.positives * tp / (tp + fp);
+    last = tp;
+  }
+  return area;
+}
+
+CalibrationError::CalibrationError(CalibrationErrorOptions options)
+    : task_(detail::class_task("CalibrationError", checked("CalibrationError", options))),
+      norm_(options.norm),
+      places_(evenly(options.n_bins + 1)),
+      bins_(add_numbers("bins", {options.n_bins + 1, 3})) {}
+
+std::string CalibrationError::state_kind() const {
+  return format("calibration in {} bins: {}", places_.size() - 1, task_.str());
+}
+
+void CalibrationError::update(const at::Tensor& predictions, const at::Tensor& targets) {
+  const detail::ClassShape shape = shape_of_scores(task_, predictions, targets);
+  const bool multiclass = task_.task == Task::kMulticlass;
+  if (!detail::on_cpu(task_.metric, predictions, targets)) {
+    const at::Tensor scores = detail::probabilities_on_device(task_, predictions).reshape({-1, task_.count});
+    const detail::DeviceLabels given = detail::device_labels(task_, targets.reshape({-1}));
+    const auto [confidence, predicted] = scores.max(1);
+    const at::Tensor right = multiclass ? predicted.eq(given.labels) : given.labels.eq(1);
+    const at::Tensor wrong = given.wrong.bitwise_or(confidence.isnan()).bitwise_and(given.ignored.bitwise_not());
+    const at::Tensor places = at::tensor(places_.list(), at::kDouble).to(scores.device());
+    const at::Tensor left_out = wrong.bitwise_or(given.ignored);
+    const auto size = static_cast<std::int64_t>(places_.size());
+    const at::Tensor bin = at::where(left_out, size, at::bucketize(confidence, places, false, true).sub(1).clamp(0, size - 1));
+    const at::Tensor each = at::stack({at::ones_like(confidence), confidence, right.to(at::kDouble)}, 1);
+    const at::Tensor bins = at::zeros({size + 1, 3}, each.options());
+    bins.scatter_add_(0, bin.unsqueeze(1).expand({-1, 3}), at::where(left_out.unsqueeze(1), 0.0, each));
+    bins_.take(bins.narrow(0, 0, size));
+    wrong_.take(wrong.sum());
+    return;
+  }
+  const detail::Plain<std::int64_t> plain = detail::plain_labels(task_.metric, targets);
+  const std::int64_t* labels = plain.data();
+  detail::check_labels(task_, labels, targets.numel(), "targets");
+  detail::with_scores(predictions, [&](const auto* scores) {
+    thread_local std::vector<std::remove_cvref_t<decltype(*scores)>> probabilities;
+    detail::take_probabilities(task_, shape, scores, probabilities);
+    const auto classes = static_cast<std::size_t>(task_.count);
+    bins_.in_place([&](std::span<double> table) {
+      for (std::size_t place = 0; place < static_cast<std::size_t>(targets.numel()); ++place) {
+        if (labels[place] == task_.ignore_index) continue;
+        const auto* row = probabilities.data() + place * classes;
+        const auto* most = multiclass ? std::max_element(row, row + classes) : row;
+        const std::span<double> bin = table.subspan(3 * static_cast<std::size_t>(places_.below(*most) - 1), 3);
+        bin[0] += 1;
+        bin[1] += static_cast<double>(*most);
+        bin[2] += multiclass ? static_cast<double>(labels[place] == most - row) : static_cast<double>(labels[place]);
+      }
+    });
+  });
+}
+
+MetricValue CalibrationError::compute() const {
+  if (wrong_.value() > 0) detail::throw_wrong_on_device(task_, wrong_.value());
+  const std::span<const double> table = bins_.values();
+  double seen = 0, sum = 0, most = 0;
+  for (std::size_t bin = 0; bin < table.size(); bin += 3) seen += table[bin];
+  if (seen == 0) return detail::kNaN;
+  for (std::size_t bin = 0; bin < table.size(); bin += 3) {
+    if (table[bin] == 0) continue;
+    const double difference = std::abs(table[bin + 2] - table[bin + 1]) / table[bin];
+    sum += (norm_ == CalibrationNorm::kL2 ? difference * difference : difference) * table[bin] / seen;
+    most = std::max(most, difference);
+  }
+  return norm_ == CalibrationNorm::kMax ? most : norm_ == CalibrationNorm::kL2 ? std::sqrt(sum) : sum;
+}
+
+}  // namespace levin
