@@ -177,6 +177,11 @@ def all_rows(cores):
             baseline=Side("no metric", program("synced_metrics", "2", "0")),
             peers=(peer_side(LIGHTNING, peer("training.py", "lightning", "--ranks=2", "--synced-metrics=20"), slow=True),),
             note="The peer's whole step is compared with levin's step without metrics."),
+        Row(key="metric_objects", short="20 metric objects, added to a step",
+            what="20 metric objects (Accuracy over 10 classes), updated and merged over two ranks on every step: added to a step",
+            target="≤ 60 µs", kind="difference", limit=60, unit="µs", rounds=2,
+            levin=Side("20 objects", program("synced_metrics", "2", "20", "objects")),
+            baseline=Side("no metric", program("synced_metrics", "2", "0"))),
         Row(key="loader", short="loader alone / index_select",
             what="epoch over 1,000,000 samples in memory, batch 256, shuffled, loader alone, no workers; over "
             "index_select on the whole table", target="≤ 1.5 ×", kind="ratio", limit=1.5,

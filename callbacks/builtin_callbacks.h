@@ -67,7 +67,7 @@ struct LEVIN_API LearningRateMonitorOptions {
 /// the scheduler's name; see learning_rates().
 class LEVIN_API LearningRateMonitor final : public WithOptions<Callback, LearningRateMonitorOptions> {
  public:
-  explicit LearningRateMonitor(Options options = {}) : WithOptions("LearningRateMonitor", std::move(options)) {}
+  explicit LearningRateMonitor(const Options& options = {}) : WithOptions("LearningRateMonitor", options) {}
 
   /// What has been logged, by name.
   const std::map<std::string, std::vector<double>>& lrs() const { return lrs_; }
@@ -140,7 +140,7 @@ struct LEVIN_API TimerOptions {
 /// is resumed counts on. Rank 0's clock decides: its wish to stop is a vote, which stops all ranks at the same step.
 class LEVIN_API Timer final : public WithOptions<Callback, TimerOptions> {
  public:
-  explicit Timer(Options options = {}) : WithOptions("Timer", std::move(options)) {}
+  explicit Timer(const Options& options = {}) : WithOptions("Timer", options) {}
 
   /// Seconds spent in a stage so far, or in its last run.
   double time_elapsed(Stage stage = Stage::kTrain) const;
@@ -193,7 +193,7 @@ struct LEVIN_API GradientSyncCheckOptions {
 /// exchange of 16 bytes a parameter, and reads all weights and gradients once.
 class LEVIN_API GradientSyncCheck final : public WithOptions<Callback, GradientSyncCheckOptions> {
  public:
-  explicit GradientSyncCheck(Options options = {}) : WithOptions("GradientSyncCheck", std::move(options)) {}
+  explicit GradientSyncCheck(const Options& options = {}) : WithOptions("GradientSyncCheck", options) {}
 
   /// Throws DesyncError, on every rank, when ranks differ and that is an error.
   void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override;

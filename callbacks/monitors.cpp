@@ -108,7 +108,7 @@ struct ThroughputMonitorOptions {
 /// Time in validations does not count. A device is waited for only when there is a row to log.
 class ThroughputMonitor final : public WithOptions<Callback, ThroughputMonitorOptions> {
  public:
-  explicit ThroughputMonitor(Options options) : WithOptions("ThroughputMonitor", std::move(options)) {}
+  explicit ThroughputMonitor(const Options& options) : WithOptions("ThroughputMonitor", options) {}
 
   void on_train_start(Trainer&, Module&) override {
     started_ = steady_seconds();

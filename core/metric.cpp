@@ -174,7 +174,7 @@ at::Tensor MetricNumbers::tensor() const {
   return at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble).reshape(metric_->numbers_[index_].shape);
 }
 
-void MetricRows::append(const at::Tensor& rows) {
+void MetricSamples::append(const at::Tensor& rows) {
   const Metric::RowsPart& part = metric_->rows_[index_];
   if (rows.dim() == 0 || rows.sizes().slice(1) != at::IntArrayRef(part.shape)) {
     throw MisuseError(format("{} of a metric takes rows of the shape {}, and got a tensor of the shape {}.", part.name,
@@ -186,7 +186,7 @@ void MetricRows::append(const at::Tensor& rows) {
   });
 }
 
-at::Tensor MetricRows::tensor() const {
+at::Tensor MetricSamples::tensor() const {
   const Metric::RowsPart& part = metric_->rows_[index_];
   const std::string& bytes = metric_->readable().rows[index_];
   const auto row_bytes =
@@ -248,18 +248,16 @@ MetricValue Metric::compute(const MetricState& state) const {
 
 std::vector<double> Metric::values_of(const MetricState& state) const { return compute(state).values; }
 
-std::vector<std::string> Metric::value_suffixes() const {
-  const MetricValue value = compute(empty_state());
-  if (value.shape.empty()) return {""};
-  std::vector<std::string> suffixes{""};
-  for (const std::int64_t size : value.shape) {
+std::vector<std::string> Metric::value_names(const std::string& name) const {
+  std::vector<std::string> names{name};
+  for (const std::int64_t size : compute(empty_state()).shape) {
     std::vector<std::string> longer;
-    for (const std::string& suffix : suffixes) {
-      for (std::int64_t index = 0; index < size; ++index) longer.push_back(format("{}_{}", suffix, index));
+    for (const std::string& begin : names) {
+      for (std::int64_t index = 0; index < size; ++index) longer.push_back(format("{}_{}", begin, index));
     }
-    suffixes = std::move(longer);
+    names = std::move(longer);
   }
-  return suffixes;
+  return names;
 }
 
 std::shared_ptr<MetricStateReader> Metric::batch_state() {
@@ -295,7 +293,7 @@ MetricNumbers Metric::add_numbers(std::string name, std::vector<std::int64_t> sh
   return {*this, numbers_.size() - 1};
 }
 
-MetricRows Metric::add_rows(std::string name, at::ScalarType type, std::vector<std::int64_t> shape) {
+MetricSamples Metric::add_samples(std::string name, at::ScalarType type, std::vector<std::int64_t> shape) {
   rows_.push_back({.name = std::move(name), .shape = std::move(shape), .type = type});
   reset();
   return {*this, rows_.size() - 1};

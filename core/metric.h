@@ -71,7 +71,7 @@ class LEVIN_API MetricNumbers {
 };
 
 /// A part of a metric's state that grows with the data: rows, such as one for each sample. Its metric owns what it holds.
-class LEVIN_API MetricRows {
+class LEVIN_API MetricSamples {
  public:
   /// Adds rows: a tensor of the shape [rows, …] with the rest as it was asked for, converted to the type asked for. It may be
   /// on any device, and is not waited for. Throws MisuseError when the shape is another.
@@ -81,7 +81,7 @@ class LEVIN_API MetricRows {
 
  private:
   friend class Metric;
-  MetricRows(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
+  MetricSamples(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
 
   Metric* metric_;
   std::size_t index_;
@@ -139,10 +139,8 @@ class LEVIN_API Metric : public MetricObject {
   virtual std::string state_kind() const { return ""; }
 
   // For levin itself.
-  const std::string& name() const override { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
   std::vector<double> values_of(const MetricState& state) const override;
-  std::vector<std::string> value_suffixes() const override;
+  std::vector<std::string> value_names(const std::string& name) const override;
   std::shared_ptr<MetricStateReader> batch_state() override;
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
   void mark() override;
@@ -152,7 +150,7 @@ class LEVIN_API Metric : public MetricObject {
   /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
   MetricNumbers add_numbers(std::string name, std::vector<std::int64_t> shape = {}, Reduce reduce = Reduce::kSum);
   /// Declares a part that grows with the data. All of it is gathered on every rank when an epoch ends.
-  MetricRows add_rows(std::string name, at::ScalarType type, std::vector<std::int64_t> shape = {});
+  MetricSamples add_samples(std::string name, at::ScalarType type, std::vector<std::int64_t> shape = {});
 
   /// Takes into `total` the numbers `more`, for a state that is not merged number by number, such as a mean and a variance.
   virtual void merge_numbers(std::span<double> total, std::span<const double> more) const;
@@ -165,7 +163,7 @@ class LEVIN_API Metric : public MetricObject {
 
  private:
   friend class MetricNumbers;
-  friend class MetricRows;
+  friend class MetricSamples;
 
   struct NumbersPart {
     std::string name;
@@ -189,7 +187,6 @@ class LEVIN_API Metric : public MetricObject {
   /// What a part reads: the state that compute() is asked of.
   const MetricState& readable() const;
 
-  std::string name_;
   std::vector<NumbersPart> numbers_;
   std::vector<RowsPart> rows_;
   std::shared_ptr<Accumulator> total_;

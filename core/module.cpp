@@ -9,6 +9,7 @@
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/metric.h"
+#include "levin/core/metric_collection.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
@@ -74,14 +75,31 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   }
 }
 
-Metric& Module::add_metric(std::string name, std::shared_ptr<Metric> metric) {
+void Module::own_object(std::string name, std::shared_ptr<MetricObject> object) {
   if (name.empty()) throw MisuseError("add_metric(): the name of a metric is empty.");
-  const auto is_taken = [&](const auto& other) { return other.first == name || other.second == metric; };
+  const auto is_taken = [&](const auto& other) { return other.first == name || other.second == object; };
   if (std::any_of(metrics_.begin(), metrics_.end(), is_taken)) {
     throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a name of its own.", name));
   }
-  metric->set_name(name);
-  return *metrics_.emplace_back(std::move(name), std::move(metric)).second;
+  object->set_name(name);
+  metrics_.emplace_back(std::move(name), std::move(object));
+}
+
+Metric& Module::add_metric(std::string name, std::shared_ptr<Metric> metric) {
+  own_object(std::move(name), metric);
+  return *metric;
+}
+
+MetricCollection Module::add_metrics(const std::string& name, MetricCollection metrics) {
+  for (const auto& [first, state] : metrics.states()) own_object(format("{}.{}", name, first), state);
+  return metrics;
+}
+
+void Module::log_dict(const MetricCollection& metrics, const LogOptions& options, SourceLocation where) {
+  for (const auto& [first, state] : metrics.states()) {
+    MetricStore* const store = ModuleAttachment::metrics(*this, first, where);
+    if (store != nullptr) store->log(first, *state, options, where);
+  }
 }
 
 void Module::log(std::string_view name, Metric& metric, const LogOptions& options, SourceLocation where) {

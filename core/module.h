@@ -27,6 +27,8 @@
 namespace levin {
 
 class Metric;
+class MetricCollection;
+class MetricObject;
 
 /// An optimizer with its schedulers.
 struct LEVIN_API OptimizerSetup {
@@ -145,6 +147,11 @@ class LEVIN_API Module : public torch::nn::Module {
   /// is an array gets a key for each number: `name_0`, `name_1`, …. Its state is reset after the epoch.
   void log(std::string_view name, Metric& metric, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
+  /// Several metric objects with names of their own (core/metric_collection.h). Throws as add_metric() does.
+  MetricCollection add_metrics(const std::string& name, MetricCollection metrics);
+  /// Records the values of all of them, as log() does of one.
+  void log_dict(const MetricCollection& metrics, const LogOptions& options = {},
+                SourceLocation where = SourceLocation::current());
 
   /// Records a metric under this name, also in a module below the one that runs. Never communicates or waits for a GPU; legal
   /// on any subset of ranks. Throws MisuseError where the hook does not permit it. Defaults: LogOptions.
@@ -400,6 +407,7 @@ class LEVIN_API Module : public torch::nn::Module {
     Trainer* trainer = nullptr;
     MetricStore* metrics = nullptr;
   };
+  void own_object(std::string name, std::shared_ptr<MetricObject> object);
   template <class Derived>
   Derived& own_metric(std::string name, std::shared_ptr<Derived> metric) {
     add_metric(std::move(name), std::shared_ptr<Metric>(metric));
@@ -407,7 +415,7 @@ class LEVIN_API Module : public torch::nn::Module {
   }
 
   mutable Attachment attachment_;
-  std::vector<std::pair<std::string, std::shared_ptr<Metric>>> metrics_;
+  std::vector<std::pair<std::string, std::shared_ptr<MetricObject>>> metrics_;
   bool automatic_optimization_ = true;
   Value hparams_;
 };

@@ -102,8 +102,8 @@ CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thre
   }
   const bool multilabel = task_.task == Task::kMultilabel;
   scores_ =
-      add_rows("scores", at::kDouble, task_.task == Task::kBinary ? std::vector<std::int64_t>() : std::vector{task_.count});
-  labels_ = add_rows("labels", at::kInt, multilabel ? std::vector{task_.count} : std::vector<std::int64_t>());
+      add_samples("scores", at::kDouble, task_.task == Task::kBinary ? std::vector<std::int64_t>() : std::vector{task_.count});
+  labels_ = add_samples("labels", at::kInt, multilabel ? std::vector{task_.count} : std::vector<std::int64_t>());
 }
 
 std::string CurveMetric::state_kind() const {

@@ -91,8 +91,8 @@ class LEVIN_API CurveMetric : public Metric {
   Places places_;
   std::optional<MetricNumbers> between_;  ///< [classes, 2, thresholds + 1]: of the others, of the class itself
   MetricNumbers wrong_ = add_numbers("wrong");
-  std::optional<MetricRows> scores_;
-  std::optional<MetricRows> labels_;  ///< -1: left out, -2: there is no such label, or the score is NaN
+  std::optional<MetricSamples> scores_;
+  std::optional<MetricSamples> labels_;  ///< -1: left out, -2: there is no such label, or the score is NaN
 };
 
 }  // namespace detail

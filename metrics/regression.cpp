@@ -281,8 +281,8 @@ MetricValue PearsonCorrCoef::compute() const {
 
 SpearmanCorrCoef::SpearmanCorrCoef(SpearmanCorrCoefOptions options)
     : outputs_(checked("SpearmanCorrCoef", options).num_outputs),
-      predictions_(add_rows("predictions", at::kDouble, {outputs_})),
-      targets_(add_rows("targets", at::kDouble, {outputs_})) {}
+      predictions_(add_samples("predictions", at::kDouble, {outputs_})),
+      targets_(add_samples("targets", at::kDouble, {outputs_})) {}
 
 void SpearmanCorrCoef::update(const at::Tensor& predictions, const at::Tensor& targets) {
   check_outputs("SpearmanCorrCoef", outputs_, predictions, targets);

@@ -192,8 +192,8 @@ class LEVIN_API SpearmanCorrCoef final : public Metric {
 
  private:
   std::int64_t outputs_;
-  MetricRows predictions_;
-  MetricRows targets_;
+  MetricSamples predictions_;
+  MetricSamples targets_;
 };
 
 namespace detail {

@@ -10,7 +10,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/metric_views.h"
 
 namespace levin::detail {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
@@ -33,14 +34,16 @@ class LEVIN_API MetricObject {
   virtual ~MetricObject();
 
   /// As its module calls it: the same on all ranks, as is all that follows.
-  virtual const std::string& name() const = 0;
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
   virtual MetricState empty_state() const = 0;
   /// Takes into `total` what `more` has seen after it.
   virtual void merge(MetricState& total, const MetricState& more) const = 0;
   /// The values of that state, as many as of any other.
   virtual std::vector<double> values_of(const MetricState& state) const = 0;
-  /// What is added to a key for each value: "" for the only one, "_0", "_1", … for several, "_0_1" in a table.
-  virtual std::vector<std::string> value_suffixes() const = 0;
+  /// The key of each value when it is logged under this name: the name for the only one, "NAME_0", "NAME_1", … for several,
+  /// "NAME_0_1" in a table.
+  virtual std::vector<std::string> value_names(const std::string& name) const = 0;
 
   /// What this rank has taken in since the last reset. Waits for what is on a device.
   virtual const MetricState& state() const = 0;
@@ -53,6 +56,9 @@ class LEVIN_API MetricObject {
   /// Remembers the state, for a run that goes on from here.
   virtual void mark() = 0;
   virtual MetricState marked() const = 0;
+
+ private:
+  std::string name_;
 };
 
 }  // namespace levin

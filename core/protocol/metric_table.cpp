@@ -106,8 +106,7 @@ void MetricRecord::settle(Level level, Reduce reduce) {
   deferred.reset();
 }
 
-MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank,
-                         const std::string& value_suffix)
+MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank)
     : hook(key.hook),
       name(key.name),
       dataloader_idx(key.dataloader_idx),
@@ -116,22 +115,29 @@ MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options,
       site(std::move(its_site)),
       site_rank(its_site_rank) {
   const std::string suffix = dataloader_idx < 0 ? "" : format("/dataloader_idx_{}", dataloader_idx);
-  plain_name = name + value_suffix + suffix;
-  step_name = options.forked() ? format("{}{}_step{}", name, value_suffix, suffix) : plain_name;
-  epoch_name = options.forked() ? format("{}{}_epoch{}", name, value_suffix, suffix) : plain_name;
+  plain_name = name + suffix;
+  step_name = options.forked() ? format("{}_step{}", name, suffix) : plain_name;
+  epoch_name = options.forked() ? format("{}_epoch{}", name, suffix) : plain_name;
 }
 
 void MetricEntry::bind(MetricObject& its_object) {
   object = &its_object;
   const MetricState empty = its_object.empty_state();
   values.clear();
-  for (const std::string& suffix : its_object.value_suffixes()) values.emplace_back(key(), options, site, site_rank, suffix);
+  for (const std::string& value_name : its_object.value_names(name)) {
+    values.emplace_back(MetricKey{hook, value_name, dataloader_idx}, options, site, site_rank);
+  }
   layout = {.numbers = empty.numbers.size(), .rows = empty.rows.size(), .values = values.size()};
 }
 
 void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
   objects_.clear();
-  for (MetricObject* object : objects) objects_.emplace(object_id(object->name()), object);
+  for (MetricObject* object : objects) {
+    const auto [other, is_new] = objects_.emplace(object_id(object->name()), object);
+    if (is_new) continue;
+    throw MisuseError(format("two metric objects of a module cannot be told apart by their names, {} and {}: rename one.",
+                             quoted_text(other->second->name()), quoted_text(object->name())));
+  }
   for (MetricEntry& entry : entries_) {
     if (entry.object == nullptr || find_object(entry.options.object) == entry.object) continue;
     entry.object = nullptr;

@@ -189,9 +189,7 @@ struct ObjectLayout {
 
 /// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
 struct MetricEntry : MetricRecord {
-  /// `suffix` is added to the name.
-  MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank,
-              const std::string& suffix = {});
+  MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
   MetricEntry(const MetricEntry&) = delete;
   MetricEntry& operator=(const MetricEntry&) = delete;
 

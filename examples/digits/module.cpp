@@ -40,7 +40,8 @@ class Digits : public levin::Module {
   }
 
   void test_step(const levin::Batch& batch, std::int64_t) override {
-    log("test_acc", levin::accuracy(net_->forward(batch["features"]), batch["label"]));
+    test_scores_.update(net_->forward(batch["features"]), batch["label"]);
+    log_dict(test_scores_);
   }
 
   levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override {
@@ -52,6 +53,11 @@ class Digits : public levin::Module {
  private:
   Options options_;
   nn::Sequential net_;
+  levin::MetricCollection test_scores_ =
+      add_metrics("test", levin::MetricCollection("test_")
+                              .add<levin::Accuracy>("acc", {.num_classes = 10})
+                              .add<levin::F1Score>("f1", {.num_classes = 10, .average = levin::Average::kMacro})
+                              .add<levin::ConfusionMatrix>("confusion", {.num_classes = 10}));
 };
 
 LEVIN_REGISTER_MODULE(Digits, "A small convolutional network that reads handwritten digits");

@@ -52,7 +52,7 @@ class Median final : public Metric {
   }
 
  private:
-  MetricRows values_ = add_rows("values", at::kDouble);
+  MetricSamples values_ = add_samples("values", at::kDouble);
 };
 
 /// Mean and variance, which are merged as Chan et al. do.

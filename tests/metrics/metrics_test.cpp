@@ -10,12 +10,12 @@
 #include <random>
 
 #include "levin/core/base/error.h"
+#include "levin/core/metric_collection.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/value_json.h"
 #include "levin/metrics/aggregation.h"
 #include "levin/metrics/classification.h"
 #include "levin/metrics/curves.h"
-#include "levin/metrics/metric_collection.h"
 #include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"
 #include "metrics/reference_inputs.h"
@@ -201,16 +201,12 @@ TEST_CASE("metrics of a collection share their states, and have the values that 
   const auto top_two = std::make_shared<Accuracy>(Accuracy::Options{.num_classes = 4, .top_k = 2});
   const auto matrix = std::make_shared<ConfusionMatrix>(ConfusionMatrix::Options{.num_classes = 4});
   const auto kappa = std::make_shared<CohenKappa>(CohenKappa::Options{.num_classes = 4});
-  MetricCollection metrics({{"acc", accuracy},
-                            {"recall", recall},
-                            {"iou", jaccard},
-                            {"top2", top_two},
-                            {"matrix", matrix},
-                            {"kappa", kappa},
-                            {"again", accuracy}});
+  MetricCollection metrics("val_");
+  metrics.add("acc", accuracy).add("recall", recall).add("iou", jaccard).add("top2", top_two).add("matrix", matrix);
+  metrics.add("kappa", kappa).add("again", accuracy);
   Texts holders;
   for (const auto& [name, metric] : metrics.states()) holders.push_back(name);
-  CHECK(holders == Texts{"acc", "top2", "matrix"});
+  CHECK(holders == Texts{"val_acc", "val_top2", "val_matrix"});
 
   torch::manual_seed(1);
   const at::Tensor scores = torch::randn({50, 4}), labels = torch::randint(4, {50}, torch::kLong);
@@ -226,7 +222,7 @@ TEST_CASE("metrics of a collection share their states, and have the values that 
   CHECK(recall->state().empty());
   const auto values = metrics.compute();
   CHECK(values.size() == 7);
-  CHECK(values[1].first == "recall");
+  CHECK(values[1].first == "val_recall");
   CHECK(values[4].second.shape == std::vector<std::int64_t>{4, 4});
   double seen = 0;
   for (const double count : values[4].second.values) seen += count;
@@ -235,8 +231,11 @@ TEST_CASE("metrics of a collection share their states, and have the values that 
   CHECK(accuracy->state().empty());
 
   check_says(message_of<MisuseError>([&] { metrics.compute("accc"); }), {"accc", "acc"});
-  check_says(message_of<MisuseError>([&] { MetricCollection({{"a", accuracy}, {"a", recall}}); }), {"'a'"});
-  check_says(message_of<MisuseError>([&] { MetricCollection({{"a", Component<Metric>()}}); }), {"'a'", "empty"});
+  check_says(message_of<MisuseError>([&] { metrics.add("acc", recall); }), {"'acc'"});
+  check_says(message_of<MisuseError>([&] {
+               MetricCollection(std::map<std::string, Component<Metric>>{{"a", {}}});
+             }),
+             {"'a'", "empty"});
   // Those that count in another way do not share.
   for (const auto& options : {Accuracy::Options{.num_classes = 3},
                               {.num_classes = 4, .ignore_index = 0},
@@ -256,7 +255,7 @@ TEST_CASE("a metric of one's own counts on any device") {
 
 TEST_CASE("states of other metrics are refused") {
   Accuracy three({.num_classes = 3}), four({.num_classes = 4});
-  check_says(message_of<MisuseError>([&] { three.set_state(four.state()); }), {"13 numbers", "10"});
+  check_says(message_of<MisuseError>([&] { three.set_state(four.state()); }), {"has 13", "10"});
   AUROC exact({});
   check_says(message_of<MisuseError>([&] { exact.set_state(three.state()); }), {"rows"});
 }

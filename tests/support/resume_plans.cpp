@@ -11,6 +11,7 @@
 #include "levin/core/options/value_json.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
+#include "levin/metrics/regression.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 
@@ -55,6 +56,23 @@ class RowLogger final : public Logger {
   std::vector<std::string> saved;  ///< by ModelCheckpoint
 };
 
+/// Keeps all values of an epoch; its value depends on the order in which they came.
+class KeptValues final : public Metric {
+ public:
+  void update(const at::Tensor& values, const at::Tensor&) override { values_.append(values.reshape({-1})); }
+  MetricValue compute() const override {
+    double sum = 0;
+    const at::Tensor values = values_.tensor();
+    for (std::int64_t place = 0; place < values.numel(); ++place) {
+      sum = 0.9 * sum + values[place].item<double>();
+    }
+    return sum;
+  }
+
+ private:
+  MetricSamples values_ = add_samples("values", at::kDouble);
+};
+
 class Program final : public RecordingModule {
  public:
   Program(HookTrace& trace, const ResumePlan& plan) : RecordingModule(trace), plan_(plan) {
@@ -84,6 +102,10 @@ class Program final : public RecordingModule {
     at::Tensor loss = (prediction - target).pow(2).mean();
     log("loss", loss, {.on_epoch = true, .prog_bar = true});
     log("samples", batch.batch_size(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
+    errors_.update(prediction, target.expand_as(prediction));
+    log("mse", errors_, {.on_epoch = true});
+    kept_.update(prediction, target);
+    log("kept", kept_, {.on_step = false, .on_epoch = true});
     skip_if_due("training_step", batch_idx);
     if (plan_.bad_losses && trainer().total_batch_idx() % 5 == 2) loss = loss + std::numeric_limits<double>::infinity();
     if (!plan_.manual) return loss;
@@ -108,6 +130,8 @@ class Program final : public RecordingModule {
     trace_.add("M.validation_step");
     const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
     log("val_loss", loss);
+    val_kept_.update(layer_->forward(batch[0]), {});
+    log("val_kept", val_kept_);
     log("val_step", loss, {.on_step = true});
   }
   void on_train_start() override {
@@ -209,6 +233,9 @@ class Program final : public RecordingModule {
   torch::nn::Embedding table_{nullptr};
   at::Tensor phase_;
   torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
+  MeanSquaredError& errors_ = add_metric<MeanSquaredError>("errors");
+  KeptValues& kept_ = add_metric<KeptValues>("kept");
+  KeptValues& val_kept_ = add_metric<KeptValues>("val_kept");
 };
 
 /// The same as a callback that saves state: its hooks come last.

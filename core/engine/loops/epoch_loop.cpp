@@ -16,7 +16,7 @@ bool is_monitor(const Callback& callback) { return callback.phase() == CallbackP
 bool is_normal(const Callback& callback) { return !is_monitor(callback) && HookRunner::others(callback); }
 }  // namespace
 
-EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
+EpochLoop::EpochLoop(TrainerState& run, const PrecisionPolicy& precision, TrainingData& data, FitValidation& validation,
                      const EpochPlan& plan)
     : run_(run),
       progress_(run.progress),
@@ -226,7 +226,7 @@ StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
   if (batch == nullptr) return {};
   const at::AutoGradMode with_gradients(true);
   run_.strategy().synchronize_buffers(run_.module());
-  const Precision::Forward forward(precision_);
+  const PrecisionPolicy::Forward forward(precision_);
   StepOutput output = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, iteration.index);
   if (const auto toggled = run_.trained.toggled()) {
     throw MisuseError(format("training_step ended while optimizer {} was toggled: end each turn with untoggle_optimizer({}).",

@@ -9,7 +9,7 @@ namespace levin {
 class EpochLoop {
  public:
   /// `plan`: of the epoch that runs next, as FitLoop has agreed on it.
-  EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
+  EpochLoop(TrainerState& run, const PrecisionPolicy& precision, TrainingData& data, FitValidation& validation,
             const EpochPlan& plan);
   ~EpochLoop() { run_.step_votes = nullptr; }
   EpochLoop(const EpochLoop&) = delete;
@@ -67,7 +67,7 @@ class EpochLoop {
   Progress& progress_;
   LoopPosition& position_;
   HookRunner& hooks_;
-  const Precision& precision_;
+  const PrecisionPolicy& precision_;
   const bool alone_;  ///< the only rank: there is nobody to agree with
   StopConditions stop_;
   StepVotes votes_;

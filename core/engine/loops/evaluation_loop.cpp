@@ -3,11 +3,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <set>
 
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
-#include "levin/core/console/terminal.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/step/optimizers.h"
@@ -84,7 +82,7 @@ const EvaluationHooks& hooks_of(Stage stage) {
 
 }  // namespace
 
-EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
+EvaluationLoop::EvaluationLoop(TrainerState& run, const PrecisionPolicy& precision, Stage stage, LoaderList loaders,
                                bool keep_predictions)
     : run_(run),
       precision_(precision),
@@ -256,7 +254,7 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
   if (stage_ == Stage::kPredict) {
     Batch prediction;
     {
-      const Precision::Forward forward(precision_);
+      const PrecisionPolicy::Forward forward(precision_);
       prediction = hooks_.module(Hook::kPredictStep, &Module::predict_step, batch, batch_idx);
     }
     hooks_.run(Hook::kOnPredictBatchEnd, &Callback::on_predict_batch_end, &Module::on_predict_batch_end, prediction, batch,
@@ -265,7 +263,7 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
   } else {
     run_.evaluation_output = {};  // of a step that threw
     {
-      const Precision::Forward forward(precision_);
+      const PrecisionPolicy::Forward forward(precision_);
       hooks_.module(names_.step.hook, names_.step.function, batch, batch_idx);
     }
     const StepOutput output = std::exchange(run_.evaluation_output, {});
@@ -293,30 +291,6 @@ std::vector<MetricMap> EvaluationLoop::results() const {
     }
   }
   return results;
-}
-
-std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results) {
-  TextTable table;
-  table.header = {std::string(stage_name(stage)) + " metric"};
-  table.align = {Align::kLeft};
-  for (std::size_t loader = 0; loader < results.size(); ++loader) {
-    table.header.push_back(results.size() == 1 ? "value" : format("loader {}", loader));
-    table.align.push_back(Align::kRight);
-  }
-  std::set<std::string> names;
-  for (const MetricMap& metrics : results) {
-    for (const auto& [name, value] : metrics) names.insert(name);
-  }
-  if (names.empty()) return std::string(stage_name(stage)) + ": nothing was logged.";
-  for (const std::string& name : names) {
-    std::vector<std::string> row{name};
-    for (const MetricMap& metrics : results) {
-      const auto found = metrics.find(name);
-      row.push_back(found == metrics.end() ? "" : float_text(found->second));
-    }
-    table.rows.push_back(std::move(row));
-  }
-  return table.str();
 }
 
 void FitValidation::set_up() {

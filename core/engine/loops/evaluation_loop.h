@@ -17,7 +17,8 @@ struct EvaluationHooks;
 class EvaluationLoop {
  public:
   /// `keep_predictions`: for take_predictions().
-  EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders, bool keep_predictions = false);
+  EvaluationLoop(TrainerState& run, const PrecisionPolicy& precision, Stage stage, LoaderList loaders,
+                 bool keep_predictions = false);
 
   /// False when the limits leave nothing to evaluate, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
@@ -47,7 +48,7 @@ class EvaluationLoop {
   void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
   TrainerState& run_;
-  const Precision& precision_;
+  const PrecisionPolicy& precision_;
   HookRunner& hooks_;
   MetricRows rows_;
   Stage stage_;
@@ -61,13 +62,10 @@ class EvaluationLoop {
   std::int64_t samples_ = 0;  ///< of this rank, in this run
 };
 
-/// The table that validate() and test() print: a row a metric, a column a loader.
-std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results);
-
 /// Validation inside fit(): the sanity check before it, and when and how validation runs during training.
 class FitValidation {
  public:
-  FitValidation(TrainerState& run, const Precision& precision, DataSource& source)
+  FitValidation(TrainerState& run, const PrecisionPolicy& precision, DataSource& source)
       : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
   /// Asks for the loaders, anew when called again.
@@ -96,7 +94,7 @@ class FitValidation {
   bool time_passed();
 
   TrainerState& run_;
-  const Precision& precision_;
+  const PrecisionPolicy& precision_;
   DataSource& source_;
   HookRunner& hooks_;
   std::unique_ptr<EvaluationLoop> loop_;

@@ -10,7 +10,7 @@
 
 namespace levin {
 
-FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
+FitLoop::FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource& source)
     : run_(run),
       batches_before_(run.progress.total_batch_idx),
       data_(run, source),

@@ -8,7 +8,7 @@ namespace levin {
 /// LoopPosition says at any time what comes next.
 class FitLoop {
  public:
-  FitLoop(TrainerState& run, const Precision& precision, DataSource& source);
+  FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource& source);
 
   void run(const ResumePoint& resume);
 

@@ -345,7 +345,7 @@ std::vector<std::string> different_options(const RunParts& parts, const Checkpoi
   return others;
 }
 
-void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint) {
+void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
   precision.convert_module(run.module());
   run.strategy().load_module(run.module(), checkpoint);

@@ -21,7 +21,7 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
 
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks. The
 /// module comes into its run's format before: weights would be rounded to what it was built in.
-void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint);
+void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint);
 
 /// Options of module and data that are others than those of the run that wrote the checkpoint: "model.lr: 0.1 (0.2 there)".
 std::vector<std::string> different_options(const RunParts& parts, const Checkpoint& checkpoint);

@@ -21,7 +21,6 @@ namespace levin {
 namespace {
 
 using torch::optim::Optimizer;
-using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using Groups = ParameterSet::Groups;
 

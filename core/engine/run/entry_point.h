@@ -30,7 +30,7 @@ class EntryPoint {
   /// Ranks: all. Runs `loop` between set-up and teardown.
   void run(const std::function<void()>& loop);
 
-  const Precision& precision() const { return *precision_; }
+  const PrecisionPolicy& precision() const { return *precision_; }
   DataSource& source() { return source_; }
   const ResumePoint& resume_point() const { return resume_; }
 
@@ -69,7 +69,7 @@ class EntryPoint {
   Stage stage_;
   RunOptions options_;
   ModuleAttachment::Scope running_;
-  std::optional<Precision> precision_;
+  std::optional<PrecisionPolicy> precision_;
   std::filesystem::path checkpoint_file_;
   std::shared_ptr<const Checkpoint> checkpoint_;
   ResumePoint resume_;

@@ -44,8 +44,8 @@ void complete_state(torch::optim::Optimizer& optimizer) {
 
 }  // namespace
 
-Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const Precision& precision, Batch batch,
-                     std::int64_t dataloader_idx, std::int64_t num_dataloaders) {
+Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const PrecisionPolicy& precision,
+                     Batch batch, std::int64_t dataloader_idx, std::int64_t num_dataloaders) {
   batch = precision.convert_input(std::move(batch));
   batch = hooks.module(Hook::kOnBeforeBatchTransfer, &Module::on_before_batch_transfer, std::move(batch), dataloader_idx);
   batch =
@@ -105,7 +105,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   torch::optim::Optimizer& optimizer = *step_.parts.optimizers.front();
   if (first_of_window) step_.strategy.synchronize_buffers(*step_.parts.module);
   if (batch != nullptr) {
-    const Precision::Forward forward(precision_);
+    const PrecisionPolicy::Forward forward(precision_);
     const auto step = [&](Module& module) { return step_.graph.run(module, *batch, batch_idx); };
     output_ = step_.hooks.module(Hook::kTrainingStep, step);
   }

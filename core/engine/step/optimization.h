@@ -57,8 +57,8 @@ struct StepContext {
 };
 
 /// Brings a batch to where and how the module wants it, with the three transfer hooks, and tells the metrics its size.
-Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const Precision& precision, Batch batch,
-                     std::int64_t dataloader_idx, std::int64_t num_dataloaders);
+Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const PrecisionPolicy& precision,
+                     Batch batch, std::int64_t dataloader_idx, std::int64_t num_dataloaders);
 
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
 void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize);
@@ -71,7 +71,7 @@ void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
 /// the mean is over the samples that there were.
 class AutomaticOptimization {
  public:
-  AutomaticOptimization(const StepContext& step, StepVotes& votes, const Precision& precision)
+  AutomaticOptimization(const StepContext& step, StepVotes& votes, const PrecisionPolicy& precision)
       : step_(step), votes_(votes), precision_(precision) {}
 
   /// `batch` null: this rank has none, and only joins the reduction. `first_of_window`: gradients start at zero. `take_step`:
@@ -94,7 +94,7 @@ class AutomaticOptimization {
 
   StepContext step_;
   StepVotes& votes_;
-  const Precision& precision_;
+  const PrecisionPolicy& precision_;
   StepOutput output_;
   Steps steps_;
 };

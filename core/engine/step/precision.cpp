@@ -39,7 +39,7 @@ std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, b
       choice_name(format));
 }
 
-Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
+PrecisionPolicy::PrecisionPolicy(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
     : device_(device.type()), channels_last_(channels_last) {
   if (const std::string warning = slow_format_warning(format, device_, processor_has_bfloat16()); !warning.empty())
     rank_warn_once(warning);
@@ -60,7 +60,7 @@ Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at:
   }
 }
 
-void Precision::convert_module(Module& module) const {
+void PrecisionPolicy::convert_module(Module& module) const {
   const at::NoGradGuard no_grad;
   for (const auto& tensors : {module.parameters(), module.buffers()}) {
     for (const at::Tensor& tensor : tensors) {
@@ -71,12 +71,12 @@ void Precision::convert_module(Module& module) const {
   }
 }
 
-Batch Precision::convert_input(Batch batch) const {
+Batch PrecisionPolicy::convert_input(Batch batch) const {
   if (weights_ != at::kFloat) batch = batch.to(weights_);
   return channels_last_ ? batch.to(at::MemoryFormat::ChannelsLast) : batch;
 }
 
-Precision::Forward::Forward(const Precision& precision) : precision_(precision) {
+PrecisionPolicy::Forward::Forward(const PrecisionPolicy& precision) : precision_(precision) {
   if (!precision_.autocast_) return;
   autocast_was_enabled_ = at::autocast::is_autocast_enabled(precision_.device_);
   autocast_type_was_ = at::autocast::get_autocast_dtype(precision_.device_);
@@ -85,7 +85,7 @@ Precision::Forward::Forward(const Precision& precision) : precision_(precision) 
   at::autocast::increment_nesting();
 }
 
-Precision::Forward::~Forward() {
+PrecisionPolicy::Forward::~Forward() {
   if (!precision_.autocast_) return;
   // Leaving the outermost autocast region drops the casts of weights that it cached.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();

@@ -16,10 +16,10 @@ class Module;
 std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16);
 
 /// The formats of a run's numbers, of weights, inputs and forward passes, and the order in memory of those of four dimensions.
-class Precision {
+class PrecisionPolicy {
  public:
   /// Throws ConfigError on a format that this kind of device does not have.
-  Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last = false);
+  PrecisionPolicy(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last = false);
 
   /// Forward passes compute in 16-bit floats, in which small gradients vanish.
   bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
@@ -31,13 +31,13 @@ class Precision {
   /// While it lives, forward passes compute in the chosen format.
   class Forward {
    public:
-    explicit Forward(const Precision& precision);
+    explicit Forward(const PrecisionPolicy& precision);
     ~Forward();
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
 
    private:
-    const Precision& precision_;
+    const PrecisionPolicy& precision_;
     bool autocast_was_enabled_ = false;
     at::ScalarType autocast_type_was_ = at::kFloat;
   };

@@ -90,7 +90,7 @@ void TrainedParameters::remember_optimizers() {
 void TrainedParameters::agree(bool after_reduction) {
   Module& module = *parts_.module;
   Strategy& strategy = *setup_.strategy;
-  Precision(setup_.options.precision, strategy.accelerator(), strategy.device(), setup_.options.channels_last)
+  PrecisionPolicy(setup_.options.precision, strategy.accelerator(), strategy.device(), setup_.options.channels_last)
       .convert_module(module);
   if (!strategy.device().is_cpu()) module.to(strategy.device());
   if (setup_.options.sync_batchnorm) strategy.synchronize_batch_norms(module);
