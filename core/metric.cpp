@@ -200,7 +200,7 @@ at::Tensor MetricSamples::tensor() const {
 
 void Metric::reset() {
   total_ = std::make_shared<Accumulator>(*this);
-  if (batch_) batch_ = std::make_shared<Accumulator>(*this);
+  batch_.reset();
   batch_is_taken_ = false;
   all_ranks_.reset();
   marked_.reset();
@@ -222,6 +222,8 @@ void Metric::set_state(MetricState state) {
   }
   reset();
   total_->set(std::move(state));
+  // What the next batch takes in is not all that there is.
+  batch_ = std::make_shared<Accumulator>(*this);
 }
 
 void Metric::merge(MetricState& total, const MetricState& more) const {

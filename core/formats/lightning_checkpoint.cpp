@@ -42,7 +42,7 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
   const bool is_under_way = ready > processed && !had_last_batch;
   Value own = parse_json(R"({
     "batches_done": 0, "samples_done": null, "completed": true, "stop_agreed": false, "hooks_done": 0,
-    "turn": {"iteration": 0, "ends_window": true, "is_last": false, "end_epoch": false},
+    "iteration": {"iteration": 0, "ends_window": true, "is_last": false, "end_epoch": false},
     "window_open": false, "window_scale": 1, "accumulate_grad_batches": null, "world_size": 1, "batch_size": 0})");
   own["place"] = choice_name(Place::kEpochStart);
   own["epochs_done"] =
@@ -253,8 +253,10 @@ Value lightning_loops(const Value& manifest) {
   const bool is_at_end = place != nullptr && *place == Value(choice_name(Place::kEpochEnd));
   const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
                          *place != Value(choice_name(Place::kEpochStart)) && *place != Value(choice_name(Place::kEpochDone));
+  // Files of earlier versions have it as "turn".
+  const Value* iteration = loops.find("iteration") != nullptr ? loops.find("iteration") : loops.find("turn");
   // Saved in the validation at an epoch's end.
-  const bool had_last = is_within && loops.at("turn").at("is_last") == Value(true);
+  const bool had_last = is_within && iteration != nullptr && iteration->at("is_last") == Value(true);
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);
   const std::int64_t begun = done + (is_within ? 1 : 0);
   const std::int64_t steps = number_or_zero(manifest, "global_step");

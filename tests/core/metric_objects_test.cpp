@@ -218,6 +218,7 @@ TEST_CASE("an epoch of metric objects goes on from a snapshot, on one rank in pl
   rank.store.begin_stage(Stage::kTrain);
   rank.store.restore(saved);
   rank.batch({9, 10, 11}, {.on_epoch = true});
+  check_rows(rank.meet(BoundaryKind::kTrainStep).logger_row, expected_of({9, 10, 11}, "_step"));
   rank.meet(BoundaryKind::kEpochReached);
   check_rows(rank.meet(BoundaryKind::kEpochEnd).logger_row, expected_of({1, 2, 4, 5, 9, 10, 11}, "_epoch"));
 }

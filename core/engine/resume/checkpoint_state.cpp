@@ -43,7 +43,7 @@ Value loops_state(const TrainerState& run) {
                     {"batches_done", position.batches_done},
                     {"total_batches_done", run.progress.total_batch_idx + (uncounted ? 1 : 0)},
                     {"logging_step", run.progress.logging_step},
-                    {"turn", iteration_state(position.iteration)},
+                    {"iteration", iteration_state(position.iteration)},
                     {"completed", position.completed},
                     {"stop_agreed", run.stop.agreed() && !position.is_between_epochs()},
                     {"hooks_done", position.hooks_done},
@@ -179,11 +179,12 @@ ResumePoint resume_point(const Value& loops) {
   if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
   resume.place = *place;
   resume.batches_done = count(loops, "batches_done");
-  const Value& turn = loops.at("turn");
-  resume.iteration = {.index = count(turn, "iteration"),
-                      .ends_window = turn.at("ends_window").as_bool(),
-                      .is_last = turn.at("is_last").as_bool(),
-                      .end_epoch = turn.at("end_epoch").as_bool()};
+  // Files of earlier versions have it as "turn".
+  const Value& iteration = loops.find("iteration") != nullptr ? loops.at("iteration") : loops.at("turn");
+  resume.iteration = {.index = count(iteration, "iteration"),
+                      .ends_window = iteration.at("ends_window").as_bool(),
+                      .is_last = iteration.at("is_last").as_bool(),
+                      .end_epoch = iteration.at("end_epoch").as_bool()};
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
   resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));

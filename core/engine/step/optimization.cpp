@@ -175,11 +175,11 @@ void StepVotes::publish() {
   mine.gradient_weight = gradient_weight_;
   mine.parameters_changed = parameters_.changed();
   mine.loss_is_bad = nan_.votes_against();
-  board_.publish(sequence_, mine);
+  channel_.publish(sequence_, mine);
 }
 
 void StepVotes::collect() {
-  const std::vector<Votes> by_rank = board_.read(sequence_);
+  const std::vector<Votes> by_rank = channel_.read(sequence_);
   collected_ = boundaries_.adopt(by_rank);
   nan_.adopt(by_rank);
   ++sequence_;

@@ -16,8 +16,8 @@ namespace levin {
 /// to stop costs no collective. A rank whose parameters have changed says so in them.
 class StepVotes {
  public:
-  StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
-      : board_(board), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
+  StepVotes(VoteChannel& channel, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
+      : channel_(channel), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
 
   /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
@@ -34,7 +34,7 @@ class StepVotes {
   const Votes& agreed() const { return *collected_; }
 
  private:
-  VoteChannel& board_;
+  VoteChannel& channel_;
   Boundaries& boundaries_;
   TrainedParameters& parameters_;
   NanGuard& nan_;
