@@ -21,6 +21,8 @@ namespace {
 /// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
 constexpr std::string_view kTrainedWeights = "current_model_state";
 constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
+/// And where the averages are then, for a callback that goes on averaging.
+constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
 /// "epoch_loop.batch_progress" and the like: numbers in Lightning's loops, 0 where there is none.
 std::int64_t number_at(const Value& loops, const char* progress, const char* span, const char* what) {
@@ -161,7 +163,10 @@ bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages) {
   }
   if (in_place_of_averages) {
     for (auto& [name, tensor] : trained) {
-      checkpoint.tensors[std::string(kWeightsPrefix) + name.substr(kTrainedWeightsPrefix.size())] = std::move(tensor);
+      const std::string own = name.substr(kTrainedWeightsPrefix.size());
+      at::Tensor& weights = checkpoint.tensors[std::string(kWeightsPrefix) + own];
+      if (weights.defined()) checkpoint.tensors[std::string(kAveragesPrefix) + own] = weights;
+      weights = std::move(tensor);
     }
   }
   return !trained.empty();
@@ -175,7 +180,8 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
   const PickleValue& root = file.root();
   TorchFile::Tensors tensors;
   for (const auto& [key, prefix] :
-       {std::pair(std::string_view("state_dict"), kWeightsPrefix), std::pair(kTrainedWeights, kTrainedWeightsPrefix)}) {
+       {std::pair(std::string_view("state_dict"), kWeightsPrefix), std::pair(kTrainedWeights, kTrainedWeightsPrefix),
+        std::pair(std::string_view("averaging_state"), std::string_view("averaging_state."))}) {
     const PickleValue* const weights = root.find(key);
     if (weights == nullptr) continue;
     if (weights->items() == nullptr) throw IoError(format("its {} is no dict", key));

@@ -319,7 +319,8 @@ void requeue_slurm_job(const std::string& number, std::chrono::milliseconds pati
   };
   if (number.find_first_not_of("0123456789_") != std::string::npos) fail("takes a job's number");
   const double seconds = std::chrono::duration<double>(patience).count();
-  // timeout ends it with all that it has started.
+  // timeout ends it with all that it has started. The number has digits only.
+  // NOLINTNEXTLINE(bugprone-command-processor)
   FILE* const output = popen(format("timeout -s KILL {} scontrol requeue {} 2>&1", seconds, number).c_str(), "re");
   if (output == nullptr) fail(std::strerror(errno));
   std::string said;

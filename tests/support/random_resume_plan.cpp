@@ -25,7 +25,7 @@ std::string ResumePlan::str() const {
        << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
        << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
        << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
-       << (strategy.empty() ? "" : ", " + strategy);
+       << (averaging.empty() ? "" : ", averaged by " + averaging) << (strategy.empty() ? "" : ", " + strategy);
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
     text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
@@ -115,6 +115,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
                          "ddp_sharded");
   }
   if (pick(0, 0, 1) == 1) add_change(Kind::kSetRate);
+  plan.averaging = pick("", "", "mean", "ema");
   return plan;
 }
 

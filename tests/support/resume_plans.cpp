@@ -6,6 +6,7 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/weight_averaging.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
@@ -295,6 +296,11 @@ class Run {
     options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping,
                          std::make_shared<LateCallback>(trace, "before ModelCheckpoint"), checkpoint,
                          std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
+    if (plan_.averaging == "mean") options.callbacks.push_back(std::make_shared<WeightAveraging>());
+    if (plan_.averaging == "ema") {
+      options.callbacks.push_back(std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{
+          .decay = 0.5, .update_every_n_steps = 2, .update_starting_at_step = 1, .update_starting_at_epoch = 1}));
+    }
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);
     options.precision = plan_.precision;

@@ -218,7 +218,8 @@ void EntryPoint::load_checkpoint() {
   if (has_averages) {
     rank_zero_info(
         fitting()
-            ? "It has averages of the weights beside those that were trained: fit goes on from the latter, without the averages"
+            ? "It has averages of the weights beside those that were trained: fit goes on from the latter, and WeightAveraging "
+              "from the averages"
             : "Its weights are the averages that Lightning's WeightAveraging kept");
   }
   warn_of_other_options();
