@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <map>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -384,6 +385,28 @@ void waits(const Settings& settings) {
   }
 }
 
+/// losses_R=, of rank R's batches; window=, warmup=, atol=, rtol=, mode=, finite_only=, of SpikeDetection
+void spikes(const Settings& settings) {
+  SpikeDetectionOptions detection{.exclude_batches_path = settings.text("folder")};
+  detection.window = settings.number("window", 10);
+  detection.warmup = settings.number("warmup", 1);
+  if (settings.has("atol")) detection.atol = std::stod(settings.text("atol"));
+  if (settings.has("rtol")) detection.rtol.reset();
+  if (settings.has("rtol") && settings.text("rtol") != "null") detection.rtol = std::stod(settings.text("rtol"));
+  if (settings.text("mode") == "\"max\"") detection.mode = MonitorMode::kMax;
+  detection.finite_only = settings.text("finite_only", "true") == "true";
+  TrainerOptions options = options_for(settings);
+  options.callbacks = {std::make_shared<SpikeDetection>(detection)};
+  Trainer trainer(options);
+  std::istringstream texts(settings.text("losses_" + std::to_string(trainer.rank())));
+  std::vector<Batch> batches;
+  for (std::string loss; texts >> loss;) batches.push_back(Batch{{"loss", torch::full({1}, std::stod(loss), torch::kDouble)}});
+  struct GivenLoss final : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] + 0 * parameters()[0]).sum(); }
+  } module;
+  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -398,6 +421,7 @@ int main(int argc, char** argv) {
                                                                    {"crashes", crashes},
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
+                                                                   {"spikes", spikes},
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},
                                                                    {"accumulates", accumulates},

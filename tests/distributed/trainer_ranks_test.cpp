@@ -4,6 +4,10 @@
 
 #include "distributed/rank_run.h"
 #include "levin/core/base/process.h"
+#include "levin/core/options/value_json.h"
+#include "support/file_text.h"
+
+using levin::Value;
 
 namespace {
 
@@ -268,4 +272,23 @@ TEST_CASE("a profiler is told of reductions when each rank came, and that all le
     if (time(1, "arrived_") > time(0, "arrived_")) ++late;
   }
   CHECK(late > 0);
+}
+
+TEST_CASE("a spike of the loss ends all ranks at the batch that Lightning ends them at, and lists it") {
+  const Value cases = levin::parse_json(levin::test::read_text(LEVIN_SOURCE_DIR "/tests/callbacks/spike_references.json"));
+  for (const Value& one : cases.as_list()) {
+    const auto& losses = one.at("losses").as_list();
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : one.at("options").as_map()) settings.push_back(name + "=" + levin::to_json(value));
+    for (std::size_t rank = 0; rank < losses.size(); ++rank)
+      settings.push_back("losses_" + std::to_string(rank) + "=" + losses[rank].as_string());
+    INFO(levin::to_json(one));
+    const Run run("spikes", static_cast<int>(losses.size()), settings);
+    const std::int64_t batch = one.at("batch").as_int();
+    CHECK(run.outcome.ok() == (batch < 0));
+    if (batch < 0) continue;
+    CHECK_THAT(run.outcome.err, Catch::Contains("in batch " + std::to_string(batch) + " of epoch 0"));
+    if (losses.size() > 1) CHECK_THAT(run.outcome.err, Catch::Contains("failed alike in on_train_batch_end"));
+    CHECK(levin::parse_json(levin::test::read_text(run.folder / "skip_batches.json")) == one.at("listed"));
+  }
 }
