@@ -1,7 +1,7 @@
 // Microseconds per training step of several ranks, with so many metrics that are reduced over ranks at each step: the digits'
 // MLP (64-256-256-10), SGD, batches of 32 a rank, one thread each, every step logged. One sample a run.
-// benchmarks/peers/training_step.py is the same in Lightning. With `objects` they are metric objects, each updated and logged at
-// each step: Accuracy over 10 classes.
+// benchmarks/peers/training_step.py is the same in Lightning. With `objects` they are metric objects, each updated and logged
+// at each step: Accuracy over 10 classes.
 //
 //     synced_metrics RANKS METRICS [objects]
 #include <levin/levin.h>

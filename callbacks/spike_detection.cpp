@@ -40,7 +40,7 @@ double mean_of(const std::deque<double>& losses) {
   return sum / count;
 }
 
-std::vector<Seen> gather(Trainer& trainer, const Seen& mine) {
+std::vector<Seen> seen_by_ranks(Trainer& trainer, const Seen& mine) {
   const Meeting meeting("SpikeDetection", "all ranks have this callback");
   const std::vector<std::byte> bytes =
       RankExchange(trainer.strategy().control_group()).gather_bytes(std::as_bytes(std::span(&mine, 1)), meeting);
@@ -114,7 +114,7 @@ void SpikeDetection::on_train_batch_end(Trainer& trainer, Module&, const StepOut
                 : std::isfinite(mine.loss)                                ? Seen::kLoss
                                                                           : Seen::kNotFinite;
   }
-  const std::vector<Seen> all = gather(trainer, mine);
+  const std::vector<Seen> all = seen_by_ranks(trainer, mine);
   const auto has = [&](std::int64_t kind) {
     return std::find_if(all.begin(), all.end(), [&](const Seen& seen) { return seen.kind == kind; });
   };

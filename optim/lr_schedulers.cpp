@@ -49,29 +49,6 @@ void ExponentialLrOptions::declare(OptionList<ExponentialLrOptions>& options) {
 
 double ExponentialLrOptions::next_lr(std::int64_t step, double lr, double) const { return step == 0 ? lr : lr * gamma; }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): a function object is handed over by value, as the standard library does
-LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda) : SteppedLrScheduler(optimizer) {
-  lr_lambdas_.assign(group_count(), lr_lambda);
-  start();
-}
-
-LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas)
-    : SteppedLrScheduler(optimizer), lr_lambdas_(std::move(lr_lambdas)) {
-  if (lr_lambdas_.size() != group_count()) {
-    throw MisuseError(format(
-        "LambdaLR has {} functions, but the optimizer has {} parameter groups: give one function, or one for each group.",
-        lr_lambdas_.size(), group_count()));
-  }
-  start();
-}
-
-double LambdaLr::next_lr(std::size_t group, double) { return base_lr(group) * lr_lambdas_[group](last_epoch()); }
-
-double LambdaLr::first_lr(std::size_t group) const { return base_lr(group) * lr_lambdas_[group](0); }
-
-// As PyTorch does: functions are not saved.
-void LambdaLr::save_state(Value& state) const { state["lr_lambdas"] = Value(Value::List(lr_lambdas_.size())); }
-
 namespace {
 
 // 1 + cos(pi * step / half_period)
@@ -181,111 +158,87 @@ double PolynomialLrOptions::next_lr(std::int64_t step, double lr, double) const 
   return lr * std::pow((1.0 - now / total) / (1.0 - (now - 1.0) / total), power);
 }
 
-namespace {
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<WarmupCosineLr>, "WarmupCosineLR",
+                "Rises linearly, then falls along half a cosine");
 
-OneCycleLrOptions completed(OneCycleLrOptions options, const ScheduleLength& length) {
-  if (!options.epochs && !options.steps_per_epoch)
-    options.total_steps = length.unless(options.total_steps, "OneCycleLR", "total_steps");
-  return options;
-}
-
-}  // namespace
-
-LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<OneCycleLr>, "OneCycleLR", "One rise and one fall over the whole run");
-
-void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
-  using Options = OneCycleLrOptions;
-  options.add(&Options::max_lr, "Highest rate; a list gives one for each parameter group").required();
-  options.add(&Options::total_steps, "Steps of the cycle. Unset: epochs times steps_per_epoch, or else all of training").min(1);
-  options.add(&Options::epochs, "Epochs of the cycle, in place of total_steps").min(1);
-  options.add(&Options::steps_per_epoch, "Steps of an epoch, in place of total_steps").min(1);
-  options.add(&Options::pct_start, "Part of the cycle in which the rate rises").min(0.0).max(1.0);
-  options.add(&Options::anneal_strategy, "Shape of rise and fall");
-  options.add(&Options::cycle_momentum, "Move the momentum, or the first beta, against the rate");
-  options.add(&Options::base_momentum, "Lowest momentum");
-  options.add(&Options::max_momentum, "Highest momentum");
-  options.add(&Options::div_factor, "Highest rate over first rate").above(0.0);
-  options.add(&Options::final_div_factor, "First rate over last rate").above(0.0);
-  options.add(&Options::three_phase, "Fall to the first rate as fast as it rose, then to the last one");
-  options.rule({"epochs", "steps_per_epoch"}, [](const Options& cycle) {
-    return cycle.total_steps || cycle.epochs.has_value() == cycle.steps_per_epoch.has_value()
-               ? ""
-               : "the length of the cycle is not known: epochs and steps_per_epoch go together; or give total_steps";
+void WarmupCosineLrOptions::declare(OptionList<WarmupCosineLrOptions>& options) {
+  using Options = WarmupCosineLrOptions;
+  options.add(&Options::warmup_steps, "Steps in which the rate rises").min(0);
+  options.add(&Options::total_steps, "Step from which on the rate is the lowest. Unset: all of training").min(1);
+  options.add(&Options::start_factor, "Factor of the rate at step 0").min(0.0).max(1.0);
+  options.add(&Options::min_lr, "Lowest rate").min(0.0);
+  options.add(&Options::min_lr_ratio, "Lowest rate, relative to the initial one").min(0.0).max(1.0);
+  options.rule({"min_lr", "min_lr_ratio"}, [](const Options& cosine) {
+    return cosine.min_lr == 0.0 || cosine.min_lr_ratio == 0.0 ? "" : "give min_lr or min_lr_ratio, not both";
+  });
+  options.rule({"warmup_steps", "total_steps"}, [](const Options& cosine) {
+    return !cosine.total_steps || cosine.warmup_steps < *cosine.total_steps ? "" : "warmup_steps must be below total_steps";
   });
 }
 
-OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length)
-    : SteppedLrSchedulerWith("OneCycleLR", optimizer, completed(options, length)) {
-  lay_out();
-  for (std::size_t group = 0; group < group_count(); ++group) set_initial_lr(group, ranges_[group].low.lr);
+WarmupCosineLrOptions WarmupCosineLrOptions::completed(const ScheduleLength& length) const {
+  WarmupCosineLrOptions options = *this;
+  // A run that ends within the warmup, such as one to try a program, never comes to the cosine.
+  if (!total_steps) options.total_steps = std::max(length.unless(total_steps, kName, "total_steps"), warmup_steps + 1);
+  return options;
+}
+
+double WarmupCosineLrOptions::next_lr(std::int64_t step, double, double base_lr) const {
+  if (step < warmup_steps) {
+    return base_lr * (start_factor + (1.0 - start_factor) * static_cast<double>(step) / static_cast<double>(warmup_steps));
+  }
+  const double lowest = min_lr_ratio > 0.0 ? min_lr_ratio * base_lr : min_lr;
+  const std::int64_t length = *total_steps - warmup_steps;
+  return lowest + (base_lr - lowest) * one_plus_cos(std::min(step - warmup_steps, length), length) / 2.0;
+}
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<SwaLr>, "SWALR", "Goes to a constant rate, for averages of weights");
+
+void SwaLrOptions::declare(OptionList<SwaLrOptions>& options) {
+  options.add(&SwaLrOptions::swa_lr, "Rate at the end; a list gives one for each parameter group").required();
+  options.add(&SwaLrOptions::anneal_epochs, "Steps until the rate is swa_lr").min(0);
+  options.add(&SwaLrOptions::anneal_strategy, "Shape of the change");
+}
+
+SwaLr::SwaLr(torch::optim::Optimizer& optimizer, const SwaLrOptions& options)
+    : SteppedLrSchedulerWith("SWALR", optimizer, options) {
+  options.swa_lr.expand(group_count(), "SWALR: swa_lr");
   start();
 }
 
-void OneCycleLr::lay_out() {
-  const Options& cycle = options();
-  total_steps_ = cycle.total_steps ? *cycle.total_steps : *cycle.epochs * *cycle.steps_per_epoch;
-  const std::vector<double> max_lrs = cycle.max_lr.expand(group_count(), "OneCycleLR: max_lr");
-  const std::vector<double> base_momentums = cycle.base_momentum.expand(group_count(), "OneCycleLR: base_momentum");
-  const std::vector<double> max_momentums = cycle.max_momentum.expand(group_count(), "OneCycleLR: max_momentum");
-  ranges_.clear();
-  for (std::size_t group = 0; group < group_count(); ++group) {
-    const auto& param_group = optimizer().param_groups()[group];
-    if (cycle.cycle_momentum && !get_momentum(param_group) && !get_betas(param_group)) {
-      throw ConfigError(format("OneCycleLR: {} has neither momentum nor betas: set cycle_momentum to false.",
-                               optimizer_class_name(optimizer())));
-    }
-    const double initial_lr = max_lrs[group] / cycle.div_factor;
-    ranges_.push_back({.low = {initial_lr, max_momentums[group]},
-                       .high = {max_lrs[group], base_momentums[group]},
-                       .last = {initial_lr / cycle.final_div_factor, max_momentums[group]}});
-  }
-}
+double SwaLr::next_lr(std::size_t group, double lr) { return lr_at(group, last_epoch(), lr); }
 
-void OneCycleLr::before_step() {
-  if (last_epoch() > total_steps_) {
-    throw MisuseError(
-        format("OneCycleLR was stepped {} times, but its cycle has only {} steps: set total_steps to the steps of the whole "
-               "run, and interval to 'step' when it counts batches.",
-               last_epoch(), total_steps_));
-  }
-  if (!options().cycle_momentum || last_epoch() < 0) return;
-  for (std::size_t group = 0; group < group_count(); ++group) {
-    auto& param_group = optimizer().param_groups()[group];
-    const double momentum = target(ranges_[group], last_epoch()).momentum;
-    if (const auto betas = get_betas(param_group)) {
-      set_betas(param_group, {momentum, betas->second});
-    } else {
-      set_momentum(param_group, momentum);
-    }
-  }
-}
+double SwaLr::first_lr(std::size_t group) const { return lr_at(group, 0, get_lr(optimizer().param_groups()[group])); }
 
-double OneCycleLr::next_lr(std::size_t group, double) { return target(ranges_[group], last_epoch()).lr; }
-
-double OneCycleLr::first_lr(std::size_t group) const { return target(ranges_[group], 0).lr; }
-
-OneCycleLr::Target OneCycleLr::target(const Range& range, std::int64_t step) const {
-  const auto now = static_cast<double>(step);
-  const auto between = [&](double begin, const Target& from, double end, const Target& to) -> Target {
-    // A phase of no length is at its end at once.
-    const double part = end == begin ? 1.0 : (now - begin) / (end - begin);
-    const auto anneal = [&](double first, double second) {
-      if (options().anneal_strategy == AnnealStrategy::kLinear) return (second - first) * part + first;
-      return second + (first - second) / 2.0 * (std::cos(std::numbers::pi * part) + 1.0);
-    };
-    return {anneal(from.lr, to.lr), anneal(from.momentum, to.momentum)};
+double SwaLr::lr_at(std::size_t group, std::int64_t step, double lr) const {
+  const auto length = static_cast<double>(std::max<std::int64_t>(options().anneal_epochs, 1));
+  if (options().anneal_epochs == 0) step = std::max<std::int64_t>(step, 1);
+  const auto part_at = [&](std::int64_t at) {
+    const double part = std::clamp(static_cast<double>(at) / length, 0.0, 1.0);
+    return options().anneal_strategy == AnnealStrategy::kLinear ? part : (1.0 - std::cos(std::numbers::pi * part)) / 2.0;
   };
-  const double rise = options().pct_start * static_cast<double>(total_steps_);
-  const auto end = static_cast<double>(total_steps_ - 1);
-  if (now <= rise - 1) return between(0, range.low, rise - 1, range.high);
-  if (!options().three_phase) return between(rise - 1, range.high, end, range.last);
-  if (now <= 2 * rise - 2) return between(rise - 1, range.high, 2 * rise - 2, range.low);
-  return between(2 * rise - 2, range.low, end, range.last);
+  const double swa_lr = options().swa_lr.expand(group_count(), "SWALR: swa_lr")[group];
+  const double before = part_at(step - 1);
+  const double part = part_at(step);
+  // Others may have changed the rate since: it goes on from where it is.
+  const double initial = before == 1.0 ? swa_lr : (lr - before * swa_lr) / (1.0 - before);
+  return swa_lr * part + initial * (1.0 - part);
 }
 
-void OneCycleLr::load_state(const Value& state) {
-  SteppedLrSchedulerWith::load_state(state);
-  lay_out();
+// PyTorch's keys; it keeps swa_lr in the optimizer's groups.
+void SwaLr::save_state(Value& state) const {
+  const Value options = write_options(this->options());
+  state["swa_lr"] = options.at("swa_lr");
+  state["anneal_epochs"] = options.at("anneal_epochs");
+  state["_anneal_strategy"] = options.at("anneal_strategy");
+}
+
+void SwaLr::load_state(const Value& state) {
+  Value saved = write_options(options());
+  if (const Value* swa_lr = state.find("swa_lr")) saved["swa_lr"] = *swa_lr;
+  saved["anneal_epochs"] = state.at("anneal_epochs");
+  saved["anneal_strategy"] = state.at("_anneal_strategy");
+  SteppedLrSchedulerWith::load_state(saved);
 }
 
 LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ReduceLrOnPlateau>, "ReduceLROnPlateau",

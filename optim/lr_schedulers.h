@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
@@ -14,157 +12,10 @@
 #include "levin/core/options/component.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
+#include "levin/optim/lambda_lr.h"
+#include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
-
-/// Base of the schedulers that give each group a new rate at every step, from its present rate and the number of the step:
-/// PyTorch's `LRScheduler`. Derive from it for a schedule of your own; call start() at the end of your constructor.
-///
-///     class Halve final : public levin::SteppedLrScheduler {
-///      public:
-///       explicit Halve(torch::optim::Optimizer& optimizer) : SteppedLrScheduler(optimizer) { start(); }
-///      private:
-///       double next_lr(std::size_t, double lr) override { return last_epoch() == 0 ? lr : lr / 2; }
-///     };
-class LEVIN_API SteppedLrScheduler : public LrScheduler {
- public:
-  void step(std::optional<double> metric = std::nullopt) override;
-  std::vector<double> last_lr() const override { return last_lr_; }
-  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
-  /// PyTorch's keys: last_epoch, base_lrs, _last_lr, and the scheduler's arguments.
-  Value state_dict() const override;
-  /// Restores what state_dict() gave, the arguments included, as PyTorch does. The optimizer's own rates are restored with the
-  /// optimizer. Throws ConfigError when the state is of another scheduler or of another number of groups.
-  void load_state_dict(const Value& state) override;
-  /// How many steps have been taken: 0 after construction.
-  std::int64_t last_epoch() const { return last_epoch_; }
-
- protected:
-  explicit SteppedLrScheduler(torch::optim::Optimizer& optimizer);
-  /// Step 0, which sets the first rates.
-  void start() { step(); }
-
-  /// The rate of a group at step last_epoch(), given its present one.
-  virtual double next_lr(std::size_t group, double lr) = 0;
-  /// The rate of a group when the schedule begins, whatever its present rate is.
-  virtual double first_lr(std::size_t group) const { return base_lr(group); }
-  /// Groups that are added to the optimizer while it trains follow the schedule too, from the rate they come with. False for a
-  /// schedule that has something of its own for each group: a step is then an error.
-  virtual bool takes_new_groups() const { return true; }
-  /// Called before the rates are computed, after last_epoch() has changed.
-  virtual void before_step() {}
-  /// Adds to, or takes from, the state what a derived class needs.
-  virtual void save_state(Value&) const {}
-  virtual void load_state(const Value&) {}
-
-  /// The rate the schedule is relative to: PyTorch's `base_lrs`.
-  double base_lr(std::size_t group) const { return base_lrs_[group]; }
-  std::size_t group_count() const { return base_lrs_.size(); }
-  /// Replaces the initial rate of a group, for this scheduler and those made after it.
-  void set_initial_lr(std::size_t group, double lr);
-
- private:
-  friend class SequentialLr;
-  void set_lrs(const std::vector<double>& lrs);
-  /// Groups that were added follow from here on.
-  void take_new_groups();
-  /// Starts the schedule now, at the rate it begins with: what a sequence does at a milestone.
-  void restart();
-  /// Forgets step 0, which a member of a sequence that is not yet due took when it was made.
-  void undo_start() { --last_epoch_; }
-
-  torch::optim::Optimizer& optimizer_;
-  std::shared_ptr<std::vector<double>> initial_lrs_;
-  std::vector<double> base_lrs_;
-  std::vector<double> last_lr_;
-  std::int64_t last_epoch_ = -1;
-};
-
-namespace detail {
-/// The options that a scheduler's state holds among other things.
-template <class Options>
-Options options_in_state(const Value& state) {
-  Value own(Value::Map{});
-  for (const auto& entry : option_list<Options>().entries()) own[entry->info.name] = state.at(entry->info.name);
-  return read_options<Options>(own);
-}
-}  // namespace detail
-
-/// A SteppedLrScheduler with declared options, which are part of its state.
-template <class OptionsType>
-class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
- public:
-  using Options = OptionsType;
-  const Options& options() const { return options_; }
-
- protected:
-  SteppedLrSchedulerWith(const char* class_name, torch::optim::Optimizer& optimizer, const Options& options)
-      : SteppedLrScheduler(optimizer), options_(checked(class_name, options)) {}
-  void save_state(Value& state) const override {
-    for (const auto& [name, value] : write_options(options_).as_map()) state[name] = value;
-  }
-  void load_state(const Value& state) override { options_ = detail::options_in_state<Options>(state); }
-
- private:
-  Options options_;
-};
-
-/// A SteppedLrScheduler whose rates follow from its options, the step, and a group's rates alone. Its Options have `kName`,
-/// PyTorch's name of the class, and the formula: the rate of a group at a step, given its present one and the one that the
-/// schedule is relative to.
-///
-///     double next_lr(std::int64_t step, double lr, double base_lr) const;
-///
-/// They may have a `first_lr(base_lr)`, where the schedule begins with another rate within a sequence, and a
-/// `completed(length)` that gives them with the length of training.
-template <class OptionsType>
-class LEVIN_API FormulaLr : public SteppedLrSchedulerWith<OptionsType> {
- public:
-  using SteppedLrSchedulerWith<OptionsType>::options;
-  FormulaLr(torch::optim::Optimizer& optimizer, const OptionsType& options, const ScheduleLength& length = {})
-      : SteppedLrSchedulerWith<OptionsType>(OptionsType::kName, optimizer, with_length(options, length)) {
-    this->start();
-  }
-
- private:
-  static OptionsType with_length(const OptionsType& options, const ScheduleLength& length) {
-    if constexpr (requires { options.completed(length); }) return options.completed(length);
-    return options;
-  }
-  double next_lr(std::size_t group, double lr) override {
-    return options().next_lr(this->last_epoch(), lr, this->base_lr(group));
-  }
-  double first_lr(std::size_t group) const override {
-    const double base_lr = this->base_lr(group);
-    if constexpr (requires { options().first_lr(base_lr); }) return options().first_lr(base_lr);
-    return options().next_lr(0, base_lr, base_lr);
-  }
-};
-
-/// A number for an optimizer's parameter groups: one for all of them, or a list with one for each.
-class LEVIN_API PerGroup {
- public:
-  PerGroup(double value = 0.0) : values_{value} {}
-  PerGroup(std::initializer_list<double> values) : values_(values), is_list_(true) {}
-  explicit PerGroup(std::vector<double> values) : values_(std::move(values)), is_list_(true) {}
-
-  bool is_list() const { return is_list_; }
-  const std::vector<double>& values() const { return values_; }
-  /// One value for each of `groups` groups. Throws ConfigError, naming the option, when a list has another length.
-  std::vector<double> expand(std::size_t groups, const std::string& option) const;
-
- private:
-  std::vector<double> values_;
-  bool is_list_ = false;
-};
-
-template <>
-struct LEVIN_API OptionType<PerGroup> {
-  static PerGroup read(const Value& value);
-  static Value write(const PerGroup& value);
-  static std::string name() { return "float or list of float"; }
-  static Value schema();
-};
 
 struct LEVIN_API StepLrOptions {
   using Scheduler = struct StepLr;
@@ -206,25 +57,6 @@ struct LEVIN_API ExponentialLrOptions {
 /// Multiplies the rate by gamma at every step.
 struct LEVIN_API ExponentialLr final : FormulaLr<ExponentialLrOptions> {
   using FormulaLr::FormulaLr;
-};
-
-/// The initial rate times a function of the step. From C++ only: YAML cannot hold a function.
-class LEVIN_API LambdaLr final : public SteppedLrScheduler {
- public:
-  /// The factor at a step; steps count from 0.
-  using Factor = std::function<double(std::int64_t)>;
-
-  LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda);
-  /// One function for each parameter group. Throws MisuseError when their number differs.
-  LambdaLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas);
-
- private:
-  double next_lr(std::size_t group, double lr) override;
-  double first_lr(std::size_t group) const override;
-  bool takes_new_groups() const override { return false; }
-  void save_state(Value& state) const override;
-
-  std::vector<Factor> lr_lambdas_;
 };
 
 struct LEVIN_API CosineAnnealingLrOptions {
@@ -308,6 +140,25 @@ struct LEVIN_API PolynomialLr final : FormulaLr<PolynomialLrOptions> {
   using FormulaLr::FormulaLr;
 };
 
+struct LEVIN_API WarmupCosineLrOptions {
+  using Scheduler = struct WarmupCosineLr;
+  static constexpr const char* kName = "WarmupCosineLR";
+  std::int64_t warmup_steps = 0;
+  std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset: all of training; required in C++
+  double start_factor = 0.0;
+  double min_lr = 0.0;
+  double min_lr_ratio = 0.0;  ///< in place of min_lr: relative to each group's initial rate
+  static void declare(OptionList<WarmupCosineLrOptions>& options);
+  WarmupCosineLrOptions completed(const ScheduleLength& length) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
+};
+
+/// Lets the rate rise linearly in warmup_steps from start_factor times the initial rate to that rate, then fall along half a
+/// cosine to the lowest one, which it has from total_steps on.
+struct LEVIN_API WarmupCosineLr final : FormulaLr<WarmupCosineLrOptions> {
+  using FormulaLr::FormulaLr;
+};
+
 /// Along what a rate rises and falls.
 enum class AnnealStrategy : std::uint8_t { kCos, kLinear };
 template <>
@@ -357,6 +208,75 @@ class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptio
 
   std::int64_t total_steps_ = 0;
   std::vector<Range> ranges_;
+};
+
+/// How high the cycles of CyclicLR are: all alike, each half as high as the one before, or less by gamma with every step.
+enum class CycleMode : std::uint8_t { kTriangular, kTriangular2, kExpRange };
+template <>
+inline constexpr std::array kChoices<CycleMode> = {Choice{CycleMode::kTriangular, "triangular"},
+                                                   Choice{CycleMode::kTriangular2, "triangular2"},
+                                                   Choice{CycleMode::kExpRange, "exp_range"}};
+
+struct LEVIN_API CyclicLrOptions {
+  using Scheduler = class CyclicLr;
+  PerGroup base_lr = 0.0;
+  PerGroup max_lr = 0.0;
+  std::int64_t step_size_up = 2000;
+  std::optional<std::int64_t> step_size_down = std::nullopt;  ///< unset: step_size_up
+  CycleMode mode = CycleMode::kTriangular;
+  double gamma = 1.0;
+  bool cycle_momentum = true;
+  PerGroup base_momentum = 0.8;
+  PerGroup max_momentum = 0.9;
+  static void declare(OptionList<CyclicLrOptions>& options);
+};
+
+/// Cycles without end (Smith 2017): the rate goes linearly from base_lr to max_lr and back, while the momentum (SGD, RMSprop)
+/// or the first beta (Adam, AdamW) goes the other way.
+class LEVIN_API CyclicLr final : public SteppedLrSchedulerWith<CyclicLrOptions> {
+ public:
+  /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas.
+  CyclicLr(torch::optim::Optimizer& optimizer, const CyclicLrOptions& options);
+
+ private:
+  struct Range {
+    double max_lr, base_momentum, max_momentum;
+  };
+  void lay_out();
+  void before_step() override;
+  double next_lr(std::size_t group, double lr) override;
+  bool takes_new_groups() const override { return false; }
+  std::int64_t cycle_length() const;
+  /// How far up the present step is: 0 at the base, 1 at the top of the first cycle.
+  double height() const;
+  void save_state(Value& state) const override;
+  void load_state(const Value& state) override;
+
+  std::vector<Range> ranges_;
+};
+
+struct LEVIN_API SwaLrOptions {
+  using Scheduler = class SwaLr;
+  PerGroup swa_lr = 0.0;
+  std::int64_t anneal_epochs = 10;
+  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
+  static void declare(OptionList<SwaLrOptions>& options);
+};
+
+/// Goes from the rate that it finds to swa_lr in anneal_epochs steps and stays there, for averages of weights: PyTorch's
+/// torch.optim.swa_utils.SWALR.
+class LEVIN_API SwaLr final : public SteppedLrSchedulerWith<SwaLrOptions> {
+ public:
+  /// Throws ConfigError as checked() does.
+  SwaLr(torch::optim::Optimizer& optimizer, const SwaLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
+  double lr_at(std::size_t group, std::int64_t step, double lr) const;
+  void save_state(Value& state) const override;
+  void load_state(const Value& state) override;
 };
 
 /// Whether a threshold is a part of the best metric so far, or a difference from it.
@@ -438,6 +358,34 @@ class LEVIN_API SequentialLr final : public LrScheduler {
   std::vector<std::int64_t> milestones_;
   std::vector<double> last_lr_;
   std::int64_t last_epoch_ = 0;
+};
+
+struct LEVIN_API ChainedSchedulerOptions {
+  using Scheduler = class ChainedScheduler;
+  std::vector<Component<LrSchedulerFactory>> schedulers = {};
+  static void declare(OptionList<ChainedSchedulerOptions>& options);
+};
+
+/// Several schedules at once: at every step each changes, in their order, the rates that the one before has left.
+class LEVIN_API ChainedScheduler final : public LrScheduler {
+ public:
+  using Options = ChainedSchedulerOptions;
+  /// Throws ConfigError when there is none, and for one that steps another optimizer or needs a metric.
+  ChainedScheduler(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers);
+  /// The same for schedules by name. `length`: of the whole, and of each.
+  ChainedScheduler(torch::optim::Optimizer& optimizer, const ChainedSchedulerOptions& options,
+                   const ScheduleLength& length = {});
+
+  void step(std::optional<double> metric = std::nullopt) override;
+  std::vector<double> last_lr() const override { return last_lr_; }
+  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  std::vector<std::shared_ptr<LrScheduler>> schedulers_;
+  std::vector<double> last_lr_;
 };
 
 }  // namespace levin

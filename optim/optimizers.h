@@ -74,7 +74,7 @@ class LEVIN_API Adagrad : public FusedOptimizer<torch::optim::Adagrad, AdagradOp
   using FusedOptimizer::FusedOptimizer;
 };
 
-// Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and Lion:
+// Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and LAMB, LARS and Lion:
 //
 //     levin::Lion(parameters(), {.lr = 1e-4, .weight_decay = 0.1})
 
@@ -161,6 +161,30 @@ class LEVIN_API Adamax final : public OptimizerOf<AdamaxOptions, AdamaxState> {
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
+struct LEVIN_API AdamWBf16Options {
+  double lr = 1e-3;
+  Betas betas = {};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+  bool maximize = false;
+  static void declare(OptionList<AdamWBf16Options>& options);
+};
+
+struct LEVIN_API AdamWBf16State {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};  ///< in bfloat16, as the next
+  at::Tensor exp_avg_sq = {};
+};
+
+/// AdamW whose state takes half the memory: averages are kept in bfloat16 and rounded stochastically (Zamirai et al. 2020),
+/// since to the nearest they would stop where a change is less than half a last digit. Steps are computed in float32, and the
+/// same on ranks that have the same gradients.
+class LEVIN_API AdamWBf16 final : public OptimizerOf<AdamWBf16Options, AdamWBf16State> {
+  using OptimizerOf::OptimizerOf;
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
 struct LEVIN_API ASGDOptions {
   double lr = 1e-2;
   double lambd = 1e-4;
@@ -182,6 +206,46 @@ struct LEVIN_API ASGDState {
 class LEVIN_API ASGD final : public OptimizerOf<ASGDOptions, ASGDState> {
   using OptimizerOf::OptimizerOf;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API LAMBOptions {
+  double lr = 1e-3;
+  Betas betas = {};
+  double eps = 1e-6;
+  double weight_decay = 0.01;
+  bool maximize = false;
+  static void declare(OptionList<LAMBOptions>& options);
+};
+
+struct LEVIN_API LAMBState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+};
+
+/// AdamW for large batches, whose steps are in proportion to the size of each parameter (You et al. 2019, algorithm 2).
+class LEVIN_API LAMB final : public OptimizerOf<LAMBOptions, LAMBState> {
+  using OptimizerOf::OptimizerOf;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API LARSOptions {
+  double lr = 1.0;
+  double momentum = 0.9;
+  double weight_decay = 0.0;
+  double trust_coefficient = 1e-3;  ///< size of a step relative to the parameter's, at a rate of 1
+  bool maximize = false;
+  static void declare(OptionList<LARSOptions>& options);
+};
+
+struct LEVIN_API LARSState {
+  at::Tensor momentum_buffer = {};
+};
+
+/// SGD with momentum for large batches, whose steps are in proportion to the size of each parameter (You et al. 2017).
+class LEVIN_API LARS final : public OptimizerOf<LARSOptions, LARSState> {
+  using OptimizerOf::OptimizerOf;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -291,6 +355,31 @@ struct LEVIN_API RpropState {
 class LEVIN_API Rprop final : public OptimizerOf<RpropOptions, RpropState> {
   using OptimizerOf::OptimizerOf;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API SparseAdamOptions {
+  double lr = 1e-3;
+  Betas betas = {};
+  double eps = 1e-8;
+  bool maximize = false;
+  static void declare(OptionList<SparseAdamOptions>& options);
+};
+
+struct LEVIN_API SparseAdamState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+};
+
+/// Adam for sparse gradients, as of an Embedding with sparse(true), whose averages and weights change only where there is a
+/// gradient; as torch.optim.SparseAdam. Dense gradients are an error.
+class LEVIN_API SparseAdam final : public OptimizerOf<SparseAdamOptions, SparseAdamState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  bool steps_sparse_gradients() const override { return true; }
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 

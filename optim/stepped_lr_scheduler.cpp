@@ -1,3 +1,5 @@
+#include "levin/optim/stepped_lr_scheduler.h"
+
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
@@ -9,7 +11,7 @@
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/optim/lr_schedulers.h"
 
-// What schedulers are made of, and sequences of them.
+// What schedulers are made of, and several of them as one.
 namespace levin {
 
 namespace {
@@ -236,6 +238,66 @@ void SequentialLr::load_state_dict(const Value& state) {
   milestones_ = std::move(milestones);
   last_lr_ = std::move(last_lr);
   last_epoch_ = last_epoch;
+}
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ChainedScheduler>, "ChainedScheduler", "Several schedules at once");
+
+void ChainedSchedulerOptions::declare(OptionList<ChainedSchedulerOptions>& options) {
+  options.add(&ChainedSchedulerOptions::schedulers, "The schedules, each a class_path with init_args").required();
+}
+
+namespace {
+
+std::vector<std::shared_ptr<LrScheduler>> made_of_length(torch::optim::Optimizer& optimizer,
+                                                         const ChainedSchedulerOptions& options, const ScheduleLength& length) {
+  std::vector<std::shared_ptr<LrScheduler>> schedulers;
+  for (const auto& factory : options.schedulers) {
+    schedulers.push_back(factory.get()->make(optimizer, length.part(0, std::nullopt, factory.class_path().mark())));
+  }
+  return schedulers;
+}
+
+}  // namespace
+
+ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, const ChainedSchedulerOptions& options,
+                                   const ScheduleLength& length)
+    : ChainedScheduler(optimizer, made_of_length(optimizer, checked("ChainedScheduler", options), length)) {}
+
+ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers)
+    : optimizer_(optimizer), schedulers_(std::move(schedulers)), last_lr_(get_lrs(optimizer)) {
+  if (schedulers_.empty()) throw ConfigError("ChainedScheduler: schedulers is empty: give one at least.");
+  for (std::size_t index = 0; index < schedulers_.size(); ++index) {
+    const std::string place = format("ChainedScheduler: scheduler {}", index);
+    if (schedulers_[index]->needs_metric())
+      throw ConfigError(place + " needs a metric, as ReduceLROnPlateau does: let it stand alone.");
+    if (&schedulers_[index]->optimizer() != &optimizer)
+      throw ConfigError(place + " steps another optimizer than the chain does.");
+  }
+}
+
+void ChainedScheduler::step(std::optional<double>) {
+  for (const auto& scheduler : schedulers_) scheduler->step();
+  last_lr_ = get_lrs(optimizer_);
+}
+
+Value ChainedScheduler::state_dict() const {
+  Value state(Value::Map{});
+  state["_last_lr"] = OptionType<std::vector<double>>::write(last_lr_);
+  Value members(Value::List{});
+  for (const auto& scheduler : schedulers_) members.push_back(scheduler->state_dict());
+  state["_schedulers"] = std::move(members);
+  return state;
+}
+
+void ChainedScheduler::load_state_dict(const Value& state) {
+  const Value::List& members = state.at("_schedulers").as_list();
+  auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
+  if (members.size() != schedulers_.size()) {
+    throw ConfigError(format("ChainedScheduler: the saved state has {} schedulers, but this one has {}.", members.size(),
+                             schedulers_.size()));
+  }
+  for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
+  last_lr_ = std::move(last_lr);
 }
 
 }  // namespace levin

@@ -365,6 +365,7 @@ void add_schedule(const Value& scheduler, Value::List& groups) {
     };
     Value& group = groups[index];
     group["initial_lr"] = base_lrs->as_list()[index];
+    if (scheduler.contains("swa_lr")) group["swa_lr"] = of_group("swa_lr");
     if (!is_one_cycle) continue;
     group["max_lr"] = of_group("max_lr");
     group["min_lr"] = group.at("initial_lr").as_double() / scheduler.at("final_div_factor").as_double();

@@ -15,6 +15,19 @@ namespace {
                            optimizer_class_name(optimizer)));
 }
 
+void check_can_step(const torch::optim::Optimizer& optimizer, const at::Tensor& gradient, bool steps_sparse) {
+  if (!gradient.is_complex() && gradient.layout() == (steps_sparse ? at::kSparse : at::kStrided)) return;
+  const bool is_dense = gradient.layout() == at::kStrided;
+  throw MisuseError(
+      format("{} has the gradient of a parameter that is {}, and steps {}, real ones only: use {}, or keep the "
+             "parameter out of it.",
+             optimizer_class_name(optimizer),
+             gradient.is_complex() ? "complex"
+             : is_dense            ? "dense"
+                                   : "sparse",
+             steps_sparse ? "sparse" : "dense", steps_sparse ? "Adam" : "SGD or SparseAdam"));
+}
+
 }  // namespace
 
 ParameterState::~ParameterState() = default;
@@ -31,12 +44,7 @@ at::Tensor DescribedOptimizer::step(LossClosure closure) {
     for (at::Tensor& parameter : group.params()) {
       const at::Tensor& gradient = parameter.grad();
       if (!gradient.defined()) continue;
-      if (gradient.layout() != at::kStrided || gradient.is_complex()) {
-        throw MisuseError(
-            format("{} has the gradient of a parameter that is {}, and steps dense, real ones only: use SGD, or "
-                   "keep the parameter out of it.",
-                   optimizer_class_name(*this), gradient.is_complex() ? "complex" : "sparse"));
-      }
+      check_can_step(*this, gradient, steps_sparse_gradients());
       step_in_group(parameter, group.options());
     }
   }

@@ -102,7 +102,8 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  /// Steps every parameter that has a gradient. Throws MisuseError for a gradient that is sparse or complex.
+  /// Steps every parameter that has a gradient. Throws MisuseError for a gradient that is complex, and for one that is sparse,
+  /// or dense where steps_sparse_gradients().
   at::Tensor step(LossClosure closure = nullptr) override;
   /// LibTorch's archives do not hold it: these throw MisuseError. Checkpoints of levin's do.
   void save(torch::serialize::OutputArchive& archive) const override;
@@ -116,6 +117,8 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
 
  protected:
   static void fill_with_zeros(const StateFields& fields, const at::Tensor& parameter);
+  /// Whether gradients are sparse instead of dense.
+  virtual bool steps_sparse_gradients() const { return false; }
 
  private:
   virtual void step_in_group(at::Tensor& parameter, const torch::optim::OptimizerOptions& options) = 0;

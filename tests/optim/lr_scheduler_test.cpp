@@ -245,7 +245,7 @@ TEST_CASE("the next schedule of a sequence takes a group that was added during a
 }
 
 TEST_CASE("every scheduler gives PyTorch's learning rates and momenta") {
-  REQUIRE(reference().at("cases").size() >= 50);
+  REQUIRE(reference().at("cases").size() >= 88);
   for (const Value& test : reference().at("cases").as_list()) {
     INFO(title(test));
     const Value::List& rows = test.at("rows").as_list();
@@ -258,6 +258,37 @@ TEST_CASE("every scheduler gives PyTorch's learning rates and momenta") {
       REQUIRE(difference(run, rows[step + 1]) == "");
     }
   }
+}
+
+TEST_CASE("a scheduler goes on from the state that PyTorch's own had in the middle") {
+  constexpr std::size_t kMiddle = 23;  // STATE_STEP in make_reference.py
+  std::size_t states = 0;
+  for (const Value& test : reference().at("cases").as_list()) {
+    if (!test.contains("states")) continue;
+    INFO(title(test));
+    const Value::List& rows = test.at("rows").as_list();
+    Run before(test);
+    for (std::size_t step = 0; step < kMiddle; ++step) before.step(test, step);
+    Run after(test);
+    after.schedulers.at(0)->load_state_dict(test.at("states").as_list().at(0));
+    for (std::size_t group = 0; group < after.optimizer->param_groups().size(); ++group) {
+      after.optimizer->param_groups()[group].set_options(before.optimizer->param_groups()[group].options().clone());
+    }
+    for (std::size_t step = kMiddle; step + 1 < rows.size(); ++step) {
+      after.step(test, step);
+      REQUIRE(difference(after, rows[step + 1]) == "");
+    }
+    // And what PyTorch needs to go on from levin's is there.
+    const Value own = before.schedulers[0]->state_dict();
+    for (const auto& [name, value] : test.at("states").as_list().at(0).as_map()) {
+      INFO(name);
+      if (name == "_step_count" || name == "_is_initial" || name == "_get_lr_called_within_step") continue;
+      REQUIRE(own.contains(name));
+      if (value.is_string() || value.is_bool()) CHECK(own.at(name) == value);
+    }
+    ++states;
+  }
+  CHECK(states == 12);
 }
 
 TEST_CASE("a scheduler restored in the middle goes on with the same rates") {

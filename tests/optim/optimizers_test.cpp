@@ -58,6 +58,7 @@ const Value& recorded() {
 Tensors reference_parameters(const std::string& kind) {
   std::vector<std::vector<std::int64_t>> shapes = {{3, 4}, {6, 2}, {5}, {}, {2, 2, 3}};
   if (kind == "Muon") shapes.resize(2);
+  if (kind == "SparseAdam") shapes.erase(shapes.begin() + 3);
   Tensors parameters;
   std::int64_t first = 0;
   for (const auto& shape : shapes) {
@@ -76,12 +77,26 @@ at::Tensor reference_gradient(const at::Tensor& parameter, std::size_t number, i
   return (index * 1.3 + 0.9 * step + static_cast<double>(number)).sin().to(torch::kFloat).reshape(parameter.sizes());
 }
 
+/// As sparse_gradient() there.
+at::Tensor sparse_reference_gradient(const at::Tensor& parameter, std::size_t number, int step) {
+  if (number == 1 && step % 3 == 2) return {};
+  const std::int64_t count = parameter.size(0);
+  std::vector<std::int64_t> rows;
+  if (number != 2 || step % 5 != 4) rows = {step % count, (3 * step + 1) % count};
+  std::vector<std::int64_t> sizes = parameter.sizes().vec();
+  sizes[0] = 2;
+  const at::Tensor values =
+      reference_gradient(torch::zeros(sizes), 0, step).narrow(0, 0, static_cast<std::int64_t>(rows.size()));
+  return torch::sparse_coo_tensor(torch::tensor(rows, torch::kLong).unsqueeze(0), values, parameter.sizes());
+}
+
 void take_step(torch::optim::Optimizer& optimizer, int step) {
   auto& group = optimizer.param_groups()[0];
   if (step == kReferenceSteps / 2) set_lr(group, get_lr(group) * 0.5);
   for (std::size_t number = 0; number < group.params().size(); ++number) {
     at::Tensor& parameter = group.params()[number];
-    parameter.mutable_grad() = reference_gradient(parameter, number, step);
+    const bool is_sparse = dynamic_cast<SparseAdam*>(&optimizer) != nullptr;
+    parameter.mutable_grad() = (is_sparse ? sparse_reference_gradient : reference_gradient)(parameter, number, step);
   }
   optimizer.step();
 }
@@ -199,6 +214,13 @@ TEST_CASE("sparse and complex gradients, other shapes for Muon, and LibTorch's a
   Lion lion({table});
   table.mutable_grad() = torch::sparse_coo_tensor(torch::tensor({{1}}), torch::ones({1, 2}), {5, 2});
   CHECK_THROWS_WITH(lion.step(), Contains("Lion has the gradient of a parameter that is sparse"));
+  SparseAdam sparse_adam({table});
+  sparse_adam.step();
+  CHECK(table.select(0, 0).equal(torch::ones({2})));
+  CHECK_FALSE(table.select(0, 1).equal(torch::ones({2})));
+  table.mutable_grad() = torch::ones({5, 2});
+  CHECK_THROWS_WITH(sparse_adam.step(),
+                    Contains("SparseAdam has the gradient of a parameter that is dense") && Contains("Adam, or"));
   const at::Tensor wave = torch::ones({2}, torch::kComplexFloat).requires_grad_();
   Rprop rprop({wave});
   wave.mutable_grad() = torch::ones_like(wave);
@@ -270,7 +292,7 @@ TEST_CASE("zero_grad works on gradients that are views into a bucket, and on tho
 }
 
 TEST_CASE("every optimizer that LibTorch lacks comes to PyTorch's weights and state") {
-  REQUIRE(recorded().at("cases").size() >= 25);
+  REQUIRE(recorded().at("cases").size() >= 38);
   for (const Value& test : recorded().at("cases").as_list()) {
     INFO(title_of(test));
     const std::string kind = test.at("optimizer").as_string();
@@ -301,6 +323,22 @@ TEST_CASE("every optimizer that LibTorch lacks comes to PyTorch's weights and st
       }
     }
   }
+}
+
+TEST_CASE("LAMB and LARS step in proportion to the size of a parameter, and by the rate alone from zero") {
+  const auto moved = [](auto optimizer_of, double weight) {
+    const at::Tensor parameter = torch::full({4}, weight).requires_grad_();
+    auto optimizer = optimizer_of(parameter);
+    parameter.mutable_grad() = torch::full({4}, 0.001);
+    optimizer.step();
+    return (parameter.detach() - weight).norm().template item<double>();
+  };
+  const auto lamb = [](const at::Tensor& parameter) { return LAMB({parameter}, {.lr = 0.1, .weight_decay = 0}); };
+  CHECK(moved(lamb, 3.0) == Approx(0.1 * 6.0));
+  CHECK(moved(lamb, 0.0) == Approx(0.1 * 2.0).epsilon(1e-2));
+  const auto lars = [](const at::Tensor& parameter) { return LARS({parameter}, {.lr = 0.1, .trust_coefficient = 0.02}); };
+  CHECK(moved(lars, 3.0) == Approx(0.1 * 0.02 * 6.0));
+  CHECK(moved(lars, 0.0) == Approx(0.1 * 0.002));
 }
 
 TEST_CASE("an optimizer that LibTorch lacks goes on from a checkpoint to the same bits") {

@@ -99,7 +99,17 @@ constexpr const char* kSchedules = R"([
     {"class_path": "ConstantLR", "init_args": {"factor": 0.1, "total_iters": 4}}, {"class_path": "ExponentialLR", "init_args": {"gamma": 0.5}}]}},
   {"optimizer": "SGD", "class_path": "SequentialLR", "init_args": {"milestones": [3], "schedulers": [
     {"class_path": "OneCycleLR", "init_args": {"max_lr": 0.2, "total_steps": 6}}, {"class_path": "StepLR", "init_args": {"step_size": 1}}]}},
-  {"optimizer": "SGD", "class_path": "LambdaLR", "init_args": {}}
+  {"optimizer": "SGD", "class_path": "LambdaLR", "init_args": {}},
+  {"optimizer": "SGD", "class_path": "LambdaLR", "init_args": {"lr_lambda": "0.8 ** epoch"}},
+  {"optimizer": "SGD", "class_path": "MultiplicativeLR", "init_args": {"lr_lambda": "1 - epoch / 9"}},
+  {"optimizer": "SGD", "class_path": "CyclicLR", "init_args": {"base_lr": 0.02, "max_lr": 0.2, "step_size_up": 1, "step_size_down": 2, "mode": "exp_range", "gamma": 0.9}},
+  {"optimizer": "AdamW", "class_path": "CyclicLR", "init_args": {"base_lr": 0.02, "max_lr": 0.2, "step_size_up": 1, "mode": "triangular2"}},
+  {"optimizer": "Adagrad", "class_path": "CyclicLR", "init_args": {"base_lr": [0.02], "max_lr": 0.2, "step_size_up": 3, "cycle_momentum": false}},
+  {"optimizer": "SGD", "class_path": "SWALR", "init_args": {"swa_lr": 0.2, "anneal_epochs": 3}},
+  {"optimizer": "SGD", "class_path": "ChainedScheduler", "init_args": {"schedulers": [
+    {"class_path": "ConstantLR", "init_args": {"factor": 0.1, "total_iters": 3}}, {"class_path": "SWALR", "init_args": {"swa_lr": 0.2, "anneal_strategy": "linear"}}]}},
+  {"optimizer": "SGD", "class_path": "SequentialLR", "init_args": {"milestones": [1], "schedulers": [
+    {"class_path": "ConstantLR", "init_args": {"factor": 0.1, "total_iters": 4}}, {"class_path": "CyclicLR", "init_args": {"base_lr": 0.02, "max_lr": 0.2, "step_size_up": 2}}]}}
 ])";
 
 class ScheduledRegression : public LightningRegression {
@@ -114,7 +124,7 @@ class ScheduledRegression : public LightningRegression {
   OptimizerSetups configure_optimizers() override {
     const auto optimizer = made_optimizer();
     SchedulerConfig config{.monitor = "loss"};
-    if (schedule_.at("class_path") == Value("LambdaLR")) {
+    if (schedule_.at("class_path") == Value("LambdaLR") && !schedule_.at("init_args").contains("lr_lambda")) {
       config.scheduler = std::make_shared<LambdaLr>(*optimizer, [](std::int64_t epoch) { return std::pow(0.8, epoch); });
     } else {
       const auto& registry = Registry<LrSchedulerFactory>::instance();

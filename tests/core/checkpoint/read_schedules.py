@@ -10,12 +10,12 @@ from make_torch_files import FOLDER, Regression, loader, trainer
 
 
 def made(optimizer, class_path, init_args):
-    kind = getattr(torch.optim.lr_scheduler, class_path)
-    if class_path == "LambdaLR":
-        return kind(optimizer, lambda epoch: 0.8**epoch)
-    if class_path == "SequentialLR":
+    kind = getattr(torch.optim.swa_utils if class_path == "SWALR" else torch.optim.lr_scheduler, class_path)
+    if class_path in ("LambdaLR", "MultiplicativeLR"):
+        return kind(optimizer, lambda epoch: eval(init_args.get("lr_lambda", "0.8**epoch")))
+    if "schedulers" in init_args:
         members = [made(optimizer, **member) for member in init_args["schedulers"]]
-        return kind(optimizer, members, init_args["milestones"])
+        return kind(optimizer, members, init_args["milestones"]) if "milestones" in init_args else kind(members)
     return kind(optimizer, **init_args)
 
 

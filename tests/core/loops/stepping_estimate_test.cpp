@@ -187,6 +187,7 @@ TEST_CASE("a schedule whose length is left out takes all of training") {
   CHECK(one_cycle.at("last_epoch") == Value(30));
   CHECK(state_of("LinearLR", settings_of("step")).at("total_iters") == Value(5));
   CHECK(state_of("ConstantLR", settings_of("step")).at("total_iters") == Value(5));
+  CHECK(state_of("WarmupCosineLR", settings_of("step")).at("total_steps") == Value(30));
   CHECK(state_of("CosineAnnealingLR", settings_of("step"), {{"T_max", Value(4)}}).at("T_max") == Value(4));
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace levin {
+
+/// A number as an expression of the step of a schedule, such as "0.95 ** epoch" or "min(1, (step + 1) / 100)", with Python's
+/// operators, their precedence and their values: + - * / // % ** and parentheses; the functions min, max, sqrt, exp, cos; the
+/// names pi, and epoch or step, which both are the number of the step.
+class LrExpression {
+ public:
+  /// Throws ConfigError, with the character, for what is no expression, and for one of more than 1000 characters or 50 levels.
+  explicit LrExpression(std::string_view text);
+  /// Throws MisuseError where there is no finite value, as of 1 / epoch at step 0.
+  double operator()(std::int64_t step) const;
+
+ private:
+  friend class LrExpressionParser;
+  using Unary = double (*)(double);
+  using Binary = double (*)(double, double);
+  struct Step {};
+  /// In the order in which values are put on a stack, and taken from it.
+  using Instruction = std::variant<double, Step, Unary, Binary>;
+
+  std::string text_;
+  std::vector<Instruction> program_;
+};
+
+}  // namespace levin

@@ -1,0 +1,92 @@
+#include "levin/optim/lr_expression.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "levin/core/base/error.h"
+
+namespace levin {
+namespace {
+
+double value_of(const std::string& text, std::int64_t step = 3) { return LrExpression(text)(step); }
+
+TEST_CASE("an expression has the value that it has in Python") {
+  CHECK(value_of("2 + 3 * 4 - 5") == 9.0);
+  CHECK(value_of("8 / 4 / 2") == 1.0);
+  CHECK(value_of("8 - 4 - 2") == 2.0);
+  CHECK(value_of("2 * (3 + 4)") == 14.0);
+  CHECK(value_of("2 ** 3 ** 2") == 512.0);
+  CHECK(value_of("-2 ** 2") == -4.0);
+  CHECK(value_of("2 ** -1") == 0.5);
+  CHECK(value_of("2*-3") == -6.0);
+  CHECK(value_of("- - +2") == 2.0);
+  CHECK(value_of("7 // 2") == 3.0);
+  CHECK(value_of("-7 // 2") == -4.0);
+  CHECK(value_of("-7 % 3") == 2.0);
+  CHECK(value_of("7 % -3") == -2.0);
+  CHECK(value_of("6 % 3") == 0.0);
+  CHECK(value_of("1.5e1 + .5 + 2.") == 17.5);
+  CHECK(value_of("2E-1") == 0.2);
+  CHECK(value_of("epoch * 10 + step") == 33.0);
+  CHECK(value_of("\t0.5 **\nepoch ") == 0.125);
+  CHECK(value_of("min(4, 3, 5)") == 3.0);
+  CHECK(value_of("max(4, epoch, 5)") == 5.0);
+  CHECK(value_of("sqrt(16) + exp(0) + cos(pi)") == 4.0);
+  CHECK(value_of("pi") == std::numbers::pi);
+}
+
+TEST_CASE("what is no expression is refused, with the place") {
+  const auto refused = [](const std::string& text, const std::string& why) {
+    INFO(text);
+    CHECK_THROWS_AS(LrExpression(text), ConfigError);
+    CHECK_THROWS_WITH(LrExpression(text), Catch::Contains(why));
+  };
+  refused("", "at character 1 there is its end where a value must be");
+  refused("1 +", "at character 4 there is its end where a value must be");
+  refused("1 2", "at character 3 there is '2' where an operator must be");
+  refused("(1", "at character 3 there is its end where ')' must be");
+  refused("1)", "at character 2 there is ')' where an operator must be");
+  refused("min(1)", "at character 6 there is ')' where ',' must be");
+  refused("max(1, 2", "at character 9");
+  refused("sqrt(1, 2)", "at character 7 there is ', 2)' where ')' must be");
+  refused("sqrt", "where '(' must be");
+  refused("epochs", "at character 1 there is 'epochs' where a number, epoch, step, pi,");
+  refused("__import__('os')", "at character 1");
+  refused("epoch.real", "at character 6 there is '.real' where an operator must be");
+  refused("1e", "where a number must be");
+  refused(".", "where a number must be");
+  refused("1 * * 2", "at character 5");
+  refused("2 ^ 3", "at character 3");
+  refused("1 == 1", "at character 3");
+  refused(std::string("1\0 + 1", 6), "at character 2");
+  refused("\xff\xfe", "at character 1");
+}
+
+TEST_CASE("an expression is neither long nor deep without end") {
+  const auto times = [](int count, const std::string& part) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += part;
+    return text;
+  };
+  CHECK(value_of(times(499, "1+") + "1") == 500.0);
+  CHECK_THROWS_WITH(LrExpression(times(500, "1+") + "1"), Catch::Contains("1000 characters at most, and this one has 1001"));
+  CHECK(value_of(times(49, "(") + "1" + times(49, ")")) == 1.0);
+  CHECK_THROWS_WITH(LrExpression(times(50, "(") + "1" + times(50, ")")), Catch::Contains("50 levels at most"));
+  CHECK_THROWS_WITH(LrExpression(times(60, "-") + "1"), Catch::Contains("50 levels at most"));
+  CHECK_THROWS_WITH(LrExpression(times(60, "1**") + "1"), Catch::Contains("50 levels at most"));
+  CHECK_THROWS_WITH(LrExpression(times(60, "sqrt(")), Catch::Contains("50 levels at most"));
+}
+
+TEST_CASE("a step at which an expression has no finite value is an error that names both") {
+  const LrExpression inverse("1 / epoch");
+  CHECK(inverse(4) == 0.25);
+  CHECK_THROWS_AS(inverse(0), MisuseError);
+  CHECK_THROWS_WITH(inverse(0), Catch::Contains("'1 / epoch'") && Catch::Contains(".inf at step 0"));
+  CHECK_THROWS_WITH(value_of("(-1) ** 0.5"), Catch::Contains(".nan at step 3"));
+  CHECK_THROWS_WITH(value_of("10 ** 400"), Catch::Contains("at step 3"));
+  CHECK_THROWS_WITH(value_of("sqrt(2 - epoch)"), Catch::Contains("at step 3"));
+}
+
+}  // namespace
+}  // namespace levin
