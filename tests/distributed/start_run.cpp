@@ -51,11 +51,11 @@ Command torchrun() {
   }
   const std::filesystem::path own = LEVIN_TORCH_PACKAGES "/bin/torchrun";
   Command command;
-  if (std::filesystem::exists(own)) {
+  if (has_program("torchrun")) {
+    command.arguments = {"torchrun"};
+  } else if (std::filesystem::exists(own)) {
     command.arguments = {own.string()};
     command.environment = {{"PYTHONPATH", LEVIN_TORCH_PACKAGES}};
-  } else if (has_program("torchrun")) {
-    command.arguments = {"torchrun"};
   }
   if (!command.arguments.empty()) {
     command.arguments.insert(command.arguments.end(), {"--no-python", "--standalone", "--nproc-per-node=2"});
