@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 
