@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <span>
 #include <utility>
 
 #include "levin/callbacks/builtin_callbacks.h"
@@ -38,15 +36,6 @@ double mean_of(const std::deque<double>& losses) {
     ++count;
   }
   return sum / count;
-}
-
-std::vector<Seen> seen_by_ranks(Trainer& trainer, const Seen& mine) {
-  const Meeting meeting("SpikeDetection", "all ranks have this callback");
-  const std::vector<std::byte> bytes =
-      RankExchange(trainer.strategy().control_group()).gather_bytes(std::as_bytes(std::span(&mine, 1)), meeting);
-  std::vector<Seen> all(bytes.size() / sizeof(Seen));
-  std::memcpy(all.data(), bytes.data(), bytes.size());
-  return all;
 }
 
 }  // namespace
@@ -114,7 +103,8 @@ void SpikeDetection::on_train_batch_end(Trainer& trainer, Module&, const StepOut
                 : std::isfinite(mine.loss)                                ? Seen::kLoss
                                                                           : Seen::kNotFinite;
   }
-  const std::vector<Seen> all = seen_by_ranks(trainer, mine);
+  const std::vector<Seen> all =
+      RankExchange(trainer.strategy().control_group()).gather_values(mine, {"SpikeDetection", "all ranks have this callback"});
   const auto has = [&](std::int64_t kind) {
     return std::find_if(all.begin(), all.end(), [&](const Seen& seen) { return seen.kind == kind; });
   };

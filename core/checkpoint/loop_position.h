@@ -16,6 +16,13 @@ namespace levin {
 class ModuleModes;
 struct ParameterSet;
 
+/// Of the loops in a checkpoint, the iteration under way; null where there is none. Files of earlier versions have it as
+/// "turn".
+inline const Value* saved_iteration(const Value& loops) {
+  const Value* iteration = loops.find("iteration");
+  return iteration != nullptr ? iteration : loops.find("turn");
+}
+
 /// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
 /// what is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
 enum class Place : std::uint8_t {

@@ -259,8 +259,7 @@ Value lightning_loops(const Value& manifest) {
   const bool is_at_end = place != nullptr && *place == Value(choice_name(Place::kEpochEnd));
   const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
                          *place != Value(choice_name(Place::kEpochStart)) && *place != Value(choice_name(Place::kEpochDone));
-  // Files of earlier versions have it as "turn".
-  const Value* iteration = loops.find("iteration") != nullptr ? loops.find("iteration") : loops.find("turn");
+  const Value* iteration = saved_iteration(loops);
   // Saved in the validation at an epoch's end.
   const bool had_last = is_within && iteration != nullptr && iteration->at("is_last") == Value(true);
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);

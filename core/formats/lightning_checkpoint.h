@@ -24,7 +24,8 @@ bool is_lightning_checkpoint(const PickleValue& root);
 Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names);
 
 /// Lightning's weight averaging saves the averages as weights, and the weights that the optimizer belongs to beside them. Takes
-/// the latter out, and puts them in the averages' place if so told. False where there are none.
+/// the latter out, and puts them in the averages' place if so told; the averages then stand under `averaged_model_state.`, for
+/// a callback that goes on averaging. False where there are none.
 bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages);
 
 /// The other way round, with these weights: what Lightning loads, and, where the checkpoint has optimizers, goes on from.

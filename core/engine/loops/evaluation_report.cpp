@@ -1,6 +1,8 @@
 #include "levin/core/engine/loops/evaluation_report.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -47,7 +49,7 @@ using Numbers = std::map<std::pair<std::size_t, std::size_t>, double>;
 /// All rows have all columns, from 0 on, and there are several of both.
 bool is_matrix(const Numbers& numbers) {
   const auto [last_row, last_column] = numbers.rbegin()->first;
-  if (last_row == 0 || last_column == 0 || numbers.size() % (last_row + 1) != 0) return false;
+  if (last_row == 0 || last_column == 0) return false;
   std::size_t place = 0;
   for (const auto& [index, value] : numbers) {
     if (index != std::pair(place / (last_column + 1), place % (last_column + 1))) return false;
@@ -70,8 +72,7 @@ std::string matrix_text(const std::string& name, const Numbers& numbers) {
     std::vector<std::string>& cells = table.rows.emplace_back(std::vector<std::string>{std::to_string(row)});
     for (std::size_t column = 0; column <= last_column; ++column) {
       const double value = numbers.at({row, column});
-      const bool is_count = value == static_cast<double>(static_cast<std::int64_t>(value));
-      cells.push_back(is_count ? std::to_string(static_cast<std::int64_t>(value)) : format("{:.4g}", value));
+      cells.push_back(value == std::trunc(value) ? format("{:.0f}", value) : format("{:.4g}", value));
     }
   }
   return table.str();
@@ -105,7 +106,7 @@ std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results
   std::vector<std::string> parts;
   if (!table.rows.empty()) parts.push_back(table.str());
   for (const auto& [name, numbers] : matrices) parts.push_back(matrix_text(name, numbers));
-  return join(parts, "\n\n", [](const std::string& part) { return part; });
+  return join(parts, "\n\n");
 }
 
 }  // namespace levin

@@ -179,8 +179,9 @@ ResumePoint resume_point(const Value& loops) {
   if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
   resume.place = *place;
   resume.batches_done = count(loops, "batches_done");
-  // Files of earlier versions have it as "turn".
-  const Value& iteration = loops.find("iteration") != nullptr ? loops.at("iteration") : loops.at("turn");
+  const Value* const saved = saved_iteration(loops);
+  // at() says in its error what is missing.
+  const Value& iteration = saved != nullptr ? *saved : loops.at("iteration");
   resume.iteration = {.index = count(iteration, "iteration"),
                       .ends_window = iteration.at("ends_window").as_bool(),
                       .is_last = iteration.at("is_last").as_bool(),
