@@ -179,18 +179,10 @@ void check(const SchedulerSection& section, const Value& value) {
 
 const std::vector<ClassKind>& class_catalog() {
   static const std::vector<ClassKind> all = {
-      kind<Module>("models"),
-      kind<DataModule>("data_modules"),
-      kind<Dataset>("datasets"),
-      kind<Sampler>("samplers"),
-      kind<Callback>("callbacks"),
-      kind<Logger>("loggers"),
-      kind<Metric>("metrics"),
-      kind<OptimizerFactory>("optimizers"),
-      kind<LrSchedulerFactory>("lr_schedulers"),
-      kind<Profiler>("profilers"),
-      kind<Strategy>("strategies"),
-      kind<Accelerator>("accelerators"),
+      kind<Module>("models"),      kind<DataModule>("data_modules"),     kind<Dataset>("datasets"),
+      kind<Sampler>("samplers"),   kind<Callback>("callbacks"),          kind<Logger>("loggers"),
+      kind<Metric>("metrics"),     kind<OptimizerFactory>("optimizers"), kind<LrSchedulerFactory>("lr_schedulers"),
+      kind<Profiler>("profilers"), kind<Strategy>("strategies"),         kind<Accelerator>("accelerators"),
   };
   return all;
 }

@@ -85,12 +85,12 @@ void Module::own_object(std::string name, std::shared_ptr<MetricObject> object) 
   metrics_.emplace_back(std::move(name), std::move(object));
 }
 
-Metric& Module::add_metric(std::string name, std::shared_ptr<Metric> metric) {
+Metric& Module::add_metric(std::string name, const std::shared_ptr<Metric>& metric) {
   own_object(std::move(name), metric);
   return *metric;
 }
 
-MetricCollection Module::add_metrics(const std::string& name, MetricCollection metrics) {
+MetricCollection Module::add_metrics(const std::string& name, const MetricCollection& metrics) {
   for (const auto& [first, state] : metrics.states()) own_object(format("{}.{}", name, first), state);
   return metrics;
 }

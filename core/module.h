@@ -26,7 +26,6 @@
 
 namespace levin {
 
-class Metric;
 class MetricCollection;
 class MetricObject;
 
@@ -138,17 +137,17 @@ class LEVIN_API Module : public torch::nn::Module {
     return own_metric(std::move(name), std::make_shared<Derived>(options));
   }
   template <class Derived>
-  Derived& add_metric(std::string name) {
+  requires(!requires { typename Derived::Options; }) Derived& add_metric(std::string name) {
     return own_metric(std::move(name), std::make_shared<Derived>());
   }
   /// One that the caller has made, such as Component<Metric>::get() of the module's options.
-  Metric& add_metric(std::string name, std::shared_ptr<Metric> metric);
+  Metric& add_metric(std::string name, const std::shared_ptr<Metric>& metric);
   /// Records the value of a metric object, which has been updated before: of the batch, and of all ranks' epoch. A value that
   /// is an array gets a key for each number: `name_0`, `name_1`, …. Its state is reset after the epoch.
   void log(std::string_view name, Metric& metric, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
   /// Several metric objects with names of their own (core/metric_collection.h). Throws as add_metric() does.
-  MetricCollection add_metrics(const std::string& name, MetricCollection metrics);
+  MetricCollection add_metrics(const std::string& name, const MetricCollection& metrics);
   /// Records the values of all of them, as log() does of one.
   void log_dict(const MetricCollection& metrics, const LogOptions& options = {},
                 SourceLocation where = SourceLocation::current());
@@ -409,8 +408,8 @@ class LEVIN_API Module : public torch::nn::Module {
   };
   void own_object(std::string name, std::shared_ptr<MetricObject> object);
   template <class Derived>
-  Derived& own_metric(std::string name, std::shared_ptr<Derived> metric) {
-    add_metric(std::move(name), std::shared_ptr<Metric>(metric));
+  Derived& own_metric(std::string name, const std::shared_ptr<Derived>& metric) {
+    add_metric(std::move(name), metric);
     return *metric;
   }
 

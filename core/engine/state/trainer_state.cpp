@@ -53,7 +53,7 @@ void ModuleAttachment::set_metric_objects(TrainerState& run) {
   std::vector<MetricObject*> objects;
   const auto add = [&](const std::string& path, const Module& module) {
     for (const auto& [name, metric] : module.metrics_) {
-      metric->set_name(path.empty() ? name : path + "." + name);
+      metric->set_name(path.empty() ? name : format("{}.{}", path, name));
       objects.push_back(metric.get());
     }
   };
