@@ -5,9 +5,10 @@
 //     large_model ddp|ddp_sharded NETWORK RANKS [checkpoint]
 //
 // NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100 million for 2048), convolutions, or
-// transformer. One process computes with LibTorch's default threads, each of several ranks with one. Beside the time stands
-// what memory the ranks have in the mean, at the peak and at the end, in MB; with `checkpoint`, what rank 0 takes above that
-// while ModelCheckpoint writes the run in the background, as a share of the file.
+// transformer; wide_batch has 24 layers of 256 units and batches of 8,192 rows, wide_batch_segments the same in six
+// checkpointed segments. One process computes with LibTorch's default threads, each of several ranks with one. Beside the time
+// stands what memory the ranks have in the mean, at the peak and at the end, in MB; with `checkpoint`, what rank 0 takes above
+// that while ModelCheckpoint writes the run in the background, as a share of the file.
 #include <levin/levin.h>
 
 #include <cstdlib>
@@ -37,13 +38,21 @@ Work work_of(nn::Sequential net, const torch::Tensor& input, const torch::Tensor
   return {net.ptr(), [net](const torch::Tensor& rows) mutable { return net->forward(rows); }, input, target};
 }
 
-Work layers(std::int64_t units) {
+Work layers(std::int64_t units, std::int64_t rows = 32) {
   nn::Sequential net;
   for (int layer = 0; layer < 24; ++layer) {
     net->push_back(nn::Linear(units, units));
     net->push_back(nn::ReLU());
   }
-  return work_of(net, torch::rand({32, units}), torch::randint(units, {32}));
+  return work_of(net, torch::rand({rows, units}), torch::randint(units, {rows}));
+}
+
+Work wide_batch(bool in_segments) {
+  Work work = layers(256, 8192);
+  if (!in_segments) return work;
+  const nn::Sequential net(std::dynamic_pointer_cast<nn::SequentialImpl>(work.module));
+  work.scores = [net](const torch::Tensor& rows) { return levin::checkpointed_sequential(net, 6, rows); };
+  return work;
 }
 
 Work convolutions() {
@@ -88,6 +97,7 @@ TORCH_MODULE(Transformer);
 Work make_work(const std::string& network) {
   torch::manual_seed(0);
   if (network == "convolutions") return convolutions();
+  if (network.starts_with("wide_batch")) return wide_batch(network != "wide_batch");
   if (network == "transformer") {
     Transformer net;
     const auto scores = [net](const torch::Tensor& characters) mutable { return net->forward(characters); };

@@ -62,16 +62,28 @@ def line_of_json(output):
     raise Failed("it printed no sample")
 
 
-def read_scale(output):
-    """How the work of a rank, a byte that it gets, grows from 8 to 1,024 ranks."""
-    work_of_byte = {}
+def work_at_boundary(output, what):
+    """A rank's microseconds, and the bytes that it gets, by the number of ranks."""
+    work = {}
     for line in output.splitlines():
         cells = [cell.strip() for cell in line.strip("| \n").split("|")]
-        if len(cells) == 7 and cells[0] == "boundary, 20 metrics":
-            work_of_byte[int(cells[1])] = float(cells[6]) / float(cells[4])
-    if not {8, 1024} <= work_of_byte.keys():
-        raise Failed("scale printed no rows of 8 and 1,024 ranks")
-    return work_of_byte[1024] / work_of_byte[8]
+        if len(cells) == 7 and cells[0] == what:
+            work[int(cells[1])] = float(cells[6]), float(cells[4])
+    if not {2, 8, 64, 1024} <= work.keys():
+        raise Failed(f"scale printed no rows of 2 to 1,024 ranks for {what}")
+    return work
+
+
+def read_scale(output):
+    """How the work of a rank, a byte that it gets, grows from 8 to 1,024 ranks."""
+    work = work_at_boundary(output, "boundary, 20 metrics")
+    return (work[1024][0] / work[1024][1]) / (work[8][0] / work[8][1])
+
+
+def read_scale_of_objects(output):
+    """How the work of a rank grows from 2 to 64 ranks."""
+    work = work_at_boundary(output, "boundary, 20 metric objects")
+    return work[64][0] / work[2][0]
 
 
 def read_all_reduce(file):
@@ -92,5 +104,6 @@ READINGS = {
     "peak_memory": lambda finished: finished.peak_memory / 1e6,
     "seconds": lambda finished: finished.seconds,
     "scale": lambda finished: read_scale(finished.output),
+    "scale_of_objects": lambda finished: read_scale_of_objects(finished.output),
     "all_reduce": lambda finished: read_all_reduce(finished.folder / "comm.csv"),
 }

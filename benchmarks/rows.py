@@ -1,5 +1,5 @@
 """What is compared: one row of the table each, and the commands that measure its sides."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LEVIN, BY_HAND = "levin", "by hand, LibTorch"
 PYTORCH, LIGHTNING, ACCELERATE, DATALOADER = "by hand, PyTorch", "Lightning", "Accelerate", "torch DataLoader"
@@ -81,8 +81,8 @@ def all_reduce(size, size_text, limit, unit_of_limit):
         peers=(peer_side("Gloo, PyTorch", torchrun(2, "all_reduce.py", str(size))),))
 
 
-def large_model(strategy, network, reads="value", name=None):
-    return Side(name or strategy, program("large_model", strategy, network, "2"), reads=reads, slow=network == "layers_2048")
+def large_model(strategy, network, reads="value", name=None, ranks=2):
+    return Side(name or strategy, program("large_model", strategy, network, str(ranks)), reads=reads, slow=network == "layers_2048")
 
 
 def checkpoint_memory(strategy, millions, network):
@@ -113,6 +113,21 @@ def large_model_rows(millions, network):
             limit=0.9 * state_megabytes / 2, at_least=True, rounds=0.3, unit="MB",
             levin=large_model("ddp", network, reads="peak"), baseline=large_model("ddp_sharded", network, reads="peak")),
         *(checkpoint_memory(strategy, millions, network) for strategy in ("ddp", "ddp_sharded")),
+    ]
+
+
+def activation_checkpointing():
+    """24 layers of 256 units, batches of 8,192: activations of 8 MB each; of six segments five inputs and one's layers stay."""
+    whole = large_model("trainer", "wide_batch", name="all kept", ranks=1)
+    segments = large_model("trainer", "wide_batch_segments", name=LEVIN, ranks=1)
+    return [
+        Row(key="segments_memory", short="memory that checkpointed segments save",
+            what="24 layers, 200 MB of activations: peak memory less that in six checkpointed segments", target="≥ 100 MB",
+            kind="difference", limit=100, at_least=True, rounds=0.5, unit="MB", levin=replace(whole, reads="peak"),
+            baseline=replace(segments, reads="peak")),
+        Row(key="segments_time", short="a step in checkpointed segments / all kept",
+            what="24 layers: a step in six checkpointed segments over one that keeps all", target="≤ 1.4 ×", kind="ratio",
+            limit=1.4, rounds=0.5, unit="ms", levin=segments, baseline=whole),
     ]
 
 
@@ -210,12 +225,17 @@ def all_rows(cores):
         *large_model_rows(100, "layers_2048"),
         compute_bound("convolutions", "convolutional network"),
         compute_bound("transformer", "character transformer"),
+        *activation_checkpointing(),
         more_ranks_than_cores(4, cores),
         more_ranks_than_cores(8, cores),
         Row(key="scale", short="boundary's work, 1,024 ranks / 8",
             what="work of a rank at a boundary with 20 metrics, a byte that it gets: 1,024 simulated ranks over 8",
             target="≤ 3.3 × (log 1,024 / log 8)", kind="value", limit=10 / 3, unit="×", rounds=0.25,
             levin=Side(LEVIN, program("scale"), reads="scale")),
+        Row(key="scale_of_objects", short="20 metric objects, 64 ranks / 2",
+            what="work of a rank at a boundary with 20 metric objects: 64 simulated ranks over 2",
+            target="≤ 6 × (log 64 / log 2)", kind="value", limit=6, unit="×", rounds=0.25,
+            levin=Side(LEVIN, program("scale"), reads="scale_of_objects")),
         Row(key="cuda_graph", what="whole step captured in a CUDA graph, over the eager step", target="–", kind="ratio", limit=1,
             note="Needs a GPU."),
         Row(key="prefetch", what="pinned memory and copies beside the computation, over plain copies", target="–", kind="ratio",

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,52 @@ void log_metrics(MetricStore& store, int metrics) {
   }
 }
 
+/// A metric object of fixed size, as an accuracy of ten classes has it, without tensors.
+class Counts final : public levin::MetricObject {
+ public:
+  levin::MetricState empty_state() const override { return {std::vector<double>(12)}; }
+  void merge(levin::MetricState& total, const levin::MetricState& more) const override {
+    for (std::size_t index = 0; index < total.numbers.size(); ++index) total.numbers[index] += more.numbers[index];
+    total.updates += more.updates;
+  }
+  std::vector<double> values_of(const levin::MetricState& state) const override { return {state.numbers.front()}; }
+  std::vector<std::string> value_names(const std::string& name) const override { return {name}; }
+  const levin::MetricState& state() const override { return state_; }
+  void set_state(levin::MetricState state) override { state_ = std::move(state); }
+  void reset() override { state_ = empty_state(); }
+  std::shared_ptr<levin::MetricStateReader> batch_state() override { return std::make_shared<Batch>(state_); }
+  void show_all_ranks(std::shared_ptr<const levin::MetricState>) override {}
+  void mark() override {}
+  levin::MetricState marked() const override { return {}; }
+  void update() {
+    ++state_.updates;
+    for (double& number : state_.numbers) ++number;
+  }
+
+ private:
+  struct Batch final : levin::MetricStateReader {
+    explicit Batch(levin::MetricState seen) : state(std::move(seen)) {}
+    const levin::MetricState& read() override { return state; }
+    levin::MetricState state;
+  };
+  levin::MetricState state_ = empty_state();
+};
+
+/// Of the rank that this thread is.
+std::vector<Counts>& objects_of_rank() {
+  thread_local std::vector<Counts> objects(20);
+  return objects;
+}
+
+void log_objects(MetricStore& store) {
+  store.enter(levin::Hook::kTrainingStep);
+  const levin::CallSite here = levin::SourceLocation::current();
+  for (Counts& object : objects_of_rank()) {
+    object.update();
+    store.log(object.name(), object, {.on_step = false, .on_epoch = true}, here);
+  }
+}
+
 void meet(MetricStore& store, int epoch) {
   store.meet({levin::BoundaryKind::kEpochReached, levin::Stage::kTrain, epoch, epoch}, {}, {});
   store.reset_epoch();
@@ -53,6 +100,28 @@ Scenario boundary(const std::string& name, int metrics, bool known) {
             if (known) log_and_meet(store, 0);
           },
           [=](CountingGroup&, MetricStore& store) { log_and_meet(store, 1); }};
+}
+
+Scenario boundary_with_objects() {
+  return {"boundary, 20 metric objects",
+          [](CountingGroup&, MetricStore& store) {
+            std::vector<levin::MetricObject*> objects;
+            for (Counts& object : objects_of_rank()) {
+              object.set_name("object_" + std::to_string(objects.size()));
+              objects.push_back(&object);
+            }
+            store.set_objects(objects);
+            store.begin_stage(levin::Stage::kTrain);
+            store.begin_batch({.batch_size = 32});
+            for (int epoch = -3; epoch <= 0; ++epoch) {  // memory is new at first
+              log_objects(store);
+              meet(store, epoch);
+            }
+          },
+          [](CountingGroup&, MetricStore& store) {
+            log_objects(store);
+            meet(store, 1);
+          }};
 }
 
 Scenario exchange(const std::string& name, const std::function<void(levin::RankExchange&)>& act) {
@@ -100,6 +169,7 @@ int main() {
       boundary("boundary, nothing logged", 0, true),
       boundary("boundary, 20 metrics", 20, true),
       boundary("boundary, 20 metrics, first time", 20, false),
+      boundary_with_objects(),
       exchange("start: 20 KB of options are equal",
                [&](levin::RankExchange& ranks) { ranks.first_difference(configuration, meeting); }),
       exchange("start: rank 0's folder, 60 bytes",
@@ -111,6 +181,6 @@ int main() {
       "| what | ranks | exchanges | bytes rank 0 gives | bytes rank 0 gets | bytes another rank gets | processor time, µs "
       "|\n|---|---|---|---|---|---|---|\n");
   for (const Scenario& scenario : scenarios) {
-    for (const int ranks : {1, 8, 64, 512, 1024}) print_row(scenario, ranks);
+    for (const int ranks : {1, 2, 8, 64, 512, 1024}) print_row(scenario, ranks);
   }
 }

@@ -162,9 +162,14 @@ class ReadingsTest(unittest.TestCase):
         lines = ["| what | ranks | exchanges | bytes rank 0 gives | bytes rank 0 gets | bytes another rank gets | processor time, µs |",
                  "| boundary, 20 metrics | 8 | 1 | 616 | 4000 | 4000 | 40 |",
                  "| boundary, 20 metrics | 1024 | 1 | 616 | 600000 | 600000 | 900 |"]
+        for ranks in (2, 64):
+            lines += [f"| boundary, 20 metrics | {ranks} | 1 | 616 | 1000 | 1000 | 20 |"]
         self.assertAlmostEqual(readings.read_scale("\n".join(lines)), 0.15)
         with self.assertRaises(readings.Failed):
             readings.read_scale("\n".join(lines[:2]))
+        objects = [line.replace("20 metrics", "20 metric objects") for line in lines]
+        objects[-1] = objects[-1].replace("| 20 |", "| 60 |")
+        self.assertAlmostEqual(readings.read_scale_of_objects("\n".join(lines + objects)), 3)
 
 
 class DriverTest(unittest.TestCase):

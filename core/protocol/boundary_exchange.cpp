@@ -1,6 +1,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -135,15 +136,18 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
   }
   require_same_boundary(exchanged_.headers);
   exchanged_.slots.clear();
-  exchanged_.objects.clear();
-  for (const DueMetric& due : metrics) {
-    ExchangedObject& object = exchanged_.objects.emplace_back();
-    for (ByteReader& reader : readers) {
-      exchanged_.slots.push_back(reader.number<Slot>());
+  exchanged_.objects.resize(metrics.size());
+  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
+    const DueMetric& due = metrics[metric];
+    ExchangedObject& object = exchanged_.objects[metric];
+    object.rows.clear();
+    const std::size_t numbers = due.entry->object == nullptr ? 0 : due.entry->layout.size();
+    object.numbers.resize(ranks * numbers);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      exchanged_.slots.push_back(readers[rank].number<Slot>());
       if (due.entry->object == nullptr) continue;
-      for (std::size_t number = 0; number < due.entry->layout.size(); ++number)
-        object.numbers.push_back(reader.number<double>());
-      if (due.entry->layout.size() % 2 == 1) reader.number<double>();
+      const std::string_view bytes = readers[rank].take((due.entry->slots() - 1) * sizeof(Slot));
+      std::memcpy(object.numbers.data() + rank * numbers, bytes.data(), numbers * sizeof(double));
     }
   }
 }
@@ -398,12 +402,14 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, Level level
 /// What the ranks that logged an object have seen together, in the order of ranks.
 MetricState merged_state(const MetricEntry& entry, const ExchangedObject& exchanged, std::span<const Slot> by_rank) {
   MetricState total = entry.object->empty_state();
+  MetricState of_rank;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (!by_rank[rank].present()) continue;
     const auto numbers = exchanged.numbers_of(rank, entry.layout).first(entry.layout.numbers);
-    entry.object->merge(total, {.numbers = {numbers.begin(), numbers.end()},
-                                .rows = exchanged.rows.empty() ? std::vector<std::string>() : exchanged.rows[rank],
-                                .updates = static_cast<std::int64_t>(by_rank[rank].value)});
+    of_rank.numbers.assign(numbers.begin(), numbers.end());
+    if (!exchanged.rows.empty()) of_rank.rows = exchanged.rows[rank];
+    of_rank.updates = static_cast<std::int64_t>(by_rank[rank].value);
+    entry.object->merge(total, of_rank);
   }
   return total;
 }

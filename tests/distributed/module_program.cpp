@@ -9,6 +9,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/core/activation_checkpointing.h"
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/random/seed.h"
@@ -182,12 +183,55 @@ void manual_samples(const Settings& settings) {
   for (const std::int64_t count : samples) report.add("samples", count);
 }
 
+/// segments=, of a network with dropout and BatchNorm, 0: none is checkpointed; precision=
+void checkpointed_segments(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.strategy = settings.text("strategy");
+  options.accumulate_grad_batches = 2;
+  options.max_epochs = 2;
+  options.use_distributed_sampler = true;
+  if (settings.has("precision")) options.precision = levin::PrecisionFormat::kBfloat16Mixed;
+  Trainer trainer(options);
+  levin::seed_everything(5);
+  struct Deep final : Module {
+    Deep() {
+      for (int layer = 0; layer < 4; ++layer) {
+        net->push_back(torch::nn::Linear(6, 6));
+        net->push_back(torch::nn::BatchNorm1d(6));
+        net->push_back(torch::nn::ReLU());
+        net->push_back(torch::nn::Dropout(0.3));
+      }
+      register_module("net", net);
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor scores =
+          segments == 0 ? net->forward(batch[0]) : levin::checkpointed_sequential(net, segments, batch[0]);
+      return scores.to(at::kFloat).square().mean();
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    torch::nn::Sequential net;
+    std::int64_t segments = 0;
+  } module;
+  module.segments = settings.number("segments");
+  const auto rows = std::make_shared<TensorDataset>(Batch{{"x", torch::randn({48, 6})}});
+  trainer.fit(module, std::make_shared<DataLoader>(rows, DataLoaderOptions{.batch_size = 4}));
+  Report report(settings.text("folder"), trainer.rank());
+  int index = 0;
+  for (const auto& list : {module.parameters(), module.buffers()}) {
+    for (const at::Tensor& tensor : list)
+      report.add("tensor_" + std::to_string(index++), tensor.to(at::kDouble).norm().item<double>());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
   const Settings settings(argc, argv);
-  const std::map<std::string, void (*)(const Settings&)> scenarios{
-      {"frozen_part", frozen_part}, {"loads_weights", loads_weights}, {"draws", draws}, {"manual_samples", manual_samples}};
+  const std::map<std::string, void (*)(const Settings&)> scenarios{{"frozen_part", frozen_part},
+                                                                   {"loads_weights", loads_weights},
+                                                                   {"draws", draws},
+                                                                   {"manual_samples", manual_samples},
+                                                                   {"checkpointed_segments", checkpointed_segments}};
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

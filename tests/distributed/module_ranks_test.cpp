@@ -81,3 +81,21 @@ TEST_CASE("samples of all ranks are known under manual optimization too") {
   const std::string all = std::to_string(ranks * (ranks + 1) / 2);
   for (const auto& facts : run.by_rank) CHECK(facts.at("samples") == std::vector<std::string>(3, all));
 }
+
+TEST_CASE("checkpointed segments train on several ranks, in mixed precision and with accumulation, as without, to the bit") {
+  const auto strategy = GENERATE(as<std::string>(), "ddp", "ddp_sharded");
+  const bool mixed = GENERATE(false, true);
+  std::vector<std::string> settings{"strategy=" + strategy};
+  if (mixed) settings.push_back("precision=bf16-mixed");
+  const auto with_segments = [&](int segments) {
+    std::vector<std::string> all = settings;
+    all.push_back("segments=" + std::to_string(segments));
+    return Run("checkpointed_segments", 2, all);
+  };
+  const Run whole = with_segments(0);
+  const Run parts = with_segments(3);
+  REQUIRE(whole.outcome.ok());
+  REQUIRE(parts.outcome.ok());
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(parts.by_rank[rank] == whole.by_rank[rank]);
+  CHECK(whole.by_rank[0].size() == 4 * 4 + 4 * 3);
+}

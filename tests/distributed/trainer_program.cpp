@@ -407,6 +407,40 @@ void spikes(const Settings& settings) {
   trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
 }
 
+/// slow_in=, loader, training_step, backward, hooks or nothing: where the last rank takes 25 ms more in each step
+void straggler(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  options.log_every_n_steps = 10;
+  options.max_epochs = 10;
+  Trainer trainer(options);
+  const std::string slow_in = trainer.rank() == trainer.world_size() - 1 ? settings.text("slow_in") : "nothing";
+  const auto be_slow = [slow_in](const std::string& place) {
+    if (place == slow_in) usleep(25'000);
+  };
+  struct Slow final : OneWeight {
+    void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override { work("hooks"); }
+    void backward(const at::Tensor& loss) override {
+      work("backward");
+      OneWeight::backward(loss);
+    }
+    std::function<void(const std::string&)> work;
+  } module;
+  module.work = be_slow;
+  module.on_step = [&](OneWeight&, std::int64_t) { be_slow("training_step"); };
+  struct SlowLoader final : levin::test::FixedLoader {
+    using FixedLoader::FixedLoader;
+    std::optional<Batch> next() override {
+      work("loader");
+      return FixedLoader::next();
+    }
+    std::function<void(const std::string&)> work;
+  };
+  const auto loader = std::make_shared<SlowLoader>(std::vector<Batch>(15, Batch{{"x", torch::ones({1})}}));
+  loader->work = be_slow;
+  trainer.fit(module, loader);
+  report_run(settings, trainer, module);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -426,6 +460,7 @@ int main(int argc, char** argv) {
                                                                    {"same_batches", same_batches},
                                                                    {"accumulates", accumulates},
                                                                    {"own_checkpoints", own_checkpoints},
+                                                                   {"straggler", straggler},
                                                                    {"waits", waits}};
   const Settings settings(argc, argv);
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });

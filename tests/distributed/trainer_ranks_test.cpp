@@ -292,3 +292,26 @@ TEST_CASE("a spike of the loss ends all ranks at the batch that Lightning ends t
     CHECK(levin::parse_json(levin::test::read_text(run.folder / "skip_batches.json")) == one.at("listed"));
   }
 }
+
+TEST_CASE("a rank that holds up the others is told once, with its host and what is slow") {
+  const auto [slow_in, told] = GENERATE(table<std::string, std::string>({{"loader", "the data loader"},
+                                                                         {"training_step", "training_step"},
+                                                                         {"backward", "the backward pass"},
+                                                                         {"hooks", "hooks"}}));
+  const int ranks = slow_in == "loader" ? 3 : 2;
+  const Run run("straggler", ranks, {"slow_in=" + slow_in});
+  REQUIRE(run.outcome.ok());
+  const std::string said = run.outcome.text();
+  const std::string rank = "Rank " + std::to_string(ranks - 1) + " on " + levin::host_name() + " holds up the others";
+  const std::size_t place = said.find(rank);
+  REQUIRE(place != std::string::npos);
+  CHECK(said.find(rank, place + 1) == std::string::npos);
+  CHECK_THAT(said.substr(place), Catch::Contains("The difference lies in " + told));
+  CHECK(run.number(0, "global_step") == 150);
+}
+
+TEST_CASE("ranks that are equally fast hold up nobody") {
+  const Run run("straggler", 2, {"slow_in=nothing"});
+  REQUIRE(run.outcome.ok());
+  CHECK_THAT(run.outcome.text(), !Catch::Contains("holds up"));
+}

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/rank_agreement.h"
@@ -148,6 +149,7 @@ void EpochLoop::run_iterations() {
   const bool has_batches = any_rank_has_batch();
   was_empty_ = !has_batches && position_.batches_done == 0;
   if (!has_batches) return reach_end(/*completed=*/true, 0);
+  const WorkScope work(run_.work, Work::kHooks);
   for (bool over = false; !over;) {
     over = is_over(run_iteration(position_.batches_done));
     if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
@@ -161,13 +163,17 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   std::optional<Batch> batch;
   if (data_.has_next()) {
     const ProfiledAction action(hooks_.profiler(), "[_TrainingEpochLoop].train_dataloader_next");
+    const WorkScope work(run_.work, Work::kLoader);
     batch = data_.take();
   }
   position_.before_reading = data_.before_reading();
   const FailedBatchScope scope(run_.failed_batch, batch);
   BatchProgress& progress = progress_.batch;
   progress.in_work = true;
-  progress.has_next = data_.has_next();
+  {
+    const WorkScope work(run_.work, Work::kLoader);
+    progress.has_next = data_.has_next();
+  }
   progress.batch_idx = index;
   plan_iteration(iteration);
   progress.is_last = iteration.is_last;
@@ -227,6 +233,7 @@ StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
   const at::AutoGradMode with_gradients(true);
   run_.strategy().synchronize_buffers(run_.module());
   const PrecisionPolicy::Forward forward(precision_);
+  const WorkScope work(run_.work, Work::kForward);
   StepOutput output = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, iteration.index);
   if (const auto toggled = run_.trained.toggled()) {
     throw MisuseError(format("training_step ended while optimizer {} was toggled: end each turn with untoggle_optimizer({}).",
@@ -306,15 +313,27 @@ void EpochLoop::write_step_row(const Iteration& iteration) {
   rows_.write_local_step(*run_.metrics, progress_.logging_step);
   if (!row_is_due()) return;
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep);
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep, run_.work.take());
+  warn_of_straggler(outcome);
   run_.nan.look_at_row(outcome.logger_row);
   rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
+}
+
+void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome) {
+  const auto straggler = run_.stragglers.look(outcome.payloads, progress_.logging_step + 1);
+  if (!straggler) return;
+  const Meeting meeting("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
+  const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), meeting);
+  if (hosts.empty()) return;
+  const auto rank = static_cast<std::size_t>(straggler->rank);
+  Console::instance().warn_once(straggler->text(hosts[rank]), format("straggler {}", rank), Speaker::kRun);
 }
 
 void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hooks_done) {
   position_.place = from;
   if (from == Place::kBatchEnd) {
     write_step_row(iteration);
+    const WorkScope work(run_.work, Work::kNone);
     if (!iteration.end_epoch) validation_.run_if_due(iteration, stop_.stopping());
   } else if (progress_.validates) {
     // A run that resumes may have no validation any more.

@@ -57,6 +57,8 @@ class EpochLoop {
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
   bool row_is_due() const;
   void write_step_row(const Iteration& iteration);
+  /// Ranks: all, with what they told one another.
+  void warn_of_straggler(const BoundaryOutcome& outcome);
 
   void warn_of_epoch_without_training();
   void end(bool completed, int hooks_done);

@@ -87,6 +87,7 @@ void EntryPoint::begin_progress() {
   run_.accumulation.window = {};
   run_.nan.reset();
   run_.leaves.reset();
+  run_.stragglers = {};
   run_.graph.begin();
   run_.resume.position = {};
   run_.resume.position.epochs_done = progress.epoch;
@@ -344,9 +345,14 @@ void EntryPoint::set_up_module() {
   run_.scaler.begin(fitting() && precision_->computes_in_half());
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
+  const bool alone = run_.world_size() == 1;
+  run_.work.begin(!fitting() || alone);
   WaitObserver observer;
-  if (Profiler* const profiler = run_.setup.profiler.get()) {
-    observer = [profiler](double arrived, double left) { profiler->waited(WaitReason::kGradients, arrived, left); };
+  if (!alone) {
+    observer = [work = &run_.work, profiler = run_.setup.profiler.get()](double arrived, double left) {
+      work->waited(left - arrived);
+      if (profiler != nullptr) profiler->waited(WaitReason::kGradients, arrived, left);
+    };
   }
   run_.strategy().observe_waits(observer);
   run_.strategy().setup_module(module, fitting());

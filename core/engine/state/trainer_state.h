@@ -8,6 +8,7 @@
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
+#include "levin/core/engine/diagnostics/straggler_watch.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/step/optimization.h"
@@ -122,6 +123,8 @@ struct TrainerState {
   NanGuard nan{setup, progress, tracker};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
+  WorkMeter work;
+  StragglerWatch stragglers;
   StepGraph graph{setup};
   StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
   std::string failed_batch;          ///< the batch that an error has left, in words
@@ -131,7 +134,7 @@ struct TrainerState {
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
-  StepContext step_context() { return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph}; }
+  StepContext step_context() { return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph, work}; }
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }

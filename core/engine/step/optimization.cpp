@@ -68,10 +68,13 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
   const bool reduces = synchronize && step.strategy.world_size() > 1;
   if (reduces) votes.publish();
   step.strategy.before_backward(loss, synchronize);
-  step.hooks.module(Hook::kBackward, &Module::backward, loss);
-  if (reduces) {
-    step.strategy.after_backward(*step.parts.module);
-    votes.collect();
+  {
+    const WorkScope work(step.work, Work::kBackward);
+    step.hooks.module(Hook::kBackward, &Module::backward, loss);
+    if (reduces) {
+      step.strategy.after_backward(*step.parts.module);
+      votes.collect();
+    }
   }
   step.hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
 }
@@ -106,6 +109,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   if (first_of_window) step_.strategy.synchronize_buffers(*step_.parts.module);
   if (batch != nullptr) {
     const PrecisionPolicy::Forward forward(precision_);
+    const WorkScope work(step_.work, Work::kForward);
     const auto step = [&](Module& module) { return step_.graph.run(module, *batch, batch_idx); };
     output_ = step_.hooks.module(Hook::kTrainingStep, step);
   }

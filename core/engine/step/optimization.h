@@ -4,6 +4,7 @@
 
 #include "levin/core/engine/diagnostics/nan_guard.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
+#include "levin/core/engine/diagnostics/work_meter.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/engine/step/precision.h"
@@ -54,6 +55,7 @@ struct StepContext {
   GradientScaler& scaler;
   UnregisteredLeaves& leaves;
   StepGraph& graph;
+  WorkMeter& work;
 };
 
 /// Brings a batch to where and how the module wants it, with the three transfer hooks, and tells the metrics its size.

@@ -1,0 +1,310 @@
+#include "levin/core/activation_checkpointing.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/custom_class.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/random/rng_state.h"
+
+namespace levin {
+namespace {
+
+using detail::Tensors;
+using torch::autograd::AutogradContext;
+using torch::autograd::Node;
+
+/// Autocast as it is when this is made, on the CPU and on a device.
+class Autocast {
+ public:
+  explicit Autocast(at::DeviceType device) : states_{state(at::kCPU), state(device)} {}
+  void apply() const {
+    for (const State& each : states_) {
+      at::autocast::set_autocast_enabled(each.device, each.enabled);
+      at::autocast::set_autocast_dtype(each.device, each.type);
+    }
+  }
+  at::DeviceType device() const { return states_[1].device; }
+
+ private:
+  struct State {
+    at::DeviceType device;
+    bool enabled;
+    at::ScalarType type;
+  };
+  static State state(at::DeviceType device) {
+    return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+  }
+
+  std::array<State, 2> states_;
+};
+
+/// Autocast while it lives. Casts of weights that the region outside keeps are not used: they are computed outside of the part.
+class AutocastScope {
+ public:
+  explicit AutocastScope(const Autocast& autocast)
+      : before_(autocast.device()), was_cached_(at::autocast::is_autocast_cache_enabled()) {
+    autocast.apply();
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~AutocastScope() {
+    before_.apply();
+    at::autocast::set_autocast_cache_enabled(was_cached_);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  Autocast before_;
+  bool was_cached_;
+};
+
+/// Buffers have other values while it lives. Their version stays: a graph that has saved them does not see the difference.
+class BufferScope {
+ public:
+  BufferScope(const Tensors& buffers, const Tensors& values) : buffers_(buffers), before_(copies(buffers)) { put(values); }
+  ~BufferScope() { put(before_); }
+  BufferScope(const BufferScope&) = delete;
+  BufferScope& operator=(const BufferScope&) = delete;
+
+  static Tensors copies(const Tensors& tensors) {
+    Tensors copied;
+    for (const at::Tensor& tensor : tensors) copied.push_back(tensor.detach().clone());
+    return copied;
+  }
+
+ private:
+  void put(const Tensors& values) {
+    const at::AutoDispatchBelowADInplaceOrView unseen;
+    for (std::size_t index = 0; index < buffers_.size(); ++index) buffers_[index].copy_(values[index]);
+  }
+
+  Tensors buffers_;
+  Tensors before_;
+};
+
+/// Hooks of leaves, which the gradients of the whole pass meet, and not those of one part.
+class WithoutHooks {
+ public:
+  explicit WithoutHooks(const Tensors& leaves) : leaves_(leaves), hooks_(leaves.size()) { exchange(); }
+  ~WithoutHooks() { exchange(); }
+  WithoutHooks(const WithoutHooks&) = delete;
+  WithoutHooks& operator=(const WithoutHooks&) = delete;
+
+ private:
+  void exchange() {
+    for (std::size_t index = 0; index < leaves_.size(); ++index)
+      hooks_[index].swap(torch::autograd::impl::hooks(leaves_[index]));
+  }
+
+  const Tensors& leaves_;
+  std::vector<std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>> hooks_;
+};
+
+/// What a part needs to be computed once more, but for its inputs.
+struct Part : torch::CustomClassHolder {
+  Part(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
+      : body(std::move(part)),
+        buffers(std::move(changed)),
+        buffers_before(BufferScope::copies(buffers)),
+        random(RandomSnapshot::take()),
+        autocast(device) {}
+
+  std::function<Tensors(const Tensors&)> body;
+  Tensors buffers;
+  Tensors buffers_before;
+  RandomSnapshot random;
+  Autocast autocast;
+  std::ptrdiff_t inputs = 0;  ///< of the saved tensors; the others are parameters
+  Tensors outputs = {};       ///< of the forward pass, until they are given out
+};
+
+Tensors detached(const Tensors& inputs) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) leaves.push_back(input.detach().set_requires_grad(input.requires_grad()));
+  return leaves;
+}
+
+bool is_one_of(const at::Tensor& tensor, const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& each) { return each.is_same(tensor); });
+}
+
+/// The parameters that outputs depend on: the leaves of their graph but for the inputs. `first`: the sequence number that the
+/// graph begins with.
+Tensors parameters_of(const Tensors& outputs, const Tensors& inputs, std::uint64_t first) {
+  Tensors parameters;
+  std::vector<Node*> open;
+  std::unordered_set<Node*> seen;
+  const auto visit = [&](Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  for (const at::Tensor& output : outputs) {
+    if (output.requires_grad()) visit(torch::autograd::impl::gradient_edge(output).function.get());
+  }
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      if (!is_one_of(leaf->variable, inputs)) parameters.push_back(leaf->variable);
+      continue;
+    }
+    if (node->sequence_nr() < first) {
+      throw MisuseError(
+          format("A function of levin::checkpointed() uses a tensor that was computed outside of it, by {}. "
+                 "Make it an input of the function.",
+                 node->name()));
+    }
+    for (const auto& edge : node->next_edges()) visit(edge.function.get());
+  }
+  return parameters;
+}
+
+/// The outputs that have gradients, and these.
+struct Roots {
+  Tensors outputs;
+  Tensors gradients;
+};
+
+Roots roots_of(const Tensors& outputs, const Tensors& gradients) {
+  if (outputs.size() != gradients.size()) {
+    throw MisuseError(
+        format("A function of levin::checkpointed() gave {} tensors in the forward pass and {} when it was "
+               "computed anew.",
+               gradients.size(), outputs.size()));
+  }
+  Roots roots;
+  for (std::size_t index = 0; index < outputs.size(); ++index) {
+    if (!gradients[index].defined() || !outputs[index].requires_grad()) continue;
+    roots.outputs.push_back(outputs[index]);
+    roots.gradients.push_back(gradients[index]);
+  }
+  return roots;
+}
+
+/// Stands in the graph for the whole part. Its inputs are the part's, and the parameters that it uses, so that their
+/// gradients come in the order and with the hooks of any others.
+class PartFunction : public torch::autograd::Function<PartFunction> {
+ public:
+  static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<Part>& part, at::TensorList tensors) {
+    context->save_for_backward(tensors.vec());
+    context->saved_data["part"] = c10::IValue::make_capsule(part);
+    context->set_materialize_grads(false);
+    Tensors results;
+    Tensors constant;
+    for (const at::Tensor& output : std::exchange(part->outputs, {})) {
+      results.push_back(output.detach());
+      if (!output.requires_grad()) constant.push_back(results.back());
+    }
+    context->mark_non_differentiable(constant);
+    return results;
+  }
+
+  static Tensors backward(AutogradContext* context, const Tensors& gradients) {
+    if (at::GradMode::is_enabled())
+      throw MisuseError("What levin::checkpointed() computes has no gradients of gradients (create_graph).");
+    const auto part = c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    const Tensors saved = context->get_saved_variables();
+    Tensors tensors = detached({saved.begin(), saved.begin() + part->inputs});
+    const Tensors parameters(saved.begin() + part->inputs, saved.end());
+
+    const BufferScope buffers(part->buffers, part->buffers_before);
+    const Roots roots = roots_of(compute_anew(*part, tensors), gradients);
+    tensors.insert(tensors.end(), parameters.begin(), parameters.end());
+    Tensors found{at::Tensor()};  // the part itself has none
+    if (roots.outputs.empty()) {
+      found.resize(1 + tensors.size());
+      return found;
+    }
+    Tensors wanted;
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.requires_grad()) wanted.push_back(tensor);
+    }
+    const WithoutHooks without(parameters);
+    Tensors computed = torch::autograd::grad(roots.outputs, wanted, roots.gradients, /*retain_graph=*/false,
+                                             /*create_graph=*/false, /*allow_unused=*/true);
+    auto next = computed.begin();
+    for (const at::Tensor& tensor : tensors) found.push_back(tensor.requires_grad() ? std::move(*next++) : at::Tensor());
+    return found;
+  }
+
+ private:
+  static Tensors compute_anew(const Part& part, const Tensors& inputs) {
+    const RandomScope random;
+    part.random.restore();
+    const AutocastScope autocast(part.autocast);
+    const at::AutoGradMode with_graph(true);
+    return part.body(inputs);
+  }
+};
+
+at::DeviceType device_of(const Tensors& inputs) {
+  const auto found = std::find_if(inputs.begin(), inputs.end(), [](const at::Tensor& input) { return !input.is_cpu(); });
+  return found == inputs.end() ? at::kCPU : found->device().type();
+}
+
+/// The forward pass. Gives its inputs, which the graph of the outputs begins with.
+Tensors compute(Part& part, const Tensors& inputs) {
+  const Tensors given = detached(inputs);
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& input : given) versions.push_back(input._version());
+  const AutocastScope autocast(part.autocast);
+  part.outputs = part.body(given);
+  for (std::size_t index = 0; index < given.size(); ++index) {
+    if (given[index]._version() == versions[index]) continue;
+    throw MisuseError(
+        format("A function of levin::checkpointed() changes its input {} in place, so that it cannot be computed "
+               "anew from it.",
+               index));
+  }
+  return given;
+}
+
+}  // namespace
+
+Tensors detail::checkpointed(std::function<Tensors(const Tensors&)> body, const Tensors& inputs, const Tensors& buffers) {
+  if (!at::GradMode::is_enabled()) return body(inputs);
+  for (const at::Tensor& input : inputs) {
+    if (!input.defined()) throw MisuseError("An input of levin::checkpointed() is an undefined tensor.");
+  }
+  Tensors changed;
+  std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(changed),
+               [](const at::Tensor& buffer) { return buffer.defined(); });
+  const auto part = c10::make_intrusive<Part>(std::move(body), std::move(changed), device_of(inputs));
+  const std::uint64_t first = at::sequence_number::peek();
+  const Tensors given = compute(*part, inputs);
+  const auto has_gradient = [](const at::Tensor& output) { return output.requires_grad(); };
+  if (std::none_of(part->outputs.begin(), part->outputs.end(), has_gradient)) return std::move(part->outputs);
+  Tensors tensors = inputs;
+  const Tensors parameters = parameters_of(part->outputs, given, first);
+  tensors.insert(tensors.end(), parameters.begin(), parameters.end());
+  part->inputs = static_cast<std::ptrdiff_t>(inputs.size());
+  return PartFunction::apply(part, at::TensorList(tensors));
+}
+
+at::Tensor checkpointed_sequential(const torch::nn::Sequential& layers, std::int64_t segments, const at::Tensor& input) {
+  const auto count = static_cast<std::int64_t>(layers->size());
+  if (segments < 1 || segments > count) {
+    throw MisuseError(
+        format("levin::checkpointed_sequential() got {} segments for {} layers; there are 1 to {}.", segments, count, count));
+  }
+  const std::int64_t length = count / segments;
+  at::Tensor value = input;
+  for (std::int64_t segment = 0; segment < segments; ++segment) {
+    const std::int64_t end = segment + 1 == segments ? count : (segment + 1) * length;
+    torch::nn::Sequential part;
+    for (std::int64_t index = segment * length; index < end; ++index) part->push_back(*(layers->begin() + index));
+    value = segment + 1 == segments ? part->forward(value) : checkpointed(part, value);
+  }
+  return value;
+}
+
+}  // namespace levin
