@@ -95,13 +95,13 @@ class BufferScope {
 /// Hooks of leaves, which the gradients of the whole pass meet, and not those of one part.
 class WithoutHooks {
  public:
-  explicit WithoutHooks(const Tensors& leaves) : leaves_(leaves), hooks_(leaves.size()) { exchange(); }
-  ~WithoutHooks() { exchange(); }
+  explicit WithoutHooks(const Tensors& leaves) : leaves_(leaves), hooks_(leaves.size()) { swap(); }
+  ~WithoutHooks() { swap(); }
   WithoutHooks(const WithoutHooks&) = delete;
   WithoutHooks& operator=(const WithoutHooks&) = delete;
 
  private:
-  void exchange() {
+  void swap() {
     for (std::size_t index = 0; index < leaves_.size(); ++index)
       hooks_[index].swap(torch::autograd::impl::hooks(leaves_[index]));
   }
