@@ -7,7 +7,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/optim/lr_expression.h"
+#include "levin/core/options/lr_expression.h"
 
 namespace levin {
 
@@ -25,20 +25,9 @@ std::vector<std::function<double(std::int64_t)>> StepExpressions::functions(std:
 }
 
 StepExpressions OptionType<StepExpressions>::read(const Value& value) {
-  const auto text_of = [](const Value& text) {
-    // YAML reads a constant factor as a number.
-    if (!text.is_number() && !text.is_string()) detail::throw_wrong_type(text, name());
-    std::string expression = text.is_string() ? text.as_string() : float_text(text.as_double());
-    try {
-      const LrExpression checked(expression);
-    } catch (const ConfigError& error) {
-      throw ConfigError(text.mark(), error.message());
-    }
-    return expression;
-  };
-  if (!value.is_list()) return text_of(value);
+  if (!value.is_list()) return OptionType<LrExpression>::read(value).text();
   std::vector<std::string> texts;
-  for (const Value& text : value.as_list()) texts.push_back(text_of(text));
+  for (const Value& text : value.as_list()) texts.push_back(OptionType<LrExpression>::read(text).text());
   return StepExpressions(std::move(texts));
 }
 
@@ -48,7 +37,7 @@ Value OptionType<StepExpressions>::write(const StepExpressions& expressions) {
 }
 
 Value OptionType<StepExpressions>::schema() {
-  const Value one = detail::any_of({OptionType<std::string>::schema(), OptionType<double>::schema()});
+  const Value one = OptionType<LrExpression>::schema();
   return detail::any_of({one, Value::Map{{"type", "array"}, {"items", one}}});
 }
 

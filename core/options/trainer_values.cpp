@@ -96,7 +96,7 @@ std::int64_t Limit::of(std::int64_t total, const std::string& option_name) const
 
 Limit OptionType<Limit>::read(const Value& value) {
   if (value.is_int()) {
-    if (value.as_int() < 0) throw ConfigError(value.mark(), format("a number of batches is 0 or more, not {}", value.as_int()));
+    if (value.as_int() < 0) throw ConfigError(value.mark(), format("a number is 0 or more, not {}", value.as_int()));
     return Limit(value.as_int());
   }
   if (!value.is_double()) detail::throw_wrong_type(value, name());
@@ -104,7 +104,8 @@ Limit OptionType<Limit>::read(const Value& value) {
   if (!(share >= 0.0 && share <= 1.0)) {
     throw ConfigError(
         value.mark(),
-        format("a share of batches is between 0.0 and 1.0, not {}; write a number of batches without a decimal point", share));
+        format("a share is between 0.0 and 1.0, not {}; a number, such as 2 batches, is written without a decimal point",
+               share));
   }
   return Limit(share);
 }

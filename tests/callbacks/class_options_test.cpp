@@ -68,8 +68,8 @@ TEST_CASE("a Trainer with wrong options starts no ranks") {
           options.min_epochs = 3;
           options.max_epochs = 2;
         })},
-       {"Trainer: limit_val_batches: a share of batches is between 0.0 and 1.0, not 1.5; write a number of batches without a "
-        "decimal point",
+       {"Trainer: limit_val_batches: a share is between 0.0 and 1.0, not 1.5; a number, such as 2 batches, is written without "
+        "a decimal point",
         trainer([](TrainerOptions& options) { options.limit_val_batches = 1.5; })},
        {"Trainer: callbacks: EarlyStopping: missing key 'monitor' (string: Metric to watch)\n"
         "Trainer: callbacks: EarlyStopping: patience: must be at least 0, got int -1",

@@ -8,9 +8,11 @@
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/callback.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/data/data_loader.h"
 #include "support/mean_gradients.h"
 #include "support/recording.h"
 
@@ -246,6 +248,65 @@ void watched(const Settings& settings) {
   report.add("steps", trainer.global_step());
 }
 
+/// A backbone and a head, which a callback trains later or prunes.
+class TwoParts final : public Module {
+ public:
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    return (head_->forward(backbone_->forward(batch["x"]).tanh()) - batch["x"].sum(1, true)).pow(2).mean();
+  }
+  OptimizerSetups configure_optimizers() override {
+    std::vector<at::Tensor> trained = parameters();
+    std::erase_if(trained, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+    return std::make_shared<torch::optim::SGD>(trained, torch::optim::SGDOptions(0.2).momentum(0.5));
+  }
+
+ private:
+  torch::nn::Linear backbone_ = register_module("backbone", torch::nn::Linear(2, 30));
+  torch::nn::Linear head_ = register_module("head", torch::nn::Linear(30, 1));
+};
+
+/// callback= the class; saves `<ranks>_<step>.ckpt` after steps 3 and 6; ckpt= resumes.
+void changed_by_callback(const Settings& settings) {
+  const std::filesystem::path folder = settings.text("folder");
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
+  options.max_epochs = 3;
+  options.use_distributed_sampler = true;
+  options.uneven = Uneven::kKeep;
+  options.gradient_clip_val = 0.5;
+  if (settings.text("strategy", "") == "ddp") {
+    options.strategy = {Value("ddp"), Value(Value::Map{{"bucket_cap_mb", 0.001}})};
+  } else {
+    options.strategy = settings.text("strategy", "auto");
+  }
+  const bool prunes = settings.text("callback") == "ModelPruning";
+  const Value arguments = prunes ? Value(Value::Map{{"pruning_fn", "random_unstructured"}, {"amount", 0.3}})
+                                 : Value(Value::Map{{"unfreeze_backbone_at_epoch", 1}, {"backbone_initial_lr", 0.1}});
+  LambdaCallbackOptions saving;
+  saving.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+    const std::int64_t step = trainer.global_step();
+    const std::string file = std::to_string(trainer.world_size()) + "_" + std::to_string(step) + ".ckpt";
+    if ((step == 3 || step == 6) && !settings.has("ckpt")) trainer.save_checkpoint(folder / file);
+  };
+  options.callbacks = {{Value(settings.text("callback")), arguments},
+                       Component<Callback>("EMAWeightAveraging", Value(Value::Map{{"decay", 0.5}})),
+                       std::make_shared<LambdaCallback>(saving)};
+  Trainer trainer(options);
+  Report report(folder, trainer.rank());
+  torch::manual_seed(settings.has("ckpt") ? 2 : 1);
+  TwoParts module;
+  // In the last step of an epoch rank 1 has no batch.
+  const Batch data{{"x", torch::arange(14, torch::kFloat).view({7, 2}).sin()}};
+  trainer.fit(module,
+              std::make_shared<DataLoader>(std::make_shared<TensorDataset>(data),
+                                           DataLoaderOptions{.batch_size = 2 / settings.number("ranks")}),
+              {},
+              {.ckpt_path = settings.has("ckpt") ? std::optional((folder / settings.text("ckpt")).string()) : std::nullopt});
+  std::ostringstream text;
+  for (const at::Tensor& parameter : module.parameters())
+    text << parameter.sum().item<double>() << ',' << parameter.abs().sum().item<double>() << ',';
+  report.add("weights", text.str() + std::to_string(get_lrs(*trainer.optimizers()[0]).back()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -254,6 +315,7 @@ int main(int argc, char** argv) {
   levin::test::run_program([&] {
     const std::string scenario = settings.text("scenario");
     if (scenario == "two_losses") return two_losses(settings);
+    if (scenario == "changed_by_callback") return changed_by_callback(settings);
     scenario == "watched" ? watched(settings) : in_every_hook(settings);
   });
 }

@@ -48,6 +48,27 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
   }
 }
 
+TEST_CASE("what a callback trains later or prunes comes to one process's weights, and resumes on other numbers of ranks") {
+  const std::string callback = GENERATE("callback=BackboneFinetuning", "callback=ModelPruning");
+  const std::string strategy = GENERATE("strategy=ddp", "strategy=ddp_sharded");
+  levin::test::RankRun several("parameters_program", "changed_by_callback", 1, {callback});
+  REQUIRE(several.outcome.ok());
+  const std::vector<double> expected = levin::test::numbers_in(several.text(0, "weights"));
+  const auto check = [&](int ranks, const std::vector<std::string>& settings) {
+    several.start("parameters_program", "changed_by_callback", ranks, settings);
+    REQUIRE(several.outcome.ok());
+    CHECK(several.text(0, "weights") == several.text(several.by_rank.size() - 1, "weights"));
+    const std::vector<double> found = levin::test::numbers_in(several.text(0, "weights"));
+    REQUIRE(found.size() == 9);
+    for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]).epsilon(1e-4));
+  };
+  check(2, {callback, strategy});
+  for (const std::string step : {"3", "6"}) {
+    check(1, {callback, "ckpt=2_" + step + ".ckpt"});
+    check(2, {callback, strategy, "ckpt=1_" + step + ".ckpt"});
+  }
+}
+
 TEST_CASE("toggled optimizers train by turns to the weights of one process, and nothing is set up anew for it") {
   const int ranks = GENERATE(2, 3);
   const std::string how = GENERATE("unused=0", "unused=1", "counted=1", "tied=1");

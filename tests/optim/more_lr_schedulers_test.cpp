@@ -86,7 +86,7 @@ TEST_CASE("what YAML says of a function is a text, a number, or a list of them")
   CHECK(error(Value::List{"1 / (1 + epoch)"}).empty());
   CHECK_THAT(error("lambda epoch: 0.9 ** epoch"), Contains("at character 1 there is 'lambda epoch: 0.9 **…'"));
   CHECK_THAT(error(Value::List{0.5, "0.9 **"}), Contains("at character 7 there is its end"));
-  CHECK_THAT(error(true), Contains("expected expression or list of expressions"));
+  CHECK_THAT(error(true), Contains("expected number or expression"));
   CHECK_THAT(error("1 / epoch"), Contains("'1 / epoch'") && Contains("inf at step 0"));
 }
 

@@ -25,7 +25,8 @@ std::string ResumePlan::str() const {
        << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
        << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
        << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
-       << (averaging.empty() ? "" : ", averaged by " + averaging) << (strategy.empty() ? "" : ", " + strategy);
+       << (averaging.empty() ? "" : ", averaged by " + averaging) << (finetuning ? ", finetuning" : "")
+       << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
     text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
@@ -116,6 +117,10 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   }
   if (pick(0, 0, 1) == 1) add_change(Kind::kSetRate);
   plan.averaging = pick("", "", "mean", "ema");
+  // Of two that add the late part to the optimizer, the second one fails.
+  const auto adds = [](const ParameterChange& change) { return change.kind == Kind::kAddGroup; };
+  plan.finetuning = pick(0, 1) == 1 && std::ranges::none_of(plan.changes, adds);
+  plan.pruning = pick("", "", "l1_unstructured", "random_unstructured");
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/finetuning.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/logger.h"
@@ -300,6 +301,15 @@ class Run {
     if (plan_.averaging == "ema") {
       options.callbacks.push_back(std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{
           .decay = 0.5, .update_every_n_steps = 2, .update_starting_at_step = 1, .update_starting_at_epoch = 1}));
+    }
+    if (plan_.finetuning) {
+      options.callbacks.push_back(std::make_shared<BackboneFinetuning>(BackboneFinetuningOptions{
+          .backbone = "late", .unfreeze_backbone_at_epoch = static_cast<std::int64_t>(plan_.seed % 2), .lambda_func = "1.5"}));
+    }
+    if (!plan_.pruning.empty()) {
+      const Value::Map arguments{
+          {"pruning_fn", plan_.pruning}, {"amount", 1}, {"prune_on_train_epoch_end", plan_.seed % 2 == 0}};
+      options.callbacks.push_back({Value("ModelPruning"), Value(arguments)});
     }
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);

@@ -54,6 +54,8 @@ struct ResumePlan {
   bool sequential = false;  ///< schedules, one after the other
   bool bad_losses = false;  ///< some are infinite, and their steps are skipped
   std::string averaging;    ///< of weights: mean, ema
+  bool finetuning = false;  ///< the late part is a backbone
+  std::string pruning;      ///< of weights, one in each epoch: a pruning_fn
   bool local = false;       ///< under manual optimization every second batch is not reduced
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded

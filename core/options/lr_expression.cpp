@@ -1,4 +1,4 @@
-#include "levin/optim/lr_expression.h"
+#include "levin/core/options/lr_expression.h"
 
 #include <algorithm>
 #include <cctype>
@@ -235,6 +235,19 @@ double LrExpression::operator()(std::int64_t step) const {
                              quoted_text(text_), float_text(stack.back()), step));
   }
   return stack.back();
+}
+
+LrExpression OptionType<LrExpression>::read(const Value& value) {
+  if (!value.is_number() && !value.is_string()) detail::throw_wrong_type(value, name());
+  try {
+    return LrExpression(std::string_view(value.is_string() ? value.as_string() : float_text(value.as_double())));
+  } catch (const ConfigError& error) {
+    throw ConfigError(value.mark(), error.message());
+  }
+}
+
+Value OptionType<LrExpression>::schema() {
+  return detail::any_of({OptionType<std::string>::schema(), OptionType<double>::schema()});
 }
 
 }  // namespace levin
