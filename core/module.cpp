@@ -179,7 +179,7 @@ LrScheduler& Module::lr_scheduler(std::size_t index) const {
   return *configs[index].scheduler;
 }
 void Module::clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
-  levin::clip_gradients(optimizer, value, algorithm);
+  levin::clip_gradients(optimizer, value, algorithm, has_trainer() ? &TrainerState::of(trainer()).measures.norms : nullptr);
 }
 
 }  // namespace levin

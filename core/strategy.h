@@ -123,6 +123,8 @@ class LEVIN_API Strategy {
   virtual void before_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
   virtual void after_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
 
+  /// Each rank has a part of the optimizers' state that others lack.
+  virtual bool divides_optimizers() const { return false; }
   /// What a checkpoint holds of the module and of optimizer `index`, and takes back. Default: their own, whole on every rank. A
   /// strategy that leaves parts to ranks gathers them here: rank 0 writes the file. `all_ranks` false: an error is leaving,
   /// rank 0 saves alone, and nothing may communicate.

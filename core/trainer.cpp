@@ -14,6 +14,7 @@
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/run/entry_point.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
@@ -242,6 +243,13 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   if (!run.reduces_gradients()) return run.progress.batch.samples_of_all;
   if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are no numbers of samples
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
+}
+
+StepLoss loss_of_step(const Trainer& trainer) { return TrainerState::of(trainer).measures.losses.total(); }
+
+std::vector<at::Tensor> gradient_norms(const Trainer& trainer, const torch::optim::Optimizer& optimizer, double norm_type) {
+  return norm_type == 2 ? TrainerState::of(trainer).measures.norms.before_clipping(optimizer)
+                        : norms_of_gradients(all_parameters(optimizer), norm_type);
 }
 
 const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) {

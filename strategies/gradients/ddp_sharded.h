@@ -20,6 +20,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   explicit ShardedDdpStrategy(Options options = {}) : DdpStrategy(options) {}
 
   std::string name() const override { return "ddp_sharded"; }
+  bool divides_optimizers() const override { return world_size() > 1; }
   void setup_module(Module& module, bool training) override;
   /// Throws ConfigError for an optimizer that does not step each parameter by itself (see steps_parameters_alone()), and
   /// DesyncError on every rank when they step different parameters.

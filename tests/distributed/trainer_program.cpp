@@ -15,6 +15,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/spike_guard.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
@@ -441,6 +442,54 @@ void straggler(const Settings& settings) {
   report_run(settings, trainer, module);
 }
 
+/// action=, of SpikeGuard; spike=: the batch that leaps on rank on=; out=FIRST-LAST: batches that no rank sees;
+/// uneven=1: the last rank has fewer batches
+void guarded(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  const bool rolls_back = settings.text("action", "") == "rollback";
+  SpikeGuardOptions guarding{.window = 8, .warmup = 4, .threshold_loss = 12, .threshold_gradient_norm = 12, .every_n_steps = 4};
+  if (rolls_back) guarding.action = SpikeAction::kRollback;
+  if (rolls_back) guarding.threshold_gradient_norm.reset();
+  const auto guard = std::make_shared<SpikeGuard>(guarding);
+  if (settings.has("action")) options.callbacks = {guard};
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  const bool is_last = trainer.rank() == trainer.world_size() - 1;
+  struct Regression final : Module {
+    Regression() {
+      torch::manual_seed(1);
+      first = register_module("first", torch::nn::Linear(3, 4));
+      second = register_module("second", torch::nn::Linear(4, 1));
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      return torch::mse_loss(second->forward(torch::tanh(first->forward(batch["x"]))), batch["y"]);
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.01); }
+    torch::nn::Linear first{nullptr}, second{nullptr};
+  } module;
+  std::vector<Batch> batches;
+  std::int64_t first = 99;
+  std::int64_t last = 99;
+  if (settings.has("out")) (std::istringstream(settings.text("out")) >> first).ignore() >> last;
+  for (std::int64_t index = 0; index < (is_last && settings.has("uneven") ? 14 : 18); ++index) {
+    if (index >= first && index <= last) continue;
+    const at::Tensor x = torch::arange(12, torch::kFloat).add(12 * index + 5 * trainer.rank()).sin().reshape({4, 3});
+    const bool leaps = trainer.rank() == settings.number("on", -1) && index == settings.number("spike");
+    batches.push_back(Batch{{"x", x}, {"y", torch::full({4, 1}, leaps ? 300.0 : 3.0)}});
+  }
+  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  Report report(settings.text("folder"), trainer.rank());
+  std::string weights;
+  for (const at::Tensor& parameter : module.parameters()) {
+    for (std::int64_t index = 0; index < parameter.numel(); ++index) {
+      weights += std::to_string(parameter.flatten()[index].view(torch::kInt).item<int>()) + ",";
+    }
+  }
+  report.add("weights", weights);
+  report.add("skipped", guard->skipped());
+  report.add("rollbacks", guard->rollbacks());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -456,6 +505,7 @@ int main(int argc, char** argv) {
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
                                                                    {"spikes", spikes},
+                                                                   {"guarded", guarded},
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},
                                                                    {"accumulates", accumulates},

@@ -315,3 +315,25 @@ TEST_CASE("ranks that are equally fast hold up nobody") {
   REQUIRE(run.outcome.ok());
   CHECK_THAT(run.outcome.text(), !Catch::Contains("holds up"));
 }
+
+TEST_CASE("all ranks leave out a step, or go back, for a loss that leaps on one of them") {
+  const std::string strategy = GENERATE("ddp", "ddp_sharded");
+  const auto [action, spike, out, uneven] = GENERATE(table<std::string, int, std::string, bool>(
+      {{"skip", 10, "10-10", false}, {"rollback", 10, "8-10", false}, {"skip", 13, "13-13", true}}));
+  std::vector<std::string> common = {"strategy=" + strategy};
+  if (uneven) common.emplace_back("uneven=1");
+  auto guarded = common;
+  guarded.insert(guarded.end(), {"action=" + action, "spike=" + std::to_string(spike), uneven ? "on=1" : "on=0"});
+  common.push_back("out=" + out);
+  const Run run("guarded", 2, guarded);
+  REQUIRE(run.outcome.ok());
+  const Run plain("guarded", 2, common);
+  REQUIRE(plain.outcome.ok());
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(run.text(rank, "weights") == plain.text(rank, "weights"));
+    CHECK(run.number(rank, "skipped") == 1);
+    CHECK(run.number(rank, "rollbacks") == (action == "rollback" ? 1 : 0));
+  }
+  CHECK_THAT(run.outcome.out + run.outcome.err,
+             Catch::Contains("SpikeGuard: 1 spike in 18 steps: steps " + std::to_string(spike)));
+}

@@ -25,7 +25,8 @@ std::string ResumePlan::str() const {
        << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
        << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
        << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
-       << (averaging.empty() ? "" : ", averaged by " + averaging) << (finetuning ? ", finetuning" : "")
+       << (averaging.empty() ? "" : ", averaged by " + averaging)
+       << (guard.empty() ? "" : ", guarded by " + guard) << (finetuning ? ", finetuning" : "")
        << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
@@ -116,6 +117,9 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
                          "ddp_sharded");
   }
   if (pick(0, 0, 1) == 1) add_change(Kind::kSetRate);
+  plan.guard = pick("", "skip", "rollback");
+  // After a resume there is nothing earlier to go back to: see SpikeGuard in docs/callbacks.md.
+  if (plan.guard == "rollback" && plan.strategy == "ddp_sharded") plan.guard = "skip";
   plan.averaging = pick("", "", "mean", "ema");
   // Of two that add the late part to the optimizer, the second one fails.
   const auto adds = [](const ParameterChange& change) { return change.kind == Kind::kAddGroup; };

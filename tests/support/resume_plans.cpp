@@ -7,6 +7,7 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/finetuning.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/spike_guard.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -311,6 +312,16 @@ class Run {
           {"pruning_fn", plan_.pruning}, {"amount", 1}, {"prune_on_train_epoch_end", plan_.seed % 2 == 0}};
       options.callbacks.push_back({Value("ModelPruning"), Value(arguments)});
     }
+    const auto guard = std::make_shared<SpikeGuard>(
+        SpikeGuardOptions{.action = plan_.guard == "rollback" ? SpikeAction::kRollback : SpikeAction::kSkip,
+                          .window = 5,
+                          .warmup = 2,
+                          .threshold_loss = 0.5,
+                          .threshold_gradient_norm = 0.5,
+                          .every_n_steps = 2,
+                          .lr_factor = plan_.sequential ? 1 : 0.9,  // a schedule to come starts from rates that a hook gave
+                          .max_rollbacks = 1000});
+    if (!plan_.guard.empty()) options.callbacks.push_back(guard);
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);
     options.precision = plan_.precision;
@@ -354,6 +365,7 @@ class Run {
                                {"batches", trainer.total_batch_idx()},
                                {"learning rates", Value::List(lrs.begin(), lrs.end())},
                                {"EarlyStopping", stopping->state_dict()},
+                               {"SpikeGuard", guard->state_dict()},
                                {"best_k_models", map_of(checkpoint->best_k_models())}};
     return outcome;
   }

@@ -54,6 +54,7 @@ struct ResumePlan {
   bool sequential = false;  ///< schedules, one after the other
   bool bad_losses = false;  ///< some are infinite, and their steps are skipped
   std::string averaging;    ///< of weights: mean, ema
+  std::string guard;        ///< what a SpikeGuard does that finds spikes everywhere: skip, rollback
   bool finetuning = false;  ///< the late part is a backbone
   std::string pruning;      ///< of weights, one in each epoch: a pruning_fn
   bool local = false;       ///< under manual optimization every second batch is not reduced

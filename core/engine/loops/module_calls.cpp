@@ -152,6 +152,7 @@ TrainerState& run_by_hand(const Trainer& trainer) {
 void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
   TrainerState& run = run_by_hand(trainer());
   run.accumulation.window.in_backward = true;
+  run.measures.losses.add(loss, 1);
   run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
   // Until ranks reduce them, gradients are each rank's own.
   run.accumulation.window.open = !synchronize;
@@ -162,11 +163,12 @@ void Module::step_optimizer(std::size_t index) {
   torch::optim::Optimizer& stepped = optimizer(index);
   if (!run.leaves.saw_loss()) warn_without_gradient(stepped);
   run.scaler.unscale(stepped);
-  if (run.nan.skips_step(stepped, run.module())) return;
+  if (run.nan.skips_step(stepped, run.module())) return run.measures.losses.restart();
   run.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, stepped);
   begin_step(run.strategy(), stepped);
   stepped.step();
   run.strategy().after_optimizer_step(stepped);
+  run.measures.losses.restart();
   ++run.progress.global_step;
 }
 

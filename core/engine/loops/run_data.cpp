@@ -87,6 +87,7 @@ void resume_gradients(TrainerState& run, const ResumePoint& resume) {
   const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(run.accumulation.scale());
   set_gradients(run.module(), resume.rank.gradients, factor);
   run.accumulation.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
+  run.measures.losses.restart(resume.rank.window_loss);
 }
 
 }  // namespace

@@ -250,7 +250,7 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
 
 /// A whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
-  run.resume.newest_file = file;
+  run.resume.newest_file = run.resume.good_file = file;
   run.resume.saved_step = run.progress.global_step;
   if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
@@ -292,7 +292,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     }
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
     if (notes) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
-    run.files.when_done([&run, file] { run.resume.newest_file = file; });
+    run.files.when_done([&run, file] { run.resume.newest_file = run.resume.good_file = file; });
     return;
   }
   std::string problem;

@@ -214,10 +214,13 @@ Value own_values(TrainerState& run, const MetricSnapshot& metrics) {
   for (const RowCounts& count : at_start ? position.start.rows : rows_written(run.setup.loggers)) {
     rank_rows.push_back(count.rank_rows);
   }
+  const StepLoss loss =
+      run.accumulation.window.open || !run.module().automatic_optimization() ? run.measures.losses.total() : StepLoss();
   const auto& steps = at_start ? position.start.evaluation_steps : run.progress.evaluation_steps;
   return Value::Map{
       {"metrics", to_value(metrics)},
       {"window_weight", run.accumulation.window.weight},
+      {"window_loss", Value::List{loss.sum, loss.weight}},
       {"bad_loss", run.nan.waits_to_skip()},
       {"stop", run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value()},
       {"skip_epoch", in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch())},
@@ -259,6 +262,10 @@ void add_values(const Value& values, const Checkpoint& checkpoint, int rank, Ran
   resume.metrics.push_back(metric_snapshot(values.at("metrics")));
   load_metric_states(checkpoint, rank, resume.metrics.back());
   resume.window_weight += values.at("window_weight").as_int();
+  if (const Value* loss = values.find("window_loss")) {
+    resume.window_loss.sum += loss->as_list().at(0).as_double();
+    resume.window_loss.weight += loss->as_list().at(1).as_double();
+  }
   if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
   if (const Value& stop = values.at("stop"); !stop.is_null()) {
     resume.stop_wish = true;

@@ -86,6 +86,8 @@ void EntryPoint::begin_progress() {
   progress.num_training_batches = -1;
   run_.accumulation.window = {};
   run_.nan.reset();
+  run_.measures = {};
+  run_.resume.good_file.clear();
   run_.leaves.reset();
   run_.stragglers = {};
   run_.graph.begin();
@@ -183,6 +185,7 @@ void EntryPoint::set_up() {
   }
   if (checkpoint_ && fitting()) name_file_in_errors([&] { resume_ = restore_training(run_, *checkpoint_); });
   resume_.file = checkpoint_file_.string();
+  if (checkpoint_ && fitting() && is_of_levin(*checkpoint_)) run_.resume.good_file = checkpoint_file_;
   if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
   checkpoint_.reset();
   // Last, so that a start that fails leaves no folder behind.

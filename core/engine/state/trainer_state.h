@@ -36,6 +36,7 @@ struct RankResume {
   RandomStates before_reading;          ///< BeforeReading::random
   std::map<std::string, at::Tensor> gradients;
   std::int64_t window_weight = 0;
+  StepLoss window_loss;
   bool bad_loss = false;  ///< since the optimizer stepped
   bool stop_wish = false;
   std::string stop_reason;
@@ -77,6 +78,7 @@ struct ResumeState {
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::filesystem::path newest_file;    ///< the whole checkpoint that was written last
+  std::filesystem::path good_file;      ///< rank 0: of this fit, the newest that is written, or that it goes on from
   std::filesystem::path begun_file;     ///< on other ranks than 0: what rank 0 has begun to write since
   std::int64_t saved_step = 0;          ///< of the run's newest checkpoint that is written or begun, or that it goes on from
   std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
@@ -126,6 +128,7 @@ struct TrainerState {
   WorkMeter work;
   StragglerWatch stragglers;
   StepGraph graph{setup};
+  StepMeasures measures;
   StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
   std::string failed_batch;          ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;   ///< while training runs
@@ -134,7 +137,9 @@ struct TrainerState {
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
-  StepContext step_context() { return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph, work}; }
+  StepContext step_context() {
+    return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph, work, measures};
+  }
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }

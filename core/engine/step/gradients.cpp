@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,7 +40,7 @@ Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
   return gradients;
 }
 
-/// On one device, dense, and of a type whose norms are not rounded to few digits.
+/// On one device, dense, and of types whose norms are not rounded to few digits.
 bool are_alike(const Gradients& gradients) {
   return std::ranges::all_of(gradients, [&](const at::Tensor& gradient) {
     const at::ScalarType type = gradient.scalar_type();
@@ -51,8 +52,8 @@ bool are_alike(const Gradients& gradients) {
 /// As torch's clip_grad_norm_ adds it to the norm.
 constexpr double kSmallestNorm = 1e-6;
 
-void clip_norm(Gradients& gradients, double value) {
-  const std::vector<at::Tensor> norms = at::_foreach_norm(gradients, 2);
+void clip_norm(Gradients& gradients, double value, std::vector<at::Tensor> norms) {
+  std::erase_if(norms, [](const at::Tensor& norm) { return !norm.defined(); });
   if (!gradients.front().is_cpu()) {
     // The host does not wait for the device's norm.
     const at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
@@ -85,13 +86,95 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
-void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
+std::vector<at::Tensor> norms_of_gradients(const std::vector<at::Tensor>& parameters, double norm_type) {
+  const at::NoGradGuard no_grad;
+  Gradients gradients;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  std::vector<at::Tensor> norms;
+  if (are_alike(gradients)) {
+    if (!gradients.empty()) norms = at::_foreach_norm(gradients, norm_type);
+  } else {
+    for (const at::Tensor& gradient : gradients) {
+      const at::Tensor values = gradient.is_sparse() ? gradient.coalesce()._values() : gradient;
+      const bool is_short = values.is_floating_point() && values.element_size() < 4;
+      norms.push_back(at::linalg_vector_norm(is_short ? values.to(at::kFloat) : values, norm_type, at::OptionalIntArrayRef()));
+    }
+  }
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    if (!parameters[index].grad().defined()) norms.insert(norms.begin() + static_cast<std::ptrdiff_t>(index), at::Tensor());
+  }
+  return norms;
+}
+
+GradientNorms::Known& GradientNorms::now(const torch::optim::Optimizer& optimizer) {
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  std::vector<std::pair<const at::TensorImpl*, std::uint32_t>> versions;
+  for (const at::Tensor& parameter : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    versions.emplace_back(gradient.unsafeGetTensorImpl(), gradient.defined() ? gradient._version() : 0);
+  }
+  Known& known = known_[&optimizer];
+  if (known.versions != versions) {
+    known.norms = norms_of_gradients(parameters, 2);
+    known.versions = std::move(versions);
+  }
+  return known;
+}
+
+const std::vector<at::Tensor>& GradientNorms::before_clipping(const torch::optim::Optimizer& optimizer) {
+  const auto known = known_.find(&optimizer);
+  return known != known_.end() && known->second.clipped ? known->second.norms : now(optimizer).norms;
+}
+
+const std::vector<at::Tensor>& GradientNorms::to_clip(const torch::optim::Optimizer& optimizer) {
+  Known& known = now(optimizer);
+  known.clipped = true;
+  return known.norms;
+}
+
+void StepLosses::add(const at::Tensor& loss, double weight) {
+  // Of a module that never lets levin take its optimizer's step, few are kept.
+  constexpr std::size_t kMost = 256;
+  if (added_.size() >= kMost) restart(total());
+  added_.emplace_back(loss.detach(), weight);
+}
+
+StepLoss StepLosses::total() const {
+  StepLoss total = earlier_;
+  at::Tensor on_device;
+  for (const auto& [loss, weight] : added_) {
+    total.weight += weight;
+    if (loss.is_cpu()) {
+      total.sum += loss.item<double>() * weight;
+    } else {
+      const at::Tensor weighted = loss.to(at::kDouble) * weight;
+      on_device = on_device.defined() ? on_device + weighted : weighted;
+    }
+  }
+  if (on_device.defined()) total.sum += on_device.item<double>();
+  return total;
+}
+
+std::optional<double> total_norm(const std::vector<at::Tensor>& norms, double norm_type) {
+  std::vector<at::Tensor> present;
+  std::ranges::copy_if(norms, std::back_inserter(present), [](const at::Tensor& norm) { return norm.defined(); });
+  if (present.empty()) return std::nullopt;
+  if (!are_alike(present)) {
+    for (at::Tensor& norm : present) norm = norm.to(present.front().device(), at::kDouble);
+  }
+  return at::linalg_vector_norm(at::stack(present), norm_type, at::OptionalIntArrayRef(), false, at::kDouble).item<double>();
+}
+
+void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm, GradientNorms* norms) {
   const at::NoGradGuard no_grad;
   Gradients gradients = gradients_of(optimizer);
   if (gradients.empty()) return;
   const bool alike = are_alike(gradients);
   if (algorithm == GradientClipAlgorithm::kNorm) {
-    if (alike) return clip_norm(gradients, value);
+    GradientNorms unknown;
+    if (alike) return clip_norm(gradients, value, (norms == nullptr ? unknown : *norms).to_clip(optimizer));
     torch::nn::utils::clip_grad_norm_(all_parameters(optimizer), value);
   } else if (alike && !gradients.front().is_cpu()) {
     at::_foreach_clamp_min_(gradients, -value);
@@ -146,6 +229,7 @@ Value GradientScaler::state() const {
 }
 
 void GradientScaler::load_state(const Value& state) {
+  *this = GradientScaler(enabled_);
   factor_ = state.at("scale").as_double();
   good_batches_ = state.at("_growth_tracker").as_int();
 }

@@ -3,9 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
+#include "levin/core/step_measures.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -16,8 +20,55 @@ namespace levin {
 /// Multiplies every gradient of an optimizer's parameters.
 void scale_gradients(torch::optim::Optimizer& optimizer, double factor);
 
-/// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value].
-void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm);
+/// The norm of each parameter's gradient; undefined where there is none.
+std::vector<at::Tensor> norms_of_gradients(const std::vector<at::Tensor>& parameters, double norm_type);
+
+/// The 2-norms of an optimizer's gradients, computed once for clipping and for all who look at them.
+class GradientNorms {
+ public:
+  /// A backward pass begins: its gradients may lie where earlier ones did.
+  void forget() { known_.clear(); }
+  /// By parameter, as norms_of_gradients() gives them; where gradients are clipped already, from before.
+  const std::vector<at::Tensor>& before_clipping(const torch::optim::Optimizer& optimizer);
+  /// Those of now, for who clips gradients with them.
+  const std::vector<at::Tensor>& to_clip(const torch::optim::Optimizer& optimizer);
+
+ private:
+  struct Known {
+    std::vector<std::pair<const at::TensorImpl*, std::uint32_t>> versions;  ///< of the gradients that have these norms
+    std::vector<at::Tensor> norms;
+    bool clipped = false;
+  };
+  Known& now(const torch::optim::Optimizer& optimizer);
+  std::map<const torch::optim::Optimizer*, Known> known_;
+};
+
+/// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value]. `norms`:
+/// those that are known, and know from here on; null: none.
+void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm,
+                    GradientNorms* norms = nullptr);
+
+/// This rank's losses since the last optimizer step.
+class StepLosses {
+ public:
+  void restart(StepLoss earlier = {}) {
+    earlier_ = earlier;
+    added_.clear();
+  }
+  void add(const at::Tensor& loss, double weight);
+  /// Waits for a device.
+  StepLoss total() const;
+
+ private:
+  StepLoss earlier_;
+  std::vector<std::pair<at::Tensor, double>> added_;  ///< with their weights
+};
+
+/// What can be told of the step under way.
+struct StepMeasures {
+  StepLosses losses;
+  GradientNorms norms;
+};
 
 /// Keeps gradients from vanishing in 16-bit floats: losses are multiplied by a factor before backward passes, and gradients
 /// divided by it before an optimizer steps. Where one is then infinite or NaN the step is left out and the factor halves; after

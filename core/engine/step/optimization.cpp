@@ -64,6 +64,7 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
   check_loss(loss);
   step.leaves.look_at_loss(loss);
   step.nan.look_at_loss(loss);
+  step.measures.norms.forget();
   step.hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && step.strategy.world_size() > 1;
   if (reduces) votes.publish();
@@ -82,7 +83,10 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {
   output_ = {};
   GradientWindow& window = step_.accumulation.window;
-  if (first_of_window) window = {};
+  if (first_of_window) {
+    window = {};
+    step_.measures.losses.restart();
+  }
   const auto closure = [&] { return forward_backward(batch, batch_idx, first_of_window, take_step); };
   if (!take_step) {
     closure();
@@ -125,6 +129,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   }
   window.in_backward = true;
   if (has_loss) {
+    step_.measures.losses.add(output_.loss, static_cast<double>(weight));
     output_.loss = loss.detach();
     if (const std::int64_t full = step_.accumulation.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
@@ -132,6 +137,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     run_backward(step_, votes_, step_.scaler.scale(loss), synchronize);
     return output_.loss;
   }
+  step_.measures.norms.forget();
   if (synchronize && world_size > 1) {
     votes_.publish();
     step_.strategy.backward_without_batch(*step_.parts.module);

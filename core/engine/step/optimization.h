@@ -56,6 +56,7 @@ struct StepContext {
   UnregisteredLeaves& leaves;
   StepGraph& graph;
   WorkMeter& work;
+  StepMeasures& measures;
 };
 
 /// Brings a batch to where and how the module wants it, with the three transfer hooks, and tells the metrics its size.

@@ -117,6 +117,64 @@ TEST_CASE("sparse gradients are clipped and scaled beside dense ones") {
   CHECK(at::allclose(ours.back().grad().to_dense(), theirs.back().grad().to_dense() * 2));
 }
 
+TEST_CASE("the norm of gradients is torch's, of whatever types they are") {
+  // g = [((torch.arange(n, dtype=torch.float64) * 0.37 + i).sin() * (i + 1)).to(type) for i, n in enumerate((91, 1, 64))]
+  // torch.nn.utils.get_total_norm(g, norm_type); of bfloat16 in double, where torch rounds each norm to 8 bits
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto [type, norm_type, expected] =
+      GENERATE_COPY(table<at::ScalarType, double, double>({{torch::kFloat, 1, 179.63385009765625},
+                                                           {torch::kFloat, 2, 18.15542221069336},
+                                                           {torch::kFloat, 3, 9.11024284362793},
+                                                           {torch::kFloat, infinity, 2.993464708328247},
+                                                           {torch::kDouble, 2, 18.155423127879708},
+                                                           {torch::kBFloat16, 1, 179.64175415039062},
+                                                           {torch::kBFloat16, 2, 18.15682602258871},
+                                                           {torch::kBFloat16, infinity, 3.0}}));
+  INFO(type << " " << norm_type);
+  Tensors parameters;
+  for (const std::int64_t size : {91, 1, 64}) {
+    const auto index = static_cast<double>(parameters.size());
+    parameters.push_back(torch::zeros({size}, type).requires_grad_());
+    parameters.back().mutable_grad() = ((torch::arange(size, torch::kDouble) * 0.37 + index).sin() * (index + 1)).to(type);
+  }
+  parameters.insert(parameters.begin() + 1, torch::zeros({3}).requires_grad_());  // has none
+  const Tensors norms = norms_of_gradients(parameters, norm_type);
+  REQUIRE(norms.size() == 4);
+  CHECK(!norms[1].defined());
+  CHECK(total_norm(norms, norm_type).value() == Approx(expected).epsilon(2e-7));
+  CHECK(total_norm({norms.begin() + 1, norms.begin() + 3}, norm_type).value() == Approx(1.682941913604736).epsilon(3e-3));
+  CHECK(!total_norm({norms[1]}, norm_type));
+}
+
+TEST_CASE("norms are computed once for who looks at them and for clipping, and anew when gradients change") {
+  std::int64_t passes = 0;
+  const Tensors parameters = with_gradients({torch::kFloat}, 5.0);
+  torch::optim::SGD optimizer = optimizer_of(parameters);
+  GradientNorms norms;
+  const auto total = [&] { return total_norm(norms.before_clipping(optimizer)).value(); };
+  static thread_local std::int64_t* counted = nullptr;
+  counted = &passes;
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback([](const at::RecordFunction& call) {
+                                                   if (std::string(call.name()) == "aten::_foreach_norm") ++*counted;
+                                                   return std::unique_ptr<at::ObserverContext>();
+                                                 }).scopes({at::RecordScope::FUNCTION}));
+  const double before = total();
+  clip_gradients(optimizer, 1.0, GradientClipAlgorithm::kNorm, &norms);
+  CHECK(passes == 1);
+  CHECK(total() == before);
+  CHECK(passes == 1);
+  CHECK(total_norm(norms_of_gradients(parameters, 2)).value() == Approx(1.0));
+  clip_gradients(optimizer, 0.5, GradientClipAlgorithm::kNorm, &norms);
+  CHECK(total() == Approx(1.0));
+  norms.forget();
+  CHECK(total() == Approx(0.5));
+  parameters.front().mutable_grad().mul_(100);
+  CHECK(total() > 10);
+  zero_grad(optimizer);
+  CHECK(!total_norm(norms.before_clipping(optimizer)));
+  at::removeCallback(handle);
+}
+
 TEST_CASE("without gradients nothing is clipped, scaled or set to zero") {
   torch::optim::SGD optimizer({torch::zeros({2}).requires_grad_()}, 0.1);
   clip_gradients(optimizer, 1.0, GradientClipAlgorithm::kNorm);

@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/step_measures.h"
+#include "levin/core/training_snapshot.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -182,14 +185,41 @@ TEST_CASE("16-mixed steps by gradients that 16-bit floats do not hold, and leave
   CHECK(trainer.global_step() == 4);
 }
 
-TEST_CASE("clipping under 16-mixed sees gradients as they are") {
+TEST_CASE("clipping and callbacks under 16-mixed see loss and gradients as they are") {
   TrainerOptions options = half_options();
   options.gradient_clip_val = 0.25;
+  std::vector<double> seen;
+  options.callbacks = {
+      LambdaCallback({.on_before_optimizer_step = [&](Trainer& trainer, Module&, torch::optim::Optimizer& sgd) {
+        seen.push_back(total_norm(gradient_norms(trainer, sgd)).value());
+        const StepLoss loss = loss_of_step(trainer);
+        seen.push_back(loss.sum / loss.weight);
+      }})};
   Slope module(/*automatic=*/true);
   Trainer(options).fit(module, batch_of_each({0.125, 0.5}));
   REQUIRE(module.weights.size() == 2);
   CHECK(module.weights[0] == -0.125);
   CHECK(module.weights[1] == Approx(-0.375).epsilon(1e-4));
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[0] == 0.125);
+  CHECK(seen[1] == 0);
+  CHECK(seen[2] == 0.5);
+  CHECK(seen[3] == -0.0625);
+}
+
+TEST_CASE("who goes back to an earlier state goes back to its factor of 16-mixed") {
+  TrainerOptions options = half_options();
+  TrainingSnapshot snapshot;
+  const auto at_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+    if (batch_idx == 0) snapshot.take(trainer);
+    if (batch_idx == 1) snapshot.restore(trainer);
+  };
+  options.callbacks = {LambdaCallback({.on_train_batch_end = at_end})};
+  Slope module(/*automatic=*/true);
+  Trainer(options).fit(module, batch_of_each({1e-8, 3.0, 1e-8}));
+  REQUIRE(module.scaled.size() == 3);
+  CHECK(module.scaled[1] == std::numeric_limits<double>::infinity());
+  CHECK(module.scaled[2] == module.scaled[0]);
 }
 
 TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on from a checkpoint") {
