@@ -287,7 +287,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
 
 void add_environment(CommandLine& line) {
   if (!line.output.empty()) return;
-  std::vector<ConfigSource> sources = environment_sources(line.command);
+  std::vector<ConfigSource> sources = environment_sources(line.configured_as());
   const auto is_named_again = [&](const ConfigSource& source) {
     const auto* file = std::get_if<ConfigFile>(&source);
     return file != nullptr && std::find(line.sources.begin(), line.sources.end(), source) != line.sources.end();

@@ -27,6 +27,8 @@ using ConfigSource = std::variant<ConfigFile, Override>;
 /// The command line, taken apart.
 struct CommandLine {
   std::string command;  ///< the name of a Subcommand; empty when `output` is all there is to do
+  /// The command whose sections and variables count: a check is of a fit.
+  std::string configured_as() const { return command == "check" ? "fit" : command; }
   std::vector<ConfigSource> sources;
   std::vector<std::string> plugins;
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
@@ -79,6 +81,7 @@ inline std::vector<Subcommand> subcommands() {
           run_subcommand("validate", "Run the validation loop"),
           run_subcommand("test", "Run the test loop"),
           run_subcommand("predict", "Run the prediction loop"),
+          run_subcommand("check", "Look for what is wrong with data, weights and gradients, without training"),
           list_subcommand(),
           schema_subcommand(),
           new_subcommand(),

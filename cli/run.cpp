@@ -16,6 +16,7 @@
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/random/seed.h"
+#include "levin/core/run_check.h"
 #include "levin/core/trainer.h"
 
 namespace levin::cli {
@@ -41,12 +42,49 @@ void override_optimizers(Trainer& trainer, const RunConfig& config) {
   trainer.override_optimizers(factory, config.lr_scheduler.component.get(), settings);
 }
 
+/// Ends a fit before it trains where something was found.
+class CheckReport final : public Callback {
+ public:
+  // After the checks, which stand before it.
+  void on_fit_start(Trainer& trainer, Module&) override {
+    std::vector<std::string> found;
+    for (const RunCheck* check : trainer.callbacks_of<RunCheck>()) {
+      if (!check->findings().empty()) found.push_back(check->class_name());
+    }
+    if (!found.empty()) throw Error("levin check: something was found by " + join(found));
+  }
+};
+
+/// What of a fit `levin check` leaves out, and the checks, each as the configuration has it or with its defaults.
+void make_check(TrainerOptions& options) {
+  std::vector<Component<Callback>> checks;
+  for (const char* name : {"CheckData", "CheckInit", "CheckGradients"}) {
+    Value arguments(Value::Map{});
+    for (const Component<Callback>& given : options.callbacks) {
+      if (given.class_path() == Value(name)) arguments = given.init_args();
+    }
+    arguments["fail"] = "warn";
+    checks.emplace_back(Value(name), arguments);
+  }
+  checks.emplace_back(std::make_shared<CheckReport>());
+  options.callbacks = std::move(checks);
+  options.logger = false;
+  options.profiler = {};
+  options.enable_checkpointing = false;
+  options.enable_model_summary = false;
+  options.enable_progress_bar = false;
+  options.num_sanity_val_steps = 0;
+  options.min_epochs.reset();
+  options.min_steps.reset();
+}
+
 /// Makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point. Ranks: all.
 void run_config(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   TrainerOptions trainer_options = config.trainer;
   if (command == "predict" && !trainer_options.enable_prediction_writer) trainer_options.enable_prediction_writer = true;
+  if (command == "check") make_check(trainer_options);
   Trainer trainer(trainer_options);
   rank_zero_info("configuration: ", sources_text(line));
   for (const std::string& difference : different_shared_options(config.model.init_args(), config.data.init_args())) {
@@ -69,7 +107,7 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   override_optimizers(trainer, config);
-  if (command != "fit" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
+  if (command != "fit" && command != "check" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
     rank_zero_warn(
         format("{} without a checkpoint: the weights are those that the model begins with, untrained unless it loads "
                "some itself. To {} what was trained, add --ckpt_path=best (or last, or a file).",
@@ -77,12 +115,13 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   }
   const bool has_init_from = config.init_from.value.has_value();
   const auto how_to_resume = [&](const auto& file) { return resume_command(line.words, file, has_init_from); };
-  const RunOptions options{.ckpt_path = config.ckpt_path.value,
+  const RunOptions options{.ckpt_path = command == "check" ? std::nullopt : config.ckpt_path.value,
                            .init_from = config.init_from.value,
                            .map_location = config.map_location,
                            .return_predictions = false,
                            .resume_command = how_to_resume};
-  if (command == "fit") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
+  if (command == "check") trainer.stop("levin check trains nothing");
+  if (command == "fit" || command == "check") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
   if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);

@@ -134,6 +134,16 @@ LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& s
   return loaders;
 }
 
+const LoaderList& DataSource::for_preview(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  if (!previewed_.empty()) return previewed_;
+  const LoaderPtr train = ask_for_train(module, setup, hooks);
+  check_given(train);
+  const auto& limit = setup.options.limit_val_batches;
+  if (!limit || takes_batches(*limit)) previewed_ = evaluation(Stage::kValidate, module, setup, hooks);
+  previewed_.insert(previewed_.begin(), train);
+  return previewed_;
+}
+
 std::int64_t estimated_epoch_batches(TrainerState& run) {
   return at_most(run.data_ahead != nullptr ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
 }
@@ -145,6 +155,7 @@ std::int64_t agreed_epoch_batches(TrainerState& run) {
 }
 
 void TrainingData::set_up() {
+  source_.forget_preview();
   loader_ = source_.train(run_.module(), run_.setup, run_.hooks);
   compared_ = false;
   batches_ = epoch_batches_ = batches_of(*loader_, run_.options());

@@ -74,6 +74,9 @@ class DataSource {
   void forget_ahead() { train_ahead_.reset(); }
   /// For kValidate, kTest or kPredict.
   LoaderList evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks);
+  /// Training's and validation's, for a look at them before a fit: others than the fit's, unless they were passed. Ranks: all.
+  const LoaderList& for_preview(Module& module, const RunSetup& setup, HookRunner& hooks);
+  void forget_preview() { previewed_.clear(); }
   DataModule* data_module() const { return data_; }
 
  private:
@@ -83,6 +86,7 @@ class DataSource {
   LoaderPtr train_;
   LoaderPtr train_ahead_;
   LoaderList evaluation_;
+  LoaderList previewed_;
 };
 
 /// Batches of a training epoch as all ranks agreed, or, before the first, of this rank's own loader, which is made for that;

@@ -31,6 +31,24 @@ TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
 ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running, &run)) {}
 ModuleAttachment::Scope::~Scope() { running = outer_; }
 
+ModuleAttachment::Silence::Silence(TrainerState& run) : run_(run) {
+  for (const Module* module : all(run)) {
+    module->attachment_.metrics = nullptr;
+    for (const auto& [name, metric] : module->metrics_) states_.emplace_back(metric.get(), metric->state());
+  }
+}
+
+ModuleAttachment::Silence::~Silence() {
+  for (const Module* module : all(run_)) set(*module, &run_);
+  for (auto& [metric, state] : states_) metric->set_state(std::move(state));
+}
+
+std::vector<const Module*> ModuleAttachment::all(const TrainerState& run) {
+  std::vector<const Module*> modules = run.parts.modules_below;
+  modules.push_back(run.parts.module);
+  return modules;
+}
+
 void ModuleAttachment::release(Module& module) {
   if (module.attachment_.trainer == nullptr) return;
   TrainerState& run = TrainerState::of(*module.attachment_.trainer);

@@ -165,6 +165,19 @@ class ModuleAttachment {
     TrainerState* outer_;
   };
 
+  /// While it lives, what a run's modules log goes nowhere; in the end metric objects hold what they did before.
+  class Silence {
+   public:
+    explicit Silence(TrainerState& run);
+    ~Silence();
+    Silence(const Silence&) = delete;
+    Silence& operator=(const Silence&) = delete;
+
+   private:
+    TrainerState& run_;
+    std::vector<std::pair<MetricObject*, MetricState>> states_;
+  };
+
   /// The Trainer that had the module lets go of it. Throws MisuseError when that one is running it just now.
   static void release(Module& module);
   static void attach(Module& module, TrainerState& run);
@@ -183,6 +196,8 @@ class ModuleAttachment {
  private:
   static void tie(const Module& module, TrainerState& run);
   static void set(const Module& module, TrainerState* run);
+  /// The one that runs, and those below it.
+  static std::vector<const Module*> all(const TrainerState& run);
 };
 
 }  // namespace levin
