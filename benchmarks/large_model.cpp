@@ -1,10 +1,10 @@
 // Milliseconds per training step of networks whose arithmetic takes longer than anything else, with AdamW: by hand on LibTorch,
 // or under the Trainer. One sample a run, without the first steps, in which memory is taken for the first time.
 //
-//     large_model by_hand|trainer NETWORK
+//     large_model by_hand|trainer|averaged NETWORK
 //     large_model ddp|ddp_sharded NETWORK RANKS [checkpoint]
 //
-// NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100 million for 2048), convolutions, or
+// averaged: with EMAWeightAveraging. NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100 million for 2048), convolutions, or
 // transformer; wide_batch has 24 layers of 256 units and batches of 8,192 rows, wide_batch_segments the same in six
 // checkpointed segments. One process computes with LibTorch's default threads, each of several ranks with one. Beside the time
 // stands what memory the ranks have in the mean, at the peak and at the end, in MB; with `checkpoint`, what rank 0 takes above
@@ -170,7 +170,7 @@ void with_trainer(const std::string& side, const std::string& network, int ranks
   options.max_epochs = 1;
   options.accelerator = "cpu";
   options.devices = levin::Devices(ranks);
-  if (side != "trainer") options.strategy = levin::Component<levin::Strategy>(side);
+  if (side.starts_with("ddp")) options.strategy = levin::Component<levin::Strategy>(side);
   if (ranks > 1) options.threads = 1;
   options.logger = false;
   options.enable_checkpointing = saves;
@@ -178,6 +178,7 @@ void with_trainer(const std::string& side, const std::string& network, int ranks
   if (saves)
     options.callbacks = {std::make_shared<levin::ModelCheckpoint>(
         levin::ModelCheckpointOptions{.dirpath = folder, .filename = "large", .enable_version_counter = false})};
+  if (side == "averaged") options.callbacks = {levin::EMAWeightAveraging()};
   options.enable_progress_bar = false;
   options.enable_model_summary = false;
   options.allow_same_batches = true;
@@ -214,7 +215,8 @@ void by_hand(const std::string& network) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: large_model by_hand|trainer NETWORK, or large_model ddp|ddp_sharded NETWORK RANKS [checkpoint]\n";
+    std::cerr
+        << "usage: large_model by_hand|trainer|averaged NETWORK, or large_model ddp|ddp_sharded NETWORK RANKS [checkpoint]\n";
     return 2;
   }
   const std::string side = argv[1];

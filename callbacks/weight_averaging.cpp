@@ -3,22 +3,21 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
-#include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 namespace {
 
-// Names in a checkpoint, as Lightning's: averages, what is trained, and how often weights were averaged. When a fit goes on
-// from it, what is trained has come in place of the averages, which stand aside.
-constexpr const char* kUsedPrefix = "state_dict.";
-constexpr const char* kCurrentPrefix = "current_model_state.";
+// Names in a checkpoint, as Lightning's: how often weights were averaged, and what is trained. When a fit goes on from it, what
+// is trained has come in place of the averages, which stand aside.
 constexpr const char* kCount = "averaging_state.n_averaged";
+constexpr const char* kCurrentPrefix = "current_model_state.";
 constexpr const char* kAveragedPrefix = "averaged_model_state.";
 
 template <class Options>
@@ -44,7 +43,6 @@ void EMAWeightAveragingOptions::declare(OptionList<EMAWeightAveragingOptions>& o
 }
 
 WeightAveraging::WeightAveraging(Options options) : WithOptions("WeightAveraging", std::move(options)) {}
-WeightAveraging::~WeightAveraging() = default;
 
 bool WeightAveraging::should_update(std::optional<std::int64_t> step, std::optional<std::int64_t>) const {
   return step.has_value();
@@ -70,73 +68,63 @@ void WeightAveraging::load_state_dict(const Value& state) {
   if (const Value* epoch = state.find("latest_update_epoch")) latest_epoch_ = epoch->as_int();
 }
 
-void WeightAveraging::setup(Trainer& trainer, Module&, Stage) {
-  fitting_ = trainer.fitting();
-  if (!fitting_) return;
+void WeightAveraging::clear() {
+  weights_.clear();
+  averaged_own_.clear();
   averages_.clear();
-  is_swapped_ = false;
+  copied_.clear();
+}
+
+void WeightAveraging::setup(Trainer& trainer, Module&, Stage) {
+  if (!trainer.fitting()) return;
+  clear();
   averaged_ = 0;
   latest_step_ = 0;
   latest_epoch_ = -1;
 }
 
-void WeightAveraging::teardown(Trainer&, Module&, Stage) { fitting_ = false; }
-
-/// Begins with averages that are the weights.
-void WeightAveraging::start(Module& module) {
-  names_.clear();
-  own_.clear();
-  averages_.clear();
-  averaged_own_.clear();
-  averaged_averages_.clear();
-  copied_.clear();
+/// Begins with averages that are the weights, or those of a checkpoint that has some.
+void WeightAveraging::start(const Module& module, const Checkpoint& saved) {
+  clear();
+  std::set<const at::TensorImpl*> known;  // one that has two names counts once
+  const auto add = [&](const std::string& name, const at::Tensor& tensor, bool takes_part) {
+    if (!tensor.defined() || !known.insert(tensor.unsafeGetTensorImpl()).second) return;
+    const at::Device device = options_.device ? at::Device(*options_.device) : tensor.device();
+    const at::Tensor average = tensor.detach().to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    const auto other = saved.tensors.find(kAveragedPrefix + name);
+    if (other != saved.tensors.end()) average.copy_(other->second);
+    weights_.push_back({tensor, average});
+    if (takes_part && (tensor.is_floating_point() || tensor.is_complex())) {
+      averaged_own_.push_back(tensor.detach());
+      averages_.push_back(average);
+    } else {
+      copied_.push_back({tensor.detach(), average});
+    }
+  };
   for (const auto& parameter : module.named_parameters()) add(parameter.key(), parameter.value(), /*takes_part=*/true);
-  for (const auto& buffer : module.named_buffers()) {
-    if (buffer.value().defined()) add(buffer.key(), buffer.value(), options_.use_buffers);
-  }
+  for (const auto& buffer : module.named_buffers()) add(buffer.key(), buffer.value(), options_.use_buffers);
 }
 
-void WeightAveraging::add(const std::string& name, const at::Tensor& tensor, bool takes_part) {
-  const auto is_it = [&](const at::Tensor& other) { return other.is_same(tensor); };
-  const auto known = std::find_if(own_.begin(), own_.end(), is_it);
-  names_[name] = static_cast<std::size_t>(known - own_.begin());
-  if (known != own_.end()) return;
-  own_.push_back(tensor);
-  const at::Device device = options_.device ? at::Device(*options_.device) : tensor.device();
-  averages_.push_back(tensor.detach().to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
-  if (takes_part && (tensor.is_floating_point() || tensor.is_complex())) {
-    averaged_own_.push_back(tensor.detach());
-    averaged_averages_.push_back(averages_.back());
-  } else {
-    copied_.emplace_back(tensor.detach(), averages_.back());
-  }
+at::Tensor WeightAveraging::average_of(const at::Tensor& tensor) const {
+  const auto is_it = [&](const WeightPair& pair) { return pair.trained.is_same(tensor); };
+  const auto found = std::find_if(weights_.begin(), weights_.end(), is_it);
+  return found == weights_.end() ? at::Tensor() : found->evaluated;
 }
 
-void WeightAveraging::update(Module& module) {
+void WeightAveraging::update(const Module& module) {
   const at::NoGradGuard no_grad;
-  if (averages_.empty()) {
-    start(module);
+  if (weights_.empty()) {
+    start(module, {});
   } else {
-    for (const auto& [own, copy] : copied_) copy.copy_(own);
+    for (const WeightPair& pair : copied_) pair.evaluated.copy_(pair.trained);
     std::vector<at::Tensor> moved;
     if (options_.device) {
-      for (std::size_t index = 0; index < averaged_own_.size(); ++index)
-        moved.push_back(averaged_own_[index].to(averaged_averages_[index].device()));
+      for (std::size_t index = 0; index < averages_.size(); ++index)
+        moved.push_back(averaged_own_[index].to(averages_[index].device()));
     }
-    at::_foreach_lerp_(averaged_averages_, options_.device ? moved : averaged_own_, share(averaged_));
+    at::_foreach_lerp_(averages_, options_.device ? moved : averaged_own_, share(averaged_));
   }
   ++averaged_;
-}
-
-void WeightAveraging::swap() {
-  if (averages_.empty()) return;
-  const at::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < own_.size(); ++index) {
-    const at::Tensor before = own_[index].clone();
-    own_[index].copy_(averages_[index]);
-    averages_[index].copy_(before);
-  }
-  is_swapped_ = !is_swapped_;
 }
 
 void WeightAveraging::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t) {
@@ -153,52 +141,18 @@ void WeightAveraging::on_train_epoch_end(Trainer& trainer, Module& module) {
   latest_epoch_ = epoch;
 }
 
-void WeightAveraging::on_validation_epoch_start(Trainer& trainer, Module& module) {
-  if (!fitting_ || is_swapped_ || averages_.empty()) return;
-  swap();
-  // Each rank has averaged buffers of its own, and all validate with rank 0's.
-  trainer.strategy().synchronize_buffers(module);
-}
-
-void WeightAveraging::on_validation_epoch_end(Trainer&, Module&) {
-  if (fitting_ && is_swapped_) swap();
-}
-
-void WeightAveraging::on_exception(Trainer&, Module&, const std::exception&) {
-  if (fitting_ && is_swapped_) swap();
-}
-
-// The weights that were trained stay beside it, for checkpoints that are saved from here on.
-void WeightAveraging::on_train_end(Trainer&, Module&) {
-  if (!is_swapped_) swap();
-}
-
-// Of a run that goes on from where training had ended.
-void WeightAveraging::on_fit_end(Trainer&, Module&) {
-  if (!is_swapped_) swap();
-}
-
 void WeightAveraging::on_save_checkpoint(Trainer&, Module&, Checkpoint& checkpoint) {
-  if (averages_.empty() || !fitting_) return;
+  const auto current = checkpoint.tensors.lower_bound(kCurrentPrefix);
+  if (weights_.empty() || current == checkpoint.tensors.end() || !current->first.starts_with(kCurrentPrefix)) return;
   checkpoint.tensors[kCount] = at::scalar_tensor(averaged_, at::kLong);
-  for (const auto& [name, index] : names_) {
-    const auto saved = checkpoint.tensors.find(kUsedPrefix + name);
-    if (saved == checkpoint.tensors.end()) continue;
-    checkpoint.tensors[kCurrentPrefix + name] = is_swapped_ ? averages_[index] : own_[index].detach();
-    saved->second = is_swapped_ ? own_[index].detach() : averages_[index];
-  }
 }
 
-void WeightAveraging::on_load_checkpoint(Trainer&, Module& module, const Checkpoint& checkpoint) {
+void WeightAveraging::on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) {
   const auto count = checkpoint.tensors.find(kCount);
-  if (!fitting_ || count == checkpoint.tensors.end() || count->second.item<std::int64_t>() == 0) return;
+  if (!trainer.fitting() || count == checkpoint.tensors.end() || count->second.item<std::int64_t>() == 0) return;
   averaged_ = count->second.item<std::int64_t>();
   const at::NoGradGuard no_grad;
-  start(module);
-  for (const auto& [name, index] : names_) {
-    const auto saved = checkpoint.tensors.find(kAveragedPrefix + name);
-    if (saved != checkpoint.tensors.end()) averages_[index].copy_(saved->second);
-  }
+  start(module, checkpoint);
 }
 
 }  // namespace levin

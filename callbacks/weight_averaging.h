@@ -3,8 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <exception>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +10,8 @@
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
+#include "levin/core/optimizers/described_optimizer.h"
+#include "levin/core/options/trainer_values.h"
 
 namespace levin {
 
@@ -22,19 +22,15 @@ struct LEVIN_API WeightAveragingOptions {
   static void declare(OptionList<WeightAveragingOptions>& options);
 };
 
-/// Keeps an average of a module's weights: here the mean of all that should_update() chooses, after each step by default.
-/// Validation sees the average, and so does who has the module after fit(); training never does. Until something has been
-/// averaged there is no average, and validation sees the module's own weights. Integers, such as a count of batches, are not
-/// averaged: the last ones count.
-///
-/// In checkpoints `state_dict` is the average, which test, predict and export take; `current_model_state` has the weights that
-/// a resumed fit goes on with. Both are right from whichever hook a checkpoint is saved.
+/// Keeps an average of a module's weights: here the mean of all that should_update() chooses, after each step by default. It is
+/// what is evaluated (EvaluatedWeights): validation sees it, and so does who has the module after fit(); training never does.
+/// Until something has been averaged, that is the module's own weights. Integers, such as a count of batches, are not averaged:
+/// the last ones count.
 ///
 /// To choose when weights are averaged, derive and override should_update(); to weigh them differently, share().
-class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOptions> {
+class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOptions>, public EvaluatedWeights {
  public:
   explicit WeightAveraging(Options options = {});
-  ~WeightAveraging() override;
 
   /// So that a rank without a batch averages when its weights change, too.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
@@ -47,38 +43,32 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
   /// How often weights have been taken in.
   std::int64_t averaged() const { return averaged_; }
 
+  std::vector<WeightPair> evaluated_weights() const override { return weights_; }
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
   void setup(Trainer& trainer, Module& module, Stage stage) override;
-  void teardown(Trainer& trainer, Module& module, Stage stage) override;
   void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
                           std::int64_t batch_idx) override;
   void on_train_epoch_end(Trainer& trainer, Module& module) override;
-  void on_train_end(Trainer& trainer, Module& module) override;
-  void on_fit_end(Trainer& trainer, Module& module) override;
-  void on_validation_epoch_start(Trainer& trainer, Module& module) override;
-  void on_validation_epoch_end(Trainer& trainer, Module& module) override;
-  void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
   void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
   void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;
 
- private:
-  void start(Module& module);
-  void add(const std::string& name, const at::Tensor& tensor, bool takes_part);
-  void update(Module& module);
-  void swap();
+ protected:
+  /// What stands for a tensor of the module; undefined where nothing does yet.
+  at::Tensor average_of(const at::Tensor& tensor) const;
 
-  std::map<std::string, std::size_t> names_;  ///< of the module's tensors; one that has two names is there once
-  std::vector<at::Tensor> own_;               ///< the module's
+ private:
+  void clear();
+  void start(const Module& module, const Checkpoint& saved);
+  void update(const Module& module);
+
+  std::vector<WeightPair> weights_;       ///< each tensor of the module once
+  std::vector<at::Tensor> averaged_own_;  ///< those of them that are averaged, and below their averages
   std::vector<at::Tensor> averages_;
-  std::vector<at::Tensor> averaged_own_;  ///< those that are averaged, and below their averages
-  std::vector<at::Tensor> averaged_averages_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copied_;  ///< the module's, and what stands for it beside the averages
+  std::vector<WeightPair> copied_;  ///< the others
   std::int64_t averaged_ = 0;
   std::int64_t latest_step_ = 0;    ///< steps of optimizers when weights were taken in last
   std::int64_t latest_epoch_ = -1;  ///< after which they were taken in last
-  bool fitting_ = false;
-  bool is_swapped_ = false;  ///< the module has the averages, and averages_ what is trained
 };
 
 struct LEVIN_API EMAWeightAveragingOptions {
@@ -105,6 +95,47 @@ class LEVIN_API EMAWeightAveraging final : public WeightAveraging {
 
  private:
   Options ema_;
+};
+
+struct LEVIN_API StochasticWeightAveragingOptions {
+  Value swa_lrs = {};           ///< a number, or a list with one for each parameter group
+  Limit swa_epoch_start = 0.8;  ///< an epoch, from 1, or a share of max_epochs
+  std::int64_t annealing_epochs = 10;
+  std::string annealing_strategy = "cos";
+  std::optional<std::string> device = "cpu";
+
+  static void declare(OptionList<StochasticWeightAveragingOptions>& options);
+};
+
+/// Averages the weights that epochs end with (Izmailov et al. 2018), while the learning rate stays at `swa_lrs`: the one before
+/// epoch swa_epoch_start and each from there on. SWALR takes the place of the schedulers at that epoch's start. When training
+/// ends, statistics such as BatchNorm's are computed anew for the average, in one pass over the training data, of which each
+/// rank takes its part; where max_epochs says so, before the last validation. Until then they are averages themselves. Needs
+/// one optimizer, under automatic optimization.
+class LEVIN_API StochasticWeightAveraging : public WeightAveraging {
+ public:
+  using Options = StochasticWeightAveragingOptions;
+  explicit StochasticWeightAveraging(const Options& options);
+
+  Value settings() const override { return write_options(swa_); }
+  bool should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const override;
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+  void setup(Trainer& trainer, Module& module, Stage stage) override;
+  void on_fit_start(Trainer& trainer, Module& module) override;
+  void on_train_epoch_start(Trainer& trainer, Module& module) override;
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                          std::int64_t batch_idx) override;
+  void on_training_done(Trainer& trainer, Module& module) override;
+
+ private:
+  void replace_schedulers(Trainer& trainer) const;
+  void renew_statistics(Trainer& trainer, Module& module);
+
+  Options swa_;
+  std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
+  bool has_taken_over_ = false;
+  std::int64_t statistics_of_ = 0;  ///< how many weights had been averaged when statistics were computed
 };
 
 }  // namespace levin

@@ -207,6 +207,15 @@ void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
   if (batches < 1) throw MisuseError(format("set_accumulate_grad_batches: {} is less than 1.", batches));
   state_->accumulation.batches = batches;
 }
+void Trainer::set_schedulers(std::vector<SchedulerConfig> schedulers) {
+  refuse_other_thread(*state_, "set_schedulers()");
+  state_->parts.schedulers = std::move(schedulers);
+}
+void Trainer::visit_training_data(const std::function<void(const Batch&, std::int64_t)>& visit) {
+  refuse_other_thread(*state_, "visit_training_data()");
+  if (!state_->visit_training_data) throw MisuseError("visit_training_data() is for hooks of fit().");
+  state_->visit_training_data(visit);
+}
 void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) {
   refuse_other_thread(*state_, "save_checkpoint()");
   save_run(*state_, file, {.weights_only = weights_only});

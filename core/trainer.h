@@ -181,6 +181,14 @@ class LEVIN_API Trainer {
   /// Ranks: all, with one number, in a hook of the same batch; else fit() ends on all with an error that names ranks and
   /// numbers. Where the length of epochs is not known, several ranks count by it from the step after the next one on.
   void set_accumulate_grad_batches(std::int64_t batches);
+  /// Has these schedulers step from here on, in place of those that there are. Ranks: all, in one hook; in on_fit_start for a
+  /// run that resumes, which restores them next.
+  void set_schedulers(std::vector<SchedulerConfig> schedulers);
+  /// One more pass over this rank's part of the training data, in the epoch's order, for statistics of it. Calls `visit` as
+  /// training_step is called: with the batch on the device, in the run's precision; but without gradients, and with the weights
+  /// to evaluate (EvaluatedWeights) in the module. What it logs vanishes; metrics and random numbers are then what they were.
+  /// Ranks: all, in one hook from on_train_start on. Throws MisuseError elsewhere, and where the epoch has batches left.
+  void visit_training_data(const std::function<void(const Batch& batch, std::int64_t batch_idx)>& visit);
   /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when that fails.
   void save_checkpoint(const std::filesystem::path& file, bool weights_only = false);
   /// As save_checkpoint(), but returns when the state is copied; a thread of rank 0 writes the copy. Should that fail, the run

@@ -42,9 +42,13 @@ void export_file(const fs::path& file, const fs::path& output, const ExportOptio
     throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
   }
   const TensorFile opened = TensorFile::open(file, {}, options.key);
-  std::vector<std::pair<std::string, at::Tensor>> weights;
+  NamedTensors weights;
+  NamedTensors trained;  // where others are evaluated
   for (const auto& [name, tensor] : opened.weights()) {
-    if (name.starts_with(options.prefix)) weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
+    if (!name.starts_with(options.prefix)) continue;
+    weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
+    const auto other = opened.content.tensors.find(std::string(kTrainedWeightsPrefix) + name);
+    if (other != opened.content.tensors.end()) trained.emplace_back(weights.back().first, other->second);
   }
   if (weights.empty()) {
     throw ConfigError(options.prefix.empty()
@@ -59,7 +63,8 @@ void export_file(const fs::path& file, const fs::path& output, const ExportOptio
   PickleValue* state_dict = nullptr;
   PickleObject* const items = writer.tree.add_ordered_dict(state_dict);
   for (const auto& [name, tensor] : weights) items->items.emplace_back(writer.tree.add(name), writer.add(tensor));
-  if (options.format == ExportFormat::kLightning) state_dict = lightning_checkpoint(opened.content, state_dict, writer);
+  if (options.format == ExportFormat::kLightning)
+    state_dict = lightning_checkpoint(opened.content, state_dict, trained, writer);
   writer.write(*state_dict, output);
 }
 

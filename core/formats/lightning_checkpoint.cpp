@@ -20,7 +20,6 @@ namespace {
 
 /// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
 constexpr std::string_view kTrainedWeights = "current_model_state";
-constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
 /// And where the averages are then, for a callback that goes on averaging.
 constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
@@ -404,7 +403,8 @@ PickleValue* scheduler_state_of_torch(Value saved, PickleTree& tree) {
 
 }  // namespace
 
-PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, TorchWriter& writer) {
+PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, const NamedTensors& trained,
+                                  TorchWriter& writer) {
   PickleTree& tree = writer.tree;
   const Value& manifest = checkpoint.manifest;
   PickleDict root;
@@ -416,6 +416,11 @@ PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* sta
   put("global_step", tree.add(number_or_zero(manifest, "global_step")));
   put(kLightningVersion, tree.add(std::string(kFormatVersion)));
   put("state_dict", state_dict);
+  PickleDict trained_dict;
+  for (const auto& [name, tensor] : trained) trained_dict.items.emplace_back(tree.add(name), writer.add(tensor));
+  if (!trained.empty()) put(kTrainedWeights, tree.add(std::move(trained_dict)));
+  if (const auto count = checkpoint.tensors.find("averaging_state.n_averaged"); count != checkpoint.tensors.end())
+    put("averaging_state", tree.add(PickleDict{{{tree.add(std::string("n_averaged")), writer.add(count->second)}}}));
   put("loops", tree.add_plain(loops));
   put("callbacks", tree.add(PickleDict()));
   if (const Value* optimizers = manifest.find("optimizer_states")) {

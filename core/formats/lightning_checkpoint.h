@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "levin/core/checkpoint/checkpoint.h"
@@ -14,6 +15,8 @@ struct PickleValue;
 
 /// The key of a manifest that was a Lightning checkpoint's: the version of Lightning.
 inline constexpr std::string_view kLightningVersion = "pytorch-lightning_version";
+/// What stands before the names of weights that are trained where `state_dict` has others, which are to be evaluated.
+inline constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
 
 /// Whether what torch.save() was given is what Lightning gives it.
 bool is_lightning_checkpoint(const PickleValue& root);
@@ -28,8 +31,10 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
 /// a callback that goes on averaging. False where there are none.
 bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages);
 
-/// The other way round, with these weights: what Lightning loads, and, where the checkpoint has optimizers, goes on from.
-/// Throws ConfigError for an optimizer that does not name its state.
-PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, TorchWriter& writer);
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+/// The other way round, with these weights, and with those that are trained where they are others: what Lightning loads, and,
+/// where the checkpoint has optimizers, goes on from. Throws ConfigError for an optimizer that does not name its state.
+PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, const NamedTensors& trained,
+                                  TorchWriter& writer);
 
 }  // namespace levin

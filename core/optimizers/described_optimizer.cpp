@@ -32,6 +32,7 @@ void check_can_step(const torch::optim::Optimizer& optimizer, const at::Tensor& 
 
 ParameterState::~ParameterState() = default;
 GroupOptions::~GroupOptions() = default;
+EvaluatedWeights::~EvaluatedWeights() = default;
 
 at::Tensor DescribedOptimizer::step(LossClosure closure) {
   const at::NoGradGuard no_grad;

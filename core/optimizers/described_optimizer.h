@@ -151,6 +151,11 @@ class OptimizerOf : public DescribedOptimizer {
     fill_with_zeros(detail::fields_of(state), parameter);
     return state;
   }
+  /// The state of a parameter; null before it was stepped.
+  const State* state_of(const at::Tensor& parameter) const {
+    const auto found = this->state().find(parameter.unsafeGetTensorImpl());
+    return found == this->state().end() ? nullptr : &static_cast<const StateOf&>(*found->second).state;
+  }
   /// Called: without gradients being recorded. `gradient` is not to be changed.
   virtual void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) = 0;
 
@@ -172,6 +177,26 @@ class OptimizerOf : public DescribedOptimizer {
     }
     step_parameter(parameter, gradient, options, static_cast<StateOf&>(*state).state);
   }
+};
+
+/// A parameter or buffer of a module, and what stands in its place while the module is evaluated.
+struct LEVIN_API WeightPair {
+  at::Tensor trained;
+  at::Tensor evaluated;  ///< of the same shape and type, on any device
+};
+
+/// What has a module evaluated with other weights than those that it trains. An optimizer or a callback derives from it too,
+/// and says which; fit() copies them into the module for each validation and, when it has trained, for whoever has the module
+/// afterwards. An error leaves the trained ones there. In checkpoints `state_dict` has the weights to evaluate, and
+/// `current_model_state` those that a resumed fit goes on with, from whichever hook they are saved.
+class LEVIN_API EvaluatedWeights {
+ public:
+  virtual ~EvaluatedWeights();
+  /// Each tensor once; none as long as the trained weights are the ones to evaluate. Ranks: any; the same tensors on all.
+  virtual std::vector<WeightPair> evaluated_weights() const = 0;
+  /// Called: when fit() has trained, and when a run that it goes on from had, before the weights to evaluate come into the
+  /// module for good. Ranks: all.
+  virtual void on_training_done(Trainer&, Module&) {}
 };
 
 }  // namespace levin

@@ -413,6 +413,12 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
   return snapshot;
 }
 
+std::vector<std::pair<MetricObject*, MetricState>> MetricStore::object_states() const {
+  std::vector<std::pair<MetricObject*, MetricState>> states;
+  for (const auto& [id, object] : state_->table.objects()) states.emplace_back(object, object->state());
+  return states;
+}
+
 void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
   if (by_rank.empty()) return;
   state_->reset(MetricGroup::kTrain);

@@ -99,6 +99,9 @@ class MetricStore {
   /// anew. Nothing is restored from an empty list.
   void restore(const std::vector<MetricSnapshot>& by_rank);
 
+  /// What each metric object has taken in, whether it was logged or not.
+  std::vector<std::pair<MetricObject*, MetricState>> object_states() const;
+
   /// Records a value. Throws MisuseError, naming hook, key and call site, when the hook does not permit it, the key's options
   /// changed, or the name is empty, reserved or contains a line break.
   void log(std::string_view name, double value, const LogOptions& options, CallSite where);

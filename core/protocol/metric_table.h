@@ -245,6 +245,7 @@ class MetricTable {
   /// The metric objects of the module that runs.
   void set_objects(const std::vector<MetricObject*>& objects);
   MetricObject* find_object(std::uint32_t id) const;
+  const std::unordered_map<std::uint32_t, MetricObject*>& objects() const { return objects_; }
 
   MetricEntry* find(const MetricKey& key);
   /// The key is not in the table.

@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
@@ -146,12 +147,14 @@ void ShardedDdpStrategy::check_same_step(const std::vector<at::Tensor>& paramete
 
 void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimizer) {
   if (world_size() == 1) return;
-  if (!steps_parameters_alone(optimizer)) {
-    throw ConfigError(format(
-        "strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
-        "parameter by itself: LibTorch's but LBFGS, levin's, and those that derive from levin::OptimizerOf. Use one of them, "
-        "or strategy: ddp.",
-        optimizer_class_name(optimizer)));
+  if (!steps_parameters_alone(optimizer) || dynamic_cast<const EvaluatedWeights*>(&optimizer) != nullptr) {
+    throw ConfigError(
+        format("strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
+               "parameter by itself, and whose weights are those to evaluate: LibTorch's but LBFGS, levin's but schedule-free "
+               "ones, and "
+               "those that derive from levin::OptimizerOf. Use one of them, "
+               "or strategy: ddp.",
+               optimizer_class_name(optimizer)));
   }
   kept_.clear();
   stepped_.clear();

@@ -8,8 +8,12 @@
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
 #include "levin/data/data_loader.h"
+#include "levin/metrics/regression.h"
+#include "levin/optim/lr_schedulers.h"
+#include "levin/optim/optimizers.h"
 #include "support/file_text.h"
 
 using namespace levin;
@@ -30,8 +34,12 @@ class Regression final : public Module {
     val_losses.push_back(loss(batch).item<double>());
     if (in_validation) in_validation();
   }
-  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+  OptimizerSetups configure_optimizers() override {
+    if (is_free) return SGDScheduleFree(parameters(), {.lr = 0.1});
+    return std::make_shared<torch::optim::SGD>(parameters(), 0.1);
+  }
 
+  bool is_free = false;
   std::vector<double> val_losses;
   std::function<void()> in_validation;
 
@@ -43,24 +51,60 @@ class Regression final : public Module {
   torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(2, 1));
 };
 
-LoaderPtr loader(std::int64_t samples, std::int64_t batch_size) {
+LoaderPtr loader(std::int64_t samples, std::int64_t batch_size, bool shuffle = false) {
   const at::Tensor index = torch::arange(samples, torch::kDouble);
   const at::Tensor first = index.sin(), second = (2 * index).cos();
   const Batch data{{"inputs", torch::stack({first, second}, 1)}, {"targets", (first - 2 * second + 0.5).unsqueeze(1)}};
-  return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(data), DataLoaderOptions{.batch_size = batch_size});
+  return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(data),
+                                      DataLoaderOptions{.batch_size = batch_size, .shuffle = shuffle});
 }
+
+/// As Deep in make_weight_averaging_references.py.
+class DeepRegression final : public Module {
+ public:
+  explicit DeepRegression(const Value& reference)
+      : decays_(reference.at("decays").as_bool()), normalizes_(reference.at("normalizes").as_bool()) {
+    for (at::Tensor& parameter : parameters()) {
+      parameter.set_data(torch::arange(1, parameter.numel() + 1, torch::kDouble).sin().reshape(parameter.sizes()));
+    }
+    if (normalizes_) norm_ = register_module("norm", torch::nn::BatchNorm1d(3));
+    to(torch::kDouble);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override { return loss(batch); }
+  void validation_step(const Batch& batch, std::int64_t) override { val_losses.push_back(loss(batch).item<double>()); }
+  void on_train_epoch_start() override { lrs.push_back(get_lrs(optimizer()).front()); }
+  OptimizerSetups configure_optimizers() override {
+    if (!decays_) return SGD(parameters(), 0.1);
+    return {SGD(parameters(), 0.1), ExponentialLr::Options{.gamma = 0.8}};
+  }
+
+  std::vector<double> val_losses;
+  std::vector<double> lrs;
+
+ private:
+  at::Tensor loss(const Batch& batch) {
+    const at::Tensor hidden = first_->forward(batch["inputs"]);
+    return torch::mse_loss(layer_->forward(normalizes_ ? norm_->forward(hidden) : hidden), batch["targets"]);
+  }
+  bool decays_, normalizes_;
+  torch::nn::Linear first_ = register_module("first", torch::nn::Linear(2, 3));
+  torch::nn::BatchNorm1d norm_{nullptr};
+  torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(3, 1));
+};
 
 struct AveragedFit {
   explicit AveragedFit(Component<Callback> averaging) : run(3) {
     run.options.precision = PrecisionFormat::kFloat64;
     run.options.num_sanity_val_steps = 0;
     run.options.enable_checkpointing = std::nullopt;
-    run.options.callbacks = {std::move(averaging), std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
-                                                       .dirpath = run.folder.path(), .save_last = true})};
+    if (!averaging.empty()) run.options.callbacks.push_back(std::move(averaging));
+    run.options.callbacks.push_back(
+        std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.dirpath = run.folder.path(), .save_last = true}));
   }
-  void operator()() {
+  void operator()() { (*this)(module); }
+  void operator()(Module& fitted) {
     Trainer trainer(run.options);
-    trainer.fit(module, loader(12, 3), {loader(5, 5)});
+    trainer.fit(fitted, loader(12, 3), {loader(5, 5)});
   }
   Checkpoint last() const { return Checkpoint::load(run.folder / "last.ckpt"); }
 
@@ -112,10 +156,14 @@ TEST_CASE("averaged weights are Lightning's: in validation, in checkpoints and a
 }
 
 TEST_CASE("an exception in validation leaves the weights that are trained, and a checkpoint has both") {
-  AveragedFit plain(std::make_shared<Callback>());
+  const bool is_free = GENERATE(false, true);
+  AveragedFit plain({});
   plain.run.options.max_epochs = 2;
+  plain.module.is_free = is_free;
   plain();
-  AveragedFit averaged(std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{.decay = 0.5}));
+  const Checkpoint last = plain.last();
+  AveragedFit averaged(is_free ? Component<Callback>() : EMAWeightAveraging({.decay = 0.5}));
+  averaged.module.is_free = is_free;
   averaged.module.in_validation = [&] {
     if (averaged.module.val_losses.size() < 2) return;
     averaged.module.trainer().save_checkpoint((averaged.run.folder / "inside.ckpt").string());
@@ -123,10 +171,158 @@ TEST_CASE("an exception in validation leaves the weights that are trained, and a
   };
   CHECK_THROWS_WITH(averaged(), Catch::Contains("the validation fails"));
   const Checkpoint inside = Checkpoint::load(averaged.run.folder / "inside.ckpt");
-  for (const auto& parameter : plain.module.named_parameters()) {
+  for (const auto& parameter : averaged.module.named_parameters()) {
     INFO(parameter.key());
-    CHECK(torch::equal(tensor_of(averaged.module, parameter.key()), parameter.value()));
-    CHECK(torch::equal(inside.tensors.at("current_model_state." + parameter.key()), parameter.value()));
-    CHECK_FALSE(torch::equal(inside.tensors.at("state_dict." + parameter.key()), parameter.value()));
+    const at::Tensor trained = last.tensors.at((is_free ? "current_model_state." : "state_dict.") + parameter.key());
+    CHECK(torch::equal(parameter.value(), trained));
+    CHECK(torch::equal(inside.tensors.at("current_model_state." + parameter.key()), trained));
+    CHECK_FALSE(torch::equal(inside.tensors.at("state_dict." + parameter.key()), trained));
   }
+}
+
+TEST_CASE("what a schedule-free optimizer averages is validated, saved and handed over") {
+  AveragedFit free({});
+  free.module.is_free = true;
+  Trainer trainer(free.run.options);
+  trainer.fit(free.module, loader(12, 3), {loader(5, 5)});
+  trainer.save_checkpoint(free.run.folder / "after.ckpt");
+  trainer.validate(free.module, {loader(5, 5)});
+  REQUIRE(free.module.val_losses.size() == 4);
+  CHECK(free.module.val_losses[3] == free.module.val_losses[2]);
+  for (const Checkpoint& saved : {free.last(), Checkpoint::load(free.run.folder / "after.ckpt")}) {
+    for (const auto& parameter : free.module.named_parameters()) {
+      CHECK(torch::equal(saved.tensors.at("state_dict." + parameter.key()), parameter.value()));
+      CHECK_FALSE(torch::equal(saved.tensors.at("current_model_state." + parameter.key()), parameter.value()));
+    }
+  }
+  trainer.save_checkpoint(free.run.folder / "weights.ckpt", /*weights_only=*/true);
+  CHECK_FALSE(Checkpoint::load(free.run.folder / "weights.ckpt").tensors.contains("current_model_state.layer.bias"));
+}
+
+TEST_CASE("StochasticWeightAveraging has Lightning's rates, and averages what each epoch ends with, the last one too") {
+  for (const Value& reference : parse_json(read_text(LEVIN_SOURCE_DIR "/tests/callbacks/swa_references.json")).as_list()) {
+    INFO(to_json(reference.at("arguments")));
+    AveragedFit averaged({"StochasticWeightAveraging", reference.at("arguments")});
+    averaged.run.options.max_epochs = 5;
+    DeepRegression module(reference);
+    averaged(module);
+    for (const auto& [name, numbers] : {std::pair("val_losses", &module.val_losses), std::pair("lrs", &module.lrs)}) {
+      INFO(name);
+      REQUIRE(numbers->size() == 5);
+      for (std::size_t epoch = 0; epoch < 5; ++epoch)
+        CHECK((*numbers)[epoch] == Approx(reference.at(name).as_list()[epoch].as_double()).epsilon(1e-9));
+    }
+    const Checkpoint last = averaged.last();
+    check_numbers(reference.at("module"), [&](const std::string& name) { return tensor_of(module, name); });
+    check_numbers(reference.at("module"), [&](const std::string& name) { return last.tensors.at("state_dict." + name); });
+    check_numbers(reference.at("trained"),
+                  [&](const std::string& name) { return last.tensors.at("current_model_state." + name); });
+    CHECK(last.tensors.at("averaging_state.n_averaged").item<std::int64_t>() == reference.at("averaged").as_int());
+  }
+}
+
+TEST_CASE("statistics are computed anew also where training ends before max_epochs, and in a run that goes on from its end") {
+  const Value reference = parse_json(read_text(LEVIN_SOURCE_DIR "/tests/callbacks/swa_references.json")).as_list().back();
+  AveragedFit averaged({"StochasticWeightAveraging", reference.at("arguments")});
+  averaged.run.options.max_epochs = -1;
+  averaged.run.options.max_steps = 20;
+  const bool resumes = GENERATE(false, true);
+  if (resumes) averaged.run.options.max_steps = 16;
+  DeepRegression module(reference);
+  averaged(module);
+  if (resumes) {
+    averaged.run.options.max_steps = 20;
+    Trainer(averaged.run.options)
+        .fit(module, loader(12, 3), {loader(5, 5)}, {.ckpt_path = (averaged.run.folder / "last.ckpt").string()});
+  }
+  check_numbers(reference.at("module"), [&](const std::string& name) { return tensor_of(module, name); });
+}
+
+TEST_CASE("averages that cannot be are errors that say so") {
+  const auto error_of = [](Component<Callback> averaging, const std::function<void(AveragedFit&)>& change) {
+    AveragedFit fit(std::move(averaging));
+    change(fit);
+    try {
+      fit();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using Catch::Contains;
+  const StochasticWeightAveragingOptions swa{.swa_lrs = 0.1};
+  CHECK_THAT(error_of(EMAWeightAveraging(), [](AveragedFit& fit) { fit.module.is_free = true; }),
+             Contains("SGDScheduleFree and EMAWeightAveraging each average weights"));
+  CHECK_THAT(error_of(EMAWeightAveraging(),
+                      [](AveragedFit& fit) { fit.run.options.callbacks.push_back(std::make_shared<WeightAveraging>()); }),
+             Contains("EMAWeightAveraging and WeightAveraging each average weights"));
+  CHECK_THAT(error_of(StochasticWeightAveraging(swa), [](AveragedFit& fit) { fit.module.set_automatic_optimization(false); }),
+             Contains("sets the learning rate of one optimizer"));
+  CHECK_THAT(error_of(StochasticWeightAveraging(swa), [](AveragedFit& fit) { fit.run.options.max_epochs = -1; }),
+             Contains("swa_epoch_start is a share of max_epochs"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({}), Contains("swa_lrs"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({.swa_lrs = Value::List{0.1, -0.1}}), Contains("a number above 0"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({.swa_lrs = 0.1, .swa_epoch_start = 0}), Contains("an integer above 0"));
+}
+
+namespace {
+
+/// Takes one more pass over the data where no batch is left, twice an epoch.
+class Visiting final : public Callback {
+ public:
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t) override {
+    if (trainer.is_last_batch()) return visit(trainer, module);
+    CHECK_THROWS_WITH(visit(trainer, module), Catch::Contains("after its last batch"));
+  }
+  void on_train_epoch_end(Trainer& trainer, Module& module) override { visit(trainer, module); }
+  int batches = 0;
+
+ private:
+  void visit(Trainer& trainer, Module& module) {
+    trainer.visit_training_data([&](const Batch& batch, std::int64_t batch_idx) {
+      CHECK(batches++ % 4 == batch_idx);
+      CHECK_FALSE(module.training_step(batch, batch_idx).loss.requires_grad());
+      CHECK_THROWS_WITH(trainer.save_checkpoint("never.ckpt"), Catch::Contains("could not resume exactly"));
+    });
+  }
+};
+
+/// Draws random numbers and logs.
+class LoggingModule final : public Module {
+ public:
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor loss = (layer_->forward(batch["inputs"].to(torch::kFloat)) - torch::rand({1})).pow(2).mean();
+    log("loss", loss, {.on_step = true, .on_epoch = true});
+    errors_.update(loss, torch::zeros({}));
+    return loss;
+  }
+  void on_train_epoch_end() override { log("errors", errors_); }
+  OptimizerSetups configure_optimizers() override { return SGD(parameters(), 0.1); }
+
+ private:
+  torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(2, 1));
+  MeanSquaredError& errors_ = add_metric<MeanSquaredError>("errors");
+};
+
+}  // namespace
+
+TEST_CASE("one more pass over the training data leaves no trace") {
+  std::vector<at::Tensor> weights;
+  std::vector<std::vector<MetricRow>> rows;
+  for (const bool visits : {false, true}) {
+    const auto visiting = std::make_shared<Visiting>();
+    const auto logger = std::make_shared<RowLogger>();
+    ScriptedRun run(2, visits ? std::vector<std::shared_ptr<Callback>>{visiting} : std::vector<std::shared_ptr<Callback>>());
+    run.options.logger = logger;
+    run.options.log_every_n_steps = 1;
+    torch::manual_seed(3);
+    LoggingModule module;
+    Trainer(run.options).fit(module, loader(12, 3, /*shuffle=*/true));
+    CHECK(visiting->batches == (visits ? 2 * 2 * 4 : 0));
+    weights.push_back(module.parameters()[0].detach());
+    rows.push_back(logger->rows);
+  }
+  CHECK(torch::equal(weights[0], weights[1]));
+  REQUIRE(rows[0].size() == rows[1].size());
+  for (std::size_t row = 0; row < rows[0].size(); ++row) CHECK(rows[0][row].values == rows[1][row].values);
 }

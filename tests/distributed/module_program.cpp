@@ -9,6 +9,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/weight_averaging.h"
 #include "levin/core/activation_checkpointing.h"
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -16,6 +17,7 @@
 #include "levin/core/weights.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
+#include "levin/optim/optimizers.h"
 
 namespace {
 
@@ -223,6 +225,45 @@ void checkpointed_segments(const Settings& settings) {
   }
 }
 
+/// Averages the weights of two epochs, whose layer normalizes what it is given. optimizer=: in place of that, schedule-free.
+void averages(const Settings& settings) {
+  struct Normalized final : Module {
+    explicit Normalized(bool is_free) : is_free_(is_free) { torch::nn::init::constant_(layer_->weight, 0.5); }
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return loss(batch); }
+    void validation_step(const Batch& batch, std::int64_t) override { log("val_loss", loss(batch)); }
+    OptimizerSetups configure_optimizers() override {
+      if (is_free_) return SGDScheduleFree(parameters(), {.lr = 0.1});
+      return SGD(parameters(), 0.1);
+    }
+    at::Tensor loss(const Batch& batch) { return layer_->forward(norm_->forward(batch["x"])).exp().mean(); }
+    bool is_free_;
+    torch::nn::BatchNorm1d norm_ = register_module("norm", torch::nn::BatchNorm1d(1));
+    torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)));
+  };
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.max_epochs = 2;
+  options.use_distributed_sampler = true;
+  const bool is_free = settings.number("free") == 1;
+  if (!is_free) options.callbacks = {StochasticWeightAveraging({.swa_lrs = 0.05, .swa_epoch_start = 1})};
+  Trainer trainer(options);
+  Normalized module(is_free);
+  const at::Tensor values = torch::arange(12, torch::kFloat).pow(2).reshape({-1, 1});
+  const auto loader = [&](std::int64_t size) {
+    return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}),
+                                        DataLoaderOptions{.batch_size = size});
+  };
+  trainer.fit(module, loader(4), {loader(12)});
+  trainer.save_checkpoint(std::filesystem::path(settings.text("folder")) / "averages.ckpt");
+  Report report(settings.text("folder"), trainer.rank());
+  report.add("mean", module.norm_->running_mean.item<float>());
+  report.add("variance", module.norm_->running_var.item<float>());
+  report.add("weight", module.layer_->weight.item<float>());
+  report.add("val_loss", *trainer.monitored("val_loss"));
+  const Checkpoint saved = Checkpoint::load(std::filesystem::path(settings.text("folder")) / "averages.ckpt");
+  report.add("evaluated", saved.tensors.at("state_dict.layer.weight").item<float>());
+  report.add("trained", saved.tensors.at("current_model_state.layer.weight").item<float>());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -232,6 +273,7 @@ int main(int argc, char** argv) {
                                                                    {"loads_weights", loads_weights},
                                                                    {"draws", draws},
                                                                    {"manual_samples", manual_samples},
-                                                                   {"checkpointed_segments", checkpointed_segments}};
+                                                                   {"checkpointed_segments", checkpointed_segments},
+                                                                   {"averages", averages}};
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

@@ -99,3 +99,18 @@ TEST_CASE("checkpointed segments train on several ranks, in mixed precision and 
   for (std::size_t rank = 0; rank < 2; ++rank) CHECK(parts.by_rank[rank] == whole.by_rank[rank]);
   CHECK(whole.by_rank[0].size() == 4 * 4 + 4 * 3);
 }
+
+TEST_CASE("averaged weights are the same on all ranks, and statistics those of all data") {
+  for (const bool is_free : {false, true}) {
+    INFO("schedule-free: " << is_free);
+    const Run run("averages", 2, {is_free ? "free=1" : "free=0"});
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (const char* name : {"mean", "variance", "weight", "val_loss"}) CHECK(run.text(rank, name) == run.text(0, name));
+      CHECK(run.text(rank, "evaluated") == run.text(0, "weight"));
+      CHECK(run.text(rank, "trained") != run.text(0, "weight"));
+      // Of 0, 1, 4, … 121, whichever of the batches of 4 and 2 they were in.
+      if (!is_free) CHECK(run.number(rank, "mean") == Approx(506.0 / 12));
+    }
+  }
+}

@@ -134,6 +134,9 @@ TEST_CASE("an optimizer whose state cannot be divided is an error that names it"
   const Run run(2, {"strategy=ddp_sharded", "optimizer=LBFGS"});
   CHECK(run.outcome.status != 0);
   CHECK_THAT(run.outcome.err, Catch::Contains("strategy ddp_sharded: the state of LBFGS cannot be divided over ranks"));
+  const Run free(2, {"strategy=ddp_sharded", "optimizer=AdamWScheduleFree"});
+  CHECK(free.outcome.status != 0);
+  CHECK_THAT(free.outcome.err, Catch::Contains("the state of AdamWScheduleFree cannot be divided over ranks"));
 }
 
 TEST_CASE("a run with PowerSGD resumes with what its approximations have left out") {

@@ -120,10 +120,19 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.guard = pick("", "skip", "rollback");
   // After a resume there is nothing earlier to go back to: see SpikeGuard in docs/callbacks.md.
   if (plan.guard == "rollback" && plan.strategy == "ddp_sharded") plan.guard = "skip";
-  plan.averaging = pick("", "", "mean", "ema");
+  plan.averaging = pick("", "", "mean", "ema", "swa", "schedule_free");
+  if (plan.averaging == "swa") {
+    // It needs automatic optimization, and SWALR knows no groups that come later.
+    if (plan.manual) plan.averaging = "mean";
+    if (!plan.manual) std::erase_if(plan.changes, [](const auto& change) { return change.kind == Kind::kAddGroup; });
+  }
+  if (plan.averaging == "schedule_free") {
+    plan.odd_weights.clear();
+    if (plan.strategy == "ddp_sharded") plan.strategy.clear();
+  }
   // Of two that add the late part to the optimizer, the second one fails.
   const auto adds = [](const ParameterChange& change) { return change.kind == Kind::kAddGroup; };
-  plan.finetuning = pick(0, 1) == 1 && std::ranges::none_of(plan.changes, adds);
+  plan.finetuning = pick(0, 1) == 1 && plan.averaging != "swa" && std::ranges::none_of(plan.changes, adds);
   plan.pruning = pick("", "", "l1_unstructured", "random_unstructured");
   return plan;
 }

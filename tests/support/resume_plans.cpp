@@ -16,6 +16,7 @@
 #include "levin/data/data_loader.h"
 #include "levin/metrics/regression.h"
 #include "levin/optim/lr_schedulers.h"
+#include "levin/optim/optimizers.h"
 #include "support/recording.h"
 
 namespace levin::test {
@@ -84,6 +85,7 @@ class Program final : public RecordingModule {
       register_module("again", layer_);
       register_parameter("twin", layer_->weight);
     }
+    if (plan.averaging == "swa") norm_ = register_module("norm", torch::nn::BatchNorm1d(2));
     if (plan.odd_weights == "sparse") table_ = register_module("table", torch::nn::Embedding(embedding_options()));
     if (plan.odd_weights == "complex") phase_ = register_parameter("phase", torch::randn({2, 1}, torch::kComplexFloat));
     for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(false);
@@ -100,7 +102,7 @@ class Program final : public RecordingModule {
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     trace_.add("M.training_step");
     const at::Tensor target = torch::rand({1}) + 0.1 * own_noise();
-    at::Tensor prediction = layer_->forward(dropout_->forward(batch[0])) + odd_part(batch[0]);
+    at::Tensor prediction = layer_->forward(dropout_->forward(normalized(batch[0]))) + odd_part(batch[0]);
     if (!leaves_out()) prediction = prediction + late_->forward(batch[0]);
     at::Tensor loss = (prediction - target).pow(2).mean();
     log("loss", loss, {.on_epoch = true, .prog_bar = true});
@@ -131,7 +133,7 @@ class Program final : public RecordingModule {
   }
   void validation_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.validation_step");
-    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
+    const at::Tensor loss = (layer_->forward(normalized(batch[0])) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
     log("val_loss", loss);
     val_kept_.update(layer_->forward(batch[0]), {});
     log("val_kept", val_kept_);
@@ -165,7 +167,9 @@ class Program final : public RecordingModule {
     if (table_) trained.push_back(table_->weight);
     if (phase_.defined()) trained.push_back(phase_);
     std::shared_ptr<torch::optim::Optimizer> optimizer;
-    if (plan_.odd_weights.empty()) {
+    if (plan_.averaging == "schedule_free") {
+      optimizer = std::make_shared<AdamWScheduleFree>(trained, AdamWScheduleFreeOptions{.lr = 0.05, .warmup_steps = 3});
+    } else if (plan_.odd_weights.empty()) {
       optimizer = std::make_shared<torch::optim::Adam>(trained, 0.05);
     } else {
       optimizer = std::make_shared<torch::optim::SGD>(trained, torch::optim::SGDOptions(0.05).momentum(0.5));
@@ -194,6 +198,10 @@ class Program final : public RecordingModule {
 
  private:
   static torch::nn::EmbeddingOptions embedding_options() { return torch::nn::EmbeddingOptions(4, 1).sparse(true); }
+  /// A batch may have one row, and BatchNorm needs two.
+  at::Tensor normalized(const at::Tensor& rows) {
+    return norm_ ? norm_->forward(torch::stack({rows, 2 * rows}, 2)).mean(2) : rows;
+  }
   /// What weights of another kind add to a prediction.
   at::Tensor odd_part(const at::Tensor& rows) {
     if (table_) return table_->forward((rows.select(1, 0) * 5).floor().clamp(0, 3).to(torch::kLong));
@@ -234,6 +242,7 @@ class Program final : public RecordingModule {
   ResumePlan plan_;
   torch::nn::Linear late_ = register_module("late", torch::nn::Linear(2, 1));  ///< until a hook gives it to the optimizer
   torch::nn::Embedding table_{nullptr};
+  torch::nn::BatchNorm1d norm_{nullptr};
   at::Tensor phase_;
   torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
   MeanSquaredError& errors_ = add_metric<MeanSquaredError>("errors");
@@ -299,6 +308,10 @@ class Run {
                          std::make_shared<LateCallback>(trace, "before ModelCheckpoint"), checkpoint,
                          std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
     if (plan_.averaging == "mean") options.callbacks.push_back(std::make_shared<WeightAveraging>());
+    if (plan_.averaging == "swa") {
+      options.callbacks.push_back(std::make_shared<StochasticWeightAveraging>(
+          StochasticWeightAveragingOptions{.swa_lrs = 0.03, .swa_epoch_start = 2, .annealing_epochs = 1}));
+    }
     if (plan_.averaging == "ema") {
       options.callbacks.push_back(std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{
           .decay = 0.5, .update_every_n_steps = 2, .update_starting_at_step = 1, .update_starting_at_epoch = 1}));
@@ -356,6 +369,7 @@ class Run {
 
     Outcome outcome;
     for (const at::Tensor& parameter : module.parameters()) outcome.parameters.push_back(parameter.detach().clone());
+    for (const at::Tensor& buffer : module.buffers()) outcome.parameters.push_back(buffer.clone());
     outcome.rows = logger->rows;
     outcome.saved = logger->saved;
     const std::vector<double> lrs = get_lrs(*trainer.optimizers()[0]);

@@ -53,7 +53,7 @@ struct ResumePlan {
   std::string odd_weights;  ///< sparse, complex
   bool sequential = false;  ///< schedules, one after the other
   bool bad_losses = false;  ///< some are infinite, and their steps are skipped
-  std::string averaging;    ///< of weights: mean, ema
+  std::string averaging;    ///< of weights: mean, ema, swa, schedule_free
   std::string guard;        ///< what a SpikeGuard does that finds spikes everywhere: skip, rollback
   bool finetuning = false;  ///< the late part is a backbone
   std::string pruning;      ///< of weights, one in each epoch: a pruning_fn

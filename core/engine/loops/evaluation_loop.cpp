@@ -117,6 +117,7 @@ class EvaluationLoop::Pass {
     progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
     loop.run_.metrics->begin_stage(loop.stage_);
     loop.run_.modes_after_evaluation = modes_;
+    if (progress.fitting) loop.run_.weights.evaluate();
   }
   ~Pass() {
     // After an error or a signal a checkpoint may be saved, of a module that is still in evaluation mode.
@@ -129,6 +130,7 @@ class EvaluationLoop::Pass {
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
+    if (loop_.run_.progress.fitting) loop_.run_.weights.train();
     modes_->restore();
     loop_.hooks_.module(loop_.names_.model_train.hook, loop_.names_.model_train.function);
     loop_.run_.metrics->reset_epoch();

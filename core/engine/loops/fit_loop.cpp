@@ -15,7 +15,9 @@ FitLoop::FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource
       batches_before_(run.progress.total_batch_idx),
       data_(run, source),
       validation_(run, precision, source),
-      epoch_(run, precision, data_, validation_, plan_) {}
+      epoch_(run, precision, data_, validation_, plan_) {
+  run_.visit_training_data = [this, &precision](const BatchVisitor& visit) { data_.visit(precision, visit); };
+}
 
 void FitLoop::run(const ResumePoint& resume) {
   const TrainerOptions& options = run_.options();
@@ -43,6 +45,7 @@ void FitLoop::run(const ResumePoint& resume) {
     run_.metrics->begin_stage(Stage::kTrain);
     if (resume.resumes) resume_here(run_, data_, resume);
     begin_place(run_, Place::kEpochStart);
+    hand_over();
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
   if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.stop.agreed()) {
@@ -82,7 +85,16 @@ void FitLoop::train_epochs(ResumePoint resume) {
     agree_on_epoch();
     if (done()) break;
   }
+  hand_over();
   run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
+}
+
+void FitLoop::hand_over() {
+  const auto scope = run_.hooks.enter(Hook::kOnTrainEnd);
+  run_.weights.end_training(run_.trainer);
+  run_.weights.evaluate();
+  // Ranks may have averaged buffers of their own.
+  if (run_.weights.is_evaluating()) run_.strategy().synchronize_buffers(run_.module());
 }
 
 void FitLoop::announce() const {

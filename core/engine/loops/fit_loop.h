@@ -9,11 +9,14 @@ namespace levin {
 class FitLoop {
  public:
   FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource& source);
+  ~FitLoop() { run_.visit_training_data = nullptr; }
 
   void run(const ResumePoint& resume);
 
  private:
   void train_epochs(ResumePoint resume);
+  /// Training is over: whoever has the module from here on has the weights to evaluate.
+  void hand_over();
   void reload_if_due();
   void agree_on_epoch();
   void warn_of_long_interval() const;

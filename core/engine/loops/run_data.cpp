@@ -232,6 +232,48 @@ Batch TrainingData::take() {
   return batch;
 }
 
+void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& visit) {
+  const Place place = run_.resume.position.place;
+  const bool is_in_epoch = place > Place::kEpochStart && place < Place::kEpochEnd;
+  if (loader_ == nullptr || (is_in_epoch && cursor_->has_next())) {
+    throw MisuseError("visit_training_data() works from on_train_start on, and in an epoch after its last batch.");
+  }
+  const at::NoGradGuard no_grad;
+  const RandomScope random;
+  const auto metrics = run_.metrics->save(MetricMoment::kNow);
+  const auto objects = run_.metrics->object_states();
+  const bool skips = run_.stop.skips_epoch();
+  const bool was_evaluating = run_.weights.is_evaluating();
+  const StageScope stage(run_.progress, Stage::kTrain);
+  run_.metrics->begin_stage(Stage::kTrain);
+  run_.resume.visiting = true;
+  const auto back = c10::make_scope_exit([&] {
+    run_.resume.visiting = false;
+    run_.stop.skip_epoch(skips);
+    run_.metrics->end_stage();
+    run_.metrics->restore({metrics});
+    for (const auto& [object, state] : objects) object->set_state(state);
+    run_.metrics->mark();
+  });
+  run_.weights.evaluate();
+  BatchProgress& progress = run_.progress.batch;
+  progress.loaders = {{.loader = loader_.get()}};
+  progress.in_work = true;
+  LoaderCursor cursor(*loader_, batch_cap(batches_, run_.options().limit_train_batches));
+  const auto reading = run_.hooks.enter(Hook::kTrainDataloader);
+  cursor.start_epoch(run_.progress.epoch);
+  for (progress.batch_idx = 0; cursor.has_next(); ++progress.batch_idx) {
+    Batch batch = cursor.take();
+    batch = transfer_batch(run_.hooks, *run_.metrics, run_.strategy().device(), precision, std::move(batch), 0, 1);
+    ++progress.loaders.front().batches;
+    progress.is_last = !cursor.has_next();
+    const auto scope = run_.hooks.enter(Hook::kTrainingStep);
+    const PrecisionPolicy::Forward forward(precision);
+    visit(batch, progress.batch_idx);
+  }
+  if (!was_evaluating) run_.weights.train();
+}
+
 std::optional<BeforeReading> TrainingData::before_reading() const {
   const std::optional<RandomSnapshot>& random = cursor_->before_reading();
   return random ? std::optional(BeforeReading{*random, read_at_}) : std::nullopt;

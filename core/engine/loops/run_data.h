@@ -114,6 +114,9 @@ class TrainingData {
   /// Starts the epoch, at the place that seek() chose, once. `random`, `counters`: as before its first batch was read.
   void start_epoch(std::int64_t epoch, const RandomStates& random = {}, const std::optional<ReadingCounters>& counters = {});
 
+  /// Trainer::visit_training_data().
+  void visit(const PrecisionPolicy& precision, const BatchVisitor& visit);
+
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
   /// Of the batch that comes, for check_different_batches(): 0 but for the first of a loader that divides its data by itself.

@@ -92,6 +92,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["hyper_parameters"] = hyperparams.at("model");
   manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
+  if (run.progress.fitting || run.weights.is_evaluating()) run.weights.add_to(checkpoint, weights_only);
   if (!weights_only) {
     {
       const auto scope = run.hooks.enter(Hook::kStateDict);
@@ -140,6 +141,9 @@ bool gradients_are_between(const TrainerState& run) {
 }
 
 void check_moment(const TrainerState& run, bool weights_only) {
+  if (run.resume.visiting) {
+    throw MisuseError("save_checkpoint: while visit_training_data() is at work, a run could not resume exactly. Save after it.");
+  }
   if (weights_only) return;
   const Hook hook = run.tracker.hook();
   if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {

@@ -54,6 +54,8 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   if (run_.entry.active) {
     throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
   }
+  // After a fit the module has the weights to evaluate, and a checkpoint both kinds, until other weights come into it.
+  if (fitting() || options.ckpt_path || run_.parts.module != &module) run_.weights.forget();
   ModuleAttachment::release(module);
   ModuleAttachment::detach(run_);
   run_.entry.active = true;
@@ -222,9 +224,9 @@ void EntryPoint::load_checkpoint() {
   if (has_averages) {
     rank_zero_info(
         fitting()
-            ? "It has averages of the weights beside those that were trained: fit goes on from the latter, and WeightAveraging "
-              "from the averages"
-            : "Its weights are the averages that Lightning's WeightAveraging kept");
+            ? "It has weights to evaluate beside those that were trained: fit goes on from the latter, and a callback that "
+              "averages from the former"
+            : "Its weights are those to evaluate, such as averages: those that were trained stand beside them");
   }
   warn_of_other_options();
   run_.resume.resumed_from = checkpoint_;
@@ -370,6 +372,7 @@ void EntryPoint::configure_optimizers() {
   const TrainingLength length(run_.options(), run_.accumulation.batches, [&] { return agreed_epoch_batches(run_); });
   take_optimizers(make_optimizers(run_.module(), run_.optimizer_override, length), run_.options(), run_.parts);
   check_same_optimizers(run_.setup, run_.parts);
+  run_.weights.check();
   run_.trained.remember_optimizers();
   warn_of_idle_parameters(run_.parts);
 }
@@ -437,6 +440,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
     }
   };
   guarded([&] { run_.trained.untoggle(); });
+  if (fitting()) guarded([&] { run_.weights.train(); });
   {
     const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
     guarded([&] { run_.files.wait(); });

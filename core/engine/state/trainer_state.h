@@ -11,6 +11,7 @@
 #include "levin/core/engine/diagnostics/straggler_watch.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
+#include "levin/core/engine/parts/weight_swap.h"
 #include "levin/core/engine/step/optimization.h"
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/protocol/metric_store.h"
@@ -21,6 +22,9 @@ namespace levin {
 class DataSource;
 class ParameterResume;
 class RestartNotes;
+
+/// Is shown a batch of training data.
+using BatchVisitor = std::function<void(const Batch& batch, std::int64_t batch_idx)>;
 
 /// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
 struct DataPosition {
@@ -73,6 +77,7 @@ using RankState = Checkpoint;
 /// What a run must know to be saved, and one that resumes to come to where it goes on.
 struct ResumeState {
   LoopPosition position;
+  bool visiting = false;   ///< Trainer::visit_training_data() is at work
   bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
@@ -122,6 +127,7 @@ struct TrainerState {
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
   Boundaries boundaries{progress, accumulation, *metrics, stop, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
+  WeightSwap weights{parts};
   NanGuard nan{setup, progress, tracker};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
@@ -133,6 +139,7 @@ struct TrainerState {
   std::string failed_batch;          ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;   ///< while training runs
   DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
+  std::function<void(const BatchVisitor&)> visit_training_data;  ///< while training runs
   /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
   BackgroundFiles files;  ///< last: what it still tells is told to the others

@@ -158,6 +158,19 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
   }
 }
 
+TEST_CASE("averaged weights are exported for Lightning with those that are trained") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = kTorchFiles / "lightning_averaged.ckpt";
+  export_file(file, folder / "made.ckpt", {.format = ExportFormat::kLightning, .add_prefix = "net."});
+  const auto real = TensorFile::open(file).content.tensors;
+  const auto made = TensorFile::open(folder / "made.ckpt").content.tensors;
+  for (const auto& [name, tensor] : real) {
+    const auto weights = name.starts_with("state_dict.") || name.starts_with("current_model_state.");
+    CHECK(made.at(weights ? std::string(name).insert(name.find('.') + 1, "net.") : name).equal(tensor));
+  }
+  CHECK(made.contains("averaging_state.n_averaged"));
+}
+
 TEST_CASE("a checkpoint of within an epoch is so for Lightning, too") {
   const TemporaryFolder folder;
   LightningRegression module("SGD");
