@@ -68,6 +68,7 @@ std::string resume_command(const std::vector<std::string>& words, const std::fil
 
 // Each is made in the source that does its work.
 Subcommand run_subcommand(const std::string& name, const std::string& help);  // run.cpp
+Subcommand tune_subcommand();                                                 // tune.cpp
 Subcommand list_subcommand();                                                 // help_text.cpp
 Subcommand schema_subcommand();                                               // help_text.cpp
 Subcommand new_subcommand();                                                  // new_project.cpp
@@ -81,6 +82,7 @@ inline std::vector<Subcommand> subcommands() {
           run_subcommand("validate", "Run the validation loop"),
           run_subcommand("test", "Run the test loop"),
           run_subcommand("predict", "Run the prediction loop"),
+          tune_subcommand(),
           run_subcommand("check", "Look for what is wrong with data, weights and gradients, without training"),
           list_subcommand(),
           schema_subcommand(),
@@ -92,5 +94,7 @@ inline std::vector<Subcommand> subcommands() {
 
 /// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.
 RunConfig begin_run(const CommandLine& line);  // run_main.cpp
+/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
+void override_optimizers(Trainer& trainer, const RunConfig& config);  // run.cpp
 
 }  // namespace levin::cli

@@ -31,17 +31,6 @@ std::string sources_text(const CommandLine& line) {
   });
 }
 
-/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
-void override_optimizers(Trainer& trainer, const RunConfig& config) {
-  const auto& [optimizer, groups] = config.optimizer;
-  if (optimizer.empty()) return;
-  Value settings = write_options(config.lr_scheduler.settings);
-  settings.set_mark(config.lr_scheduler.component.class_path().mark());
-  const auto factory =
-      groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
-  trainer.override_optimizers(factory, config.lr_scheduler.component.get(), settings);
-}
-
 /// Ends a fit before it trains where something was found.
 class CheckReport final : public Callback {
  public:
@@ -128,6 +117,16 @@ void run_config(const CommandLine& line, const RunConfig& config) {
 }
 
 }  // namespace
+
+void override_optimizers(Trainer& trainer, const RunConfig& config) {
+  const auto& [optimizer, groups] = config.optimizer;
+  if (optimizer.empty()) return;
+  Value settings = write_options(config.lr_scheduler.settings);
+  settings.set_mark(config.lr_scheduler.component.class_path().mark());
+  const auto factory =
+      groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
+  trainer.override_optimizers(factory, config.lr_scheduler.component.get(), settings);
+}
 
 Subcommand run_subcommand(const std::string& name, const std::string& help) {
   const auto prints = std::make_shared<bool>(false);

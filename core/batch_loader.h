@@ -38,6 +38,8 @@ class LEVIN_API BatchLoader {
   /// Samples in a full batch, the same for every batch but the last; nullopt when there is no such number. Ranks that all give
   /// the same number weigh gradients by samples, so that uneven last batches count exactly.
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
+  /// From the next epoch on a full batch has so many. Default: false, it cannot be set. Called: before set_shard().
+  virtual bool set_batch_size(std::int64_t /*samples*/) { return false; }
   /// Starts an epoch; what is left of the one before is dropped.
   virtual void start_epoch(std::int64_t epoch) = 0;
   /// Samples of the epoch's global order before the place to which `batches` batches on every rank lead, from where the epoch

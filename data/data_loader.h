@@ -53,6 +53,10 @@ class LEVIN_API DataLoader final : public BatchLoader {
 
   /// Exact.
   std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
+  bool set_batch_size(std::int64_t samples) override {
+    options_.batch_size = samples;
+    return true;
+  }
   std::optional<std::int64_t> size() const override;
   void start_epoch(std::int64_t epoch) override { start_epoch_at(epoch, 0); }
   std::optional<std::int64_t> samples_before(std::int64_t batches) const override;

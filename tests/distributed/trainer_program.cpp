@@ -15,6 +15,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/finders.h"
 #include "levin/callbacks/spike_guard.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -490,6 +491,26 @@ void guarded(const Settings& settings) {
   report.add("rollbacks", guard->rollbacks());
 }
 
+/// strategy=; losses of a rate finder's steps over 7 samples, which do not divide over two ranks
+void finds_rate(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  options.use_distributed_sampler = true;
+  options.uneven = levin::Uneven::kKeep;
+  const auto finder =
+      std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-3, .max_lr = 5, .num_training_steps = 40});
+  options.callbacks = {finder};
+  Trainer trainer(options);
+  struct Quadratic final : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (parameters()[0] - batch[0]).pow(2).mean(); }
+  } module;
+  const at::Tensor values = 1 + torch::arange(7, torch::kFloat).reshape({-1, 1}) / 10;
+  trainer.fit(module, std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}),
+                                                   DataLoaderOptions{.batch_size = 2 / settings.number("ranks")}));
+  Report report = report_run(settings, trainer, module);
+  report.add("suggestion", finder->suggestion().value_or(0));
+  for (const double loss : finder->losses()) report.add("loss", loss);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -505,6 +526,7 @@ int main(int argc, char** argv) {
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
                                                                    {"spikes", spikes},
+                                                                   {"finds_rate", finds_rate},
                                                                    {"guarded", guarded},
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},

@@ -337,3 +337,22 @@ TEST_CASE("all ranks leave out a step, or go back, for a loss that leaps on one 
   CHECK_THAT(run.outcome.out + run.outcome.err,
              Catch::Contains("SpikeGuard: 1 spike in 18 steps: steps " + std::to_string(spike)));
 }
+
+TEST_CASE("ranks find the learning rate that one process finds, and begin with it") {
+  const Run one("finds_rate", 1);
+  REQUIRE(one.outcome.ok());
+  const auto& losses = one.by_rank[0].at("loss");
+  REQUIRE(losses.size() > 15);
+  CHECK(losses.size() < 40);
+  for (const char* strategy : {"ddp", "ddp_sharded"}) {
+    const Run two("finds_rate", 2, {std::string("strategy=") + strategy});
+    REQUIRE(two.outcome.ok());
+    two.check_everywhere("suggestion", one.number(0, "suggestion"));
+    two.check_everywhere("weight", one.number(0, "weight"));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      REQUIRE(two.by_rank[rank].at("loss").size() == losses.size());
+      for (std::size_t step = 0; step < losses.size(); ++step)
+        CHECK(std::stod(two.by_rank[rank].at("loss")[step]) == Approx(std::stod(losses[step])));
+    }
+  }
+}

@@ -100,6 +100,10 @@ Hook dataloaders_hook(Stage stage) {
 LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
   const auto scope = hooks.enter(Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
+  if (loader && setup.batch_size && !loader->set_batch_size(*setup.batch_size)) {
+    throw MisuseError(format("The training loader cannot be given a batch size, of {} here: let it override set_batch_size().",
+                             *setup.batch_size));
+  }
   if (loader) prepare(setup, *loader, setup.options.uneven);
   return loader;
 }

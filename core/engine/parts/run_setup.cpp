@@ -76,8 +76,9 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
 }
 
 /// Launched: from here on this process is one rank of the run.
-std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options, const Strategy* in_use) {
   std::shared_ptr<Strategy> strategy = options.strategy.get();
+  if (in_use != nullptr && strategy.get() == in_use) return strategy;
   LaunchRequest request{.accelerator = options.accelerator,
                         .devices = options.devices,
                         .num_nodes = static_cast<int>(options.num_nodes),
@@ -137,10 +138,7 @@ void warn_of_few_cores(const Strategy& strategy) {
 
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
-  Console::instance().configure({.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level,
-                                 .rank = setup.strategy->rank(),
-                                 .world_size = setup.world_size(),
-                                 .log_file = options.log_file});
+  configure_console(setup);
   announce_build(*setup.strategy);
   warn_of_few_cores(*setup.strategy);
   if (options.fast_dev_run) {
@@ -154,10 +152,10 @@ void make_objects(RunSetup& setup) {
 
 }  // namespace
 
-RunSetup::RunSetup(TrainerOptions given)
+RunSetup::RunSetup(TrainerOptions given, const Strategy* in_use)
     : limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
       options(apply_option_rules(std::move(given))),
-      strategy(make_strategy(options)) {
+      strategy(make_strategy(options, in_use)) {
   try {
     make_objects(*this);
   } catch (const std::exception& error) {
@@ -165,6 +163,14 @@ RunSetup::RunSetup(TrainerOptions given)
     if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
     throw;
   }
+}
+
+void configure_console(const RunSetup& setup) {
+  const TrainerOptions& options = setup.options;
+  Console::instance().configure({.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level,
+                                 .rank = setup.strategy->rank(),
+                                 .world_size = setup.world_size(),
+                                 .log_file = options.log_file});
 }
 
 CallbackList in_hook_order(CallbackList callbacks) {

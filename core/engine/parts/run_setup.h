@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
@@ -29,7 +30,8 @@ Value hyperparams_of(const RunParts& parts);
 /// What a Trainer was made of, for as long as it lives.
 struct RunSetup {
   /// Launches the strategy: from here on this process is one rank of the run. Throws ConfigError on wrong options, before that.
-  explicit RunSetup(TrainerOptions given);
+  /// `in_use`: a strategy that is launched already, if the options name that; null for none.
+  explicit RunSetup(TrainerOptions given, const Strategy* in_use = nullptr);
 
   bool limits_given;       ///< the user said when training stops
   TrainerOptions options;  ///< after the rules between flags were applied (fast_dev_run, barebones, …)
@@ -39,6 +41,9 @@ struct RunSetup {
   CallbackList callbacks;              ///< the options' own, without those of a module
   /// By which loaders order their samples: rank 0's seed_everything(), or that of the fit which a checkpoint goes on with.
   std::int64_t data_seed = 0;
+  // What a rehearsal has found for the fit.
+  std::optional<double> learning_rate;     ///< that optimizers begin with
+  std::optional<std::int64_t> batch_size;  ///< of the training loader
 
   int world_size() const { return strategy->world_size(); }
   bool is_global_zero() const { return strategy->rank() == 0; }
@@ -51,6 +56,9 @@ struct CurrentDevice {
 };
 /// Called: by Strategy::launch().
 void set_current_device(CurrentDevice device);
+
+/// Gives the console the run's level, rank and log file.
+void configure_console(const RunSetup& setup);
 
 /// As given, but those that save checkpoints come last.
 CallbackList in_hook_order(CallbackList callbacks);

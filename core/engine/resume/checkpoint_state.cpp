@@ -87,6 +87,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["global_step"] = run.progress.global_step;
   manifest["loops"] = loops_state(run);
   manifest["data_seed"] = run.setup.data_seed;
+  if (run.setup.batch_size) manifest["found_batch_size"] = *run.setup.batch_size;
   manifest["logger_rows"] = logger_rows(run);
   const Value hyperparams = hyperparams_of(run.parts);
   manifest["hyper_parameters"] = hyperparams.at("model");
@@ -256,7 +257,7 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
   run.resume.newest_file = run.resume.good_file = file;
   run.resume.saved_step = run.progress.global_step;
-  if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
+  if (run.resume.notes != nullptr && run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
 
 }  // namespace
@@ -282,7 +283,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   if (!weights_only) save_rows(run.setup.loggers, run.hooks);
   Checkpoint checkpoint = assemble(run, weights_only);
   // Noted before it is written, as the process may be killed too early. One that is replaced counts by what it holds now.
-  const bool notes = run.progress.fitting && !weights_only;
+  const bool notes = run.resume.notes != nullptr && run.progress.fitting && !weights_only;
   if (notes && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
   if (options.in_background) {
     // Whether rank 0 has written a file is not known elsewhere; once it is there, it is whole.
@@ -349,6 +350,13 @@ std::vector<std::string> different_options(const RunParts& parts, const Checkpoi
   compare("model", saved);
   compare("data", saved_of_data);
   return others;
+}
+
+Checkpoint module_state(TrainerState& run) {
+  Checkpoint checkpoint = collect(run, /*weights_only=*/true);
+  if (run.parts.data != nullptr) checkpoint.manifest["datamodule"] = run.parts.data->state_dict();
+  for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.clone();
+  return checkpoint;
 }
 
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint) {

@@ -19,6 +19,9 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
 /// Ranks: all. The file that RunOptions::ckpt_path stands for, as rank 0 finds it. Throws ConfigError on every rank for none.
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
 
+/// What restore_module() takes back, as it is now, but for callbacks.
+Checkpoint module_state(TrainerState& run);
+
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks. The
 /// module comes into its run's format before: weights would be rounded to what it was built in.
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint);

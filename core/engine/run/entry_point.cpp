@@ -25,6 +25,7 @@
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/formats/lightning_checkpoint.h"
+#include "levin/core/rehearsal.h"
 
 namespace levin {
 
@@ -83,7 +84,12 @@ void EntryPoint::begin_progress() {
   run_.modes_after_evaluation.reset();
   if (!fitting()) return;
   static std::atomic<std::int64_t> fits = 0;
-  progress.fit = fits++;
+  // Trials do not count: an attempt that resumes a fit leaves them out.
+  if (!run_.entry.is_trial) {
+    progress.fit = fits++;
+    run_.setup.batch_size.reset();
+    run_.setup.learning_rate.reset();
+  }
   progress.end_reason.clear();
   progress.num_training_batches = -1;
   run_.accumulation.window = {};
@@ -170,12 +176,12 @@ void EntryPoint::set_up() {
   open_loggers();
   set_up_parts();
   agree_on_data_seed();  // setup() may have set another
-  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
-                     run_.options().channels_last);
+  make_precision();
   if (checkpoint_) name_file_in_errors([&] { restore_module(run_, *precision_, *checkpoint_); });
   if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
   // A loader that setup() asked for may be made of what the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
+  if (fitting() && !checkpoint_) rehearse();
   set_up_module();
   if (fitting()) {
     configure_optimizers();
@@ -198,6 +204,11 @@ void EntryPoint::set_up() {
     std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir(), checkpoint_file_);
   }
   set_up_done_ = true;
+}
+
+void EntryPoint::make_precision() {
+  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
+                     run_.options().channels_last);
 }
 
 void EntryPoint::agree_on_data_seed() {
@@ -229,6 +240,12 @@ void EntryPoint::load_checkpoint() {
             : "Its weights are those to evaluate, such as averages: those that were trained stand beside them");
   }
   warn_of_other_options();
+  const Value* batch_size = checkpoint_->manifest.find("found_batch_size");
+  const auto rehearses = [](const auto& callback) {
+    return dynamic_cast<const RehearsingCallback*>(callback.get()) != nullptr;
+  };
+  if (fitting() && batch_size != nullptr && std::ranges::any_of(run_.parts.callbacks, rehearses))
+    run_.setup.batch_size = batch_size->as_int();
   run_.resume.resumed_from = checkpoint_;
   run_.resume.replaying = fitting();
 }
@@ -371,6 +388,7 @@ void EntryPoint::configure_optimizers() {
   const auto scope = run_.hooks.enter(Hook::kConfigureOptimizers);
   const TrainingLength length(run_.options(), run_.accumulation.batches, [&] { return agreed_epoch_batches(run_); });
   take_optimizers(make_optimizers(run_.module(), run_.optimizer_override, length), run_.options(), run_.parts);
+  if (run_.setup.learning_rate) begin_with_rate(run_.parts, *run_.setup.learning_rate);
   check_same_optimizers(run_.setup, run_.parts);
   run_.weights.check();
   run_.trained.remember_optimizers();

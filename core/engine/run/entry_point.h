@@ -29,6 +29,9 @@ class EntryPoint {
 
   /// Ranks: all. Runs `loop` between set-up and teardown.
   void run(const std::function<void()>& loop);
+  /// The same for a trial of a rehearsal, within a fit which does all that is done once. Whether it ends or fails, weights and
+  /// the data module's state are put back.
+  void run_trial(const std::function<void()>& loop);
 
   const PrecisionPolicy& precision() const { return *precision_; }
   DataSource& source() { return source_; }
@@ -36,6 +39,8 @@ class EntryPoint {
 
  private:
   void begin_progress();
+  void make_precision();
+  void rehearse();
   void set_up();
   void prepare_data();
   void open_loggers();

@@ -23,7 +23,9 @@ std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
 }  // namespace
 
 TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
-    : trainer(owner), setup(std::move(options)), metrics(make_metrics(setup)) {
+    : trainer(owner),
+      setup(std::move(options), running == nullptr ? nullptr : &running->strategy()),
+      metrics(make_metrics(setup)) {
   accumulation.batches = setup.options.accumulate_grad_batches;
   parts.callbacks = in_hook_order(setup.callbacks);
 }

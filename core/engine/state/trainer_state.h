@@ -98,6 +98,7 @@ struct ResumeState {
 /// What entry points leave to one another.
 struct EntryState {
   bool active = false;
+  bool is_trial = false;   ///< of a rehearsal, within the entry point of another Trainer
   std::thread::id thread;  ///< while active: the one that runs the hooks
   bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
   bool loggers_open = false;

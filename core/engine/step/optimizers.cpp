@@ -143,7 +143,48 @@ std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state)
   return found;
 }
 
+using Rates = OptionType<std::vector<double>>;
+
+/// The rates that a schedule is relative to; null where it tells none.
+const Value* base_lrs_of(const Value& state) {
+  const Value* parts = state.find("_schedulers");
+  return parts != nullptr && parts->size() > 0 ? base_lrs_of(parts->as_list().front()) : state.find("base_lrs");
+}
+
+void set_rates(Value& state, double base_lr, const std::vector<double>& lrs) {
+  if (Value* base_lrs = state.find("base_lrs")) *base_lrs = Rates::write(std::vector(lrs.size(), base_lr));
+  if (Value* last = state.find("_last_lr")) *last = Rates::write(lrs);
+  if (Value* parts = state.find("_schedulers")) {
+    for (Value& part : parts->as_list()) set_rates(part, base_lr, lrs);
+  }
+}
+
 }  // namespace
+
+void begin_with_rate(const RunParts& parts, double lr) {
+  for (const auto& optimizer : parts.optimizers) {
+    const auto is_other = [&](const SchedulerConfig& config) { return &config.scheduler->optimizer() != optimizer.get(); };
+    std::vector<SchedulerConfig> schedulers = parts.schedulers;
+    std::erase_if(schedulers, is_other);
+    std::vector<double> bases;
+    for (const SchedulerConfig& config : schedulers) {
+      const Value state = config.scheduler->state_dict();
+      if (const Value* found = base_lrs_of(state); found != nullptr && bases.empty()) bases = Rates::read(*found);
+    }
+    std::vector<double> lrs = get_lrs(*optimizer);
+    bases.resize(lrs.size());
+    for (std::size_t group = 0; group < lrs.size(); ++group) {
+      // A warm-up begins with a share of its base rate.
+      lrs[group] = bases[group] == 0 ? lr : lr * (lrs[group] / bases[group]);
+      set_lr(optimizer->param_groups()[group], lrs[group]);
+    }
+    for (const SchedulerConfig& config : schedulers) {
+      Value state = config.scheduler->state_dict();
+      set_rates(state, lr, lrs);
+      config.scheduler->load_state_dict(state);
+    }
+  }
+}
 
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length) {
   if (!override_by_name.optimizer) return module.configure_optimizers();

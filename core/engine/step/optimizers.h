@@ -27,6 +27,9 @@ OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& overrid
 /// optimization, a scheduler without its monitor or for an optimizer that is not among them.
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
+/// Every parameter group begins with this rate, and schedulers are relative to it, as if it had been there before them.
+void begin_with_rate(const RunParts& parts, double lr);
+
 /// Steps learning-rate schedulers when they are due: those on a metric after validation, the others before.
 class SchedulerRunner {
  public:

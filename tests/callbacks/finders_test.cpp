@@ -1,0 +1,285 @@
+#include "levin/callbacks/finders.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <new>
+
+#include "callbacks/scripted_run.h"
+#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/accelerator.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/component.h"
+#include "levin/core/options/value_json.h"
+#include "levin/core/random/seed.h"
+#include "levin/data/data_loader.h"
+#include "levin/optim/lr_schedulers.h"
+#include "support/file_text.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+LoaderPtr rows_for_finders(std::int64_t samples, std::int64_t batch_size, bool shuffle = false) {
+  const at::Tensor index = torch::arange(samples, torch::kDouble);
+  const at::Tensor first = index.sin(), second = (2 * index).cos();
+  const Batch data{{"inputs", torch::stack({first, second}, 1)}, {"targets", (first - 2 * second + 0.5).unsqueeze(1)}};
+  return DataLoader(std::make_shared<TensorDataset>(data), {.batch_size = batch_size, .shuffle = shuffle});
+}
+
+/// As in make_finder_references.py, with noise where that is asked for; keeps each step's rate and batch size.
+struct Sought : Module {
+  explicit Sought(double rate = 0.1) : lr(rate) {
+    layer->weight.set_data(torch::tensor({{0.5, -0.25}}, torch::kDouble));
+    layer->bias.set_data(torch::tensor({0.1}, torch::kDouble));
+    to(torch::kDouble);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    if (in_step) in_step(batch.batch_size());
+    at::Tensor inputs = norm ? norm->forward(batch["inputs"]) : batch["inputs"];
+    if (norm) inputs = torch::dropout(inputs, 0.25, /*train=*/true);
+    const at::Tensor loss = torch::mse_loss(layer->forward(inputs), batch["targets"]);
+    if (trainer().callback<LambdaCallback>() == nullptr) return loss;
+    sizes.push_back(batch.batch_size());
+    rates.push_back(get_lrs(optimizer()).front());
+    return loss;
+  }
+  void on_train_start() override { CHECK_FALSE(layer->weight.grad().defined()); }
+  OptimizerSetups configure_optimizers() override {
+    if (adam) return std::make_shared<torch::optim::Adam>(parameters(), lr);
+    const auto sgd = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(lr).momentum(0.5));
+    if (!scheduler) return std::make_shared<torch::optim::SGD>(parameters(), lr);
+    return {sgd, *scheduler, {.interval = Interval::kStep}};
+  }
+  void add_noise() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
+
+  double lr;
+  bool adam = false;
+  std::optional<SchedulerMaker> scheduler;
+  std::function<void(std::int64_t)> in_step;
+  std::vector<double> rates;  ///< of the fit, and not of trials
+  std::vector<std::int64_t> sizes;
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(2, 1));
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+struct SoughtFit : ScriptedRun {
+  explicit SoughtFit(std::vector<std::shared_ptr<Callback>> callbacks, std::int64_t epochs = 2)
+      : ScriptedRun(epochs, std::move(callbacks)) {
+    options.precision = PrecisionFormat::kFloat64;
+    options.callbacks.push_back(std::make_shared<LambdaCallback>(LambdaCallbackOptions{}));
+  }
+  void operator()(Module& module, const LoaderPtr& train, const RunOptions& how = {}) const {
+    seed_everything(3);
+    Trainer trainer(options);
+    trainer.fit(module, train, {}, how);
+  }
+};
+
+void check_equal(const Module& one, const Module& other) {
+  const auto mine = one.named_parameters(), others = other.named_parameters();
+  for (const auto& item : mine) CHECK(torch::equal(item.value(), others[item.key()]));
+  for (const auto& item : one.named_buffers()) CHECK(torch::equal(item.value(), other.named_buffers()[item.key()]));
+}
+
+std::vector<std::int64_t> tried(const BatchSizeFinder& finder) {
+  std::vector<std::int64_t> sizes;
+  const Value state = finder.state_dict();
+  for (const Value& trial : state.at("trials").as_list()) sizes.push_back(trial.at("batch_size").as_int());
+  return sizes;
+}
+
+using Sizes = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("a learning rate finder tries Lightning's rates, and comes to its losses and suggestion") {
+  const Value references = parse_json(read_text(LEVIN_SOURCE_DIR "/tests/callbacks/finder_references.json"));
+  const bool by_rate = GENERATE(true, false);
+  for (const Value& reference : references.as_list()) {
+    INFO(to_json(reference.at("arguments")));
+    Value arguments = reference.at("arguments");
+    if (by_rate) arguments["slope_over"] = "rate";
+    arguments["update"] = false;
+    const auto finder =
+        std::dynamic_pointer_cast<LearningRateFinder>(Component<Callback>("LearningRateFinder", arguments).get());
+    Sought module;
+    module.adam = reference.at("optimizer") == Value("Adam");
+    SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
+    const auto& lr = reference.at("lr").as_list();
+    const auto& loss = reference.at("loss").as_list();
+    REQUIRE(finder->rates().size() == lr.size());
+    REQUIRE(finder->losses().size() == loss.size());
+    for (std::size_t step = 0; step < lr.size(); ++step) {
+      CHECK(finder->rates()[step] == Approx(lr[step].as_double()).epsilon(1e-9));
+      CHECK(finder->losses()[step] == Approx(loss[step].as_double()).epsilon(1e-9));
+    }
+    CHECK(*finder->suggestion() == Approx(reference.at(by_rate ? "suggestion" : "over_plot").as_double()).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a fit after finders that update nothing is the fit without them, bit for bit") {
+  const auto run = [](std::vector<std::shared_ptr<Callback>> callbacks, Sought& module) {
+    module.add_noise();
+    module.norm->to(torch::kDouble);
+    module.layer->bias.set_requires_grad(false);
+    module.norm->eval();
+    module.in_step = [steps = 0](std::int64_t rows) mutable {
+      if (rows > 8 && ++steps == 2) throw std::bad_alloc();
+    };
+    const SoughtFit fit(std::move(callbacks));
+    fit(module, rows_for_finders(30, 4, /*shuffle=*/true));
+  };
+  Sought plain, sought;
+  run({}, plain);
+  const auto sizes = std::make_shared<BatchSizeFinder>(BatchSizeFinderOptions{.update = false});
+  run({std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.num_training_steps = 20, .update = false}), sizes},
+      sought);
+  CHECK((tried(*sizes) == Sizes{2, 4, 8, 16}));
+  CHECK(sought.sizes == plain.sizes);
+  CHECK(sought.rates == plain.rates);
+  check_equal(sought, plain);
+}
+
+TEST_CASE("the fit begins with the rate that was found, and schedules are relative to it") {
+  const std::vector<SchedulerMaker> schedules = {
+      StepLr::Options{.step_size = 4, .gamma = 0.5}, LinearLr::Options{.start_factor = 0.1, .total_iters = 5},
+      CosineAnnealingLr::Options{.T_max = 20}, SchedulerMaker([](torch::optim::Optimizer& optimizer) {
+        const auto warmup = std::make_shared<LinearLr>(optimizer, LinearLr::Options{.start_factor = 0.1, .total_iters = 5});
+        const auto rest = std::make_shared<ExponentialLr>(optimizer, ExponentialLr::Options{.gamma = 0.9});
+        return SequentialLr(optimizer, std::vector<std::shared_ptr<LrScheduler>>{warmup, rest}, {5});
+      })};
+  const auto index = GENERATE(range(-1, 4));
+  const auto with_schedule = [&](Sought& module) {
+    if (index >= 0) module.scheduler = schedules[static_cast<std::size_t>(index)];
+  };
+  Sought sought;
+  with_schedule(sought);
+  const auto finder = std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-4, .num_training_steps = 40});
+  SoughtFit({finder})(sought, rows_for_finders(30, 4));
+  Sought given(*finder->suggestion());
+  with_schedule(given);
+  SoughtFit({})(given, rows_for_finders(30, 4));
+  REQUIRE(sought.rates.size() == 16);
+  REQUIRE(given.rates.size() == 16);
+  for (std::size_t step = 0; step < 16; ++step) CHECK(sought.rates[step] == Approx(given.rates[step]).epsilon(1e-12));
+  if (index < 1) check_equal(sought, given);
+}
+
+TEST_CASE("a batch size finder stops where memory ends, and the fit has what it found") {
+  struct Search {
+    BatchSizeFinderOptions options;
+    std::int64_t limit;  ///< samples that memory has room for
+    std::int64_t found;
+    Sizes sizes;
+  };
+  const Search search = GENERATE(values<Search>({
+      {{}, 20, 16, {2, 4, 8, 16, 32}},
+      {{.mode = SizeMode::kBinsearch, .margin = 0}, 21, 21, {2, 4, 8, 16, 32, 24, 20, 22, 21}},
+      {{.mode = SizeMode::kBinsearch}, 21, 19, {2, 4, 8, 16, 32, 24, 20, 22, 21}},
+      {{.mode = SizeMode::kBinsearch}, 1000, 60, {2, 4, 8, 16, 32, 60}},
+      {{.max_val = 24}, 1000, 24, {2, 4, 8, 16, 24}},
+      {{.max_trials = 2}, 1000, 4, {2, 4}},
+      {{.init_val = 32}, 10, 8, {32, 16, 8}},
+      {{.mode = SizeMode::kBinsearch, .init_val = 32, .margin = 0}, 10, 10, {32, 16, 8, 12, 10, 11}},
+      {{.init_val = 4}, 1, 1, {4, 2, 1}},
+  }));
+  const bool of_torch = GENERATE(true, false);
+  const auto finder = std::make_shared<BatchSizeFinder>(search.options);
+  Sought module;
+  module.in_step = [&](std::int64_t rows) {
+    if (rows <= search.limit) return;
+    if (!of_torch) throw std::bad_alloc();
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory");
+  };
+  SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
+  CHECK(tried(*finder) == search.sizes);
+  const Value state = finder->state_dict();
+  CHECK(state.at("batch_size").as_int() == search.found);
+  CHECK(module.sizes.front() == search.found);
+  for (const Value& trial : state.at("trials").as_list()) {
+    CHECK(trial.at("fits").as_bool() == (trial.at("batch_size").as_int() <= search.limit));
+    CHECK((trial.at("samples_per_second").as_double() > 0) == trial.at("fits").as_bool());
+    CHECK(trial.at("peak_bytes").as_int() > 0);
+  }
+}
+
+TEST_CASE(
+    "a batch size finder keeps below a limit of memory, and a size that was too large does not count against smaller ones") {
+  const std::int64_t room = std::int64_t{44} << 20;
+  clear_memory();
+  Sought module;
+  module.in_step = [](std::int64_t rows) { torch::zeros({rows, 4 << 20}, torch::kByte).fill_(1); };
+  const auto finder = std::make_shared<BatchSizeFinder>(BatchSizeFinderOptions{
+      .mode = SizeMode::kBinsearch, .memory_limit = static_cast<double>(process_memory().resident + room)});
+  SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
+  const std::int64_t found = finder->state_dict().at("batch_size").as_int();
+  CHECK(found >= 8);
+  CHECK(found <= 12);
+  bool failed = false, fits_after = false;
+  const Value state = finder->state_dict();
+  for (const Value& trial : state.at("trials").as_list()) {
+    fits_after |= failed && trial.at("fits").as_bool();
+    failed |= !trial.at("fits").as_bool();
+  }
+  CHECK(fits_after);
+}
+
+TEST_CASE("finders refuse what they cannot do, and other errors of a trial end the fit") {
+  const auto fails = [](const std::shared_ptr<Callback>& finder, const LoaderPtr& loader,
+                        const std::function<void(std::int64_t)>& in_step, const std::string& message) {
+    Sought module;
+    module.in_step = in_step;
+    CHECK_THROWS_WITH(SoughtFit({finder}, 1)(module, loader), Catch::Contains(message));
+    CHECK(module.rates.empty());
+  };
+  const auto sizes = std::make_shared<BatchSizeFinder>();
+  fails(
+      sizes, rows_for_finders(60, 4), [](std::int64_t) { throw std::bad_alloc(); },
+      "memory does not suffice for a batch of one");
+  fails(
+      sizes, rows_for_finders(60, 4), [](std::int64_t) { throw std::runtime_error("broken step"); }, "broken step");
+  fails(sizes, FixedLoader::of_rows(2, 2), {}, "set_batch_size()");
+  struct TwoOptimizers final : Sought {
+    OptimizerSetups configure_optimizers() override {
+      return {std::make_shared<torch::optim::SGD>(parameters(), 0.1), std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
+    }
+  } module;
+  module.set_automatic_optimization(false);
+  CHECK_THROWS_WITH(SoughtFit({std::make_shared<LearningRateFinder>()}, 1)(module, rows_for_finders(60, 4)),
+                    Catch::Contains("this module has 2"));
+  CHECK_THROWS_WITH(LearningRateFinder({.min_lr = 1, .max_lr = 0.1}),
+                    Catch::Contains("min_lr must be above 0 and below max_lr"));
+}
+
+TEST_CASE("a run that resumes one with finders tries nothing, and goes on with the size and rates of before") {
+  const auto fit = [](std::int64_t epochs, const RunOptions& how, const TemporaryFolder& folder, Sought& module) {
+    const auto sizes = std::make_shared<BatchSizeFinder>(BatchSizeFinderOptions{.max_val = 8});
+    const auto rates =
+        std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-4, .num_training_steps = 40});
+    SoughtFit fit({sizes, rates,
+                   std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
+                       .dirpath = folder.path(), .save_top_k = -1, .every_n_train_steps = 2, .save_on_train_epoch_end = true})},
+                  epochs);
+    fit.options.enable_checkpointing = std::nullopt;
+    module.scheduler = LinearLr::Options{.start_factor = 0.1, .total_iters = 5};
+    fit(module, rows_for_finders(30, 4, /*shuffle=*/true), how);
+    CHECK((tried(*sizes) == Sizes{2, 4, 8}));
+    CHECK(rates->state_dict().at("lr").size() > 20);
+  };
+  const TemporaryFolder folder, others;
+  Sought whole;
+  fit(3, {}, folder, whole);
+  REQUIRE((whole.sizes == Sizes{8, 8, 8, 6, 8, 8, 8, 6, 8, 8, 8, 6}));
+  for (const std::int64_t step : {2, 4, 6}) {
+    Sought resumed;
+    resumed.in_step = [](std::int64_t rows) { CHECK(rows > 4); };
+    fit(3, {.ckpt_path = folder / ("epoch=" + std::to_string((step - 1) / 4) + "-step=" + std::to_string(step) + ".ckpt")},
+        others, resumed);
+    CHECK(resumed.rates == std::vector<double>(whole.rates.begin() + step, whole.rates.end()));
+    check_equal(resumed, whole);
+  }
+}
