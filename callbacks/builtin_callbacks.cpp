@@ -108,14 +108,6 @@ std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group
   return get_momentum(group);
 }
 
-/// True when the step that this batch belongs to writes step values to the loggers.
-bool step_row_is_due(const Trainer& trainer, const Module& module) {
-  const std::int64_t every = trainer.options().step_row_interval();
-  // With manual optimization a batch may take several optimizer steps, and rows count batches.
-  const std::int64_t step = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx();
-  return every > 0 && ((step + 1) % every == 0 || trainer.should_stop());
-}
-
 }  // namespace
 
 LEVIN_REGISTER_CALLBACK(LearningRateMonitor, "Hand learning rates to the loggers");
@@ -125,14 +117,12 @@ void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>&
   options.add(&O::logging_interval, "step or epoch; null: as often as each scheduler steps");
   options.add(&O::log_momentum, "Also log momentum, or the first beta of Adam");
   options.add(&O::log_weight_decay, "Also log weight decay");
+  options.add(&O::prefix, "Put before each name, such as optim/");
 }
 
 void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
   lrs_.clear();
-  if (trainer.loggers().empty() && !trainer.options().fast_dev_run) {
-    throw ConfigError(
-        "LearningRateMonitor has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.");
-  }
+  detail::require_logger("LearningRateMonitor", trainer);
   if (!options_.log_momentum) return;
   for (const auto& optimizer : trainer.optimizers()) {
     const auto& groups = optimizer->param_groups();
@@ -146,10 +136,8 @@ void LearningRateMonitor::on_train_epoch_start(Trainer& trainer, Module&) {
 }
 
 void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t batch_idx) {
-  if (options_.logging_interval == Interval::kEpoch || !step_row_is_due(trainer, module)) return;
-  // While gradients accumulate, several batches belong to one step.
-  if (batch_idx % trainer.accumulate_grad_batches() != 0 && module.automatic_optimization()) return;
-  log(trainer, Interval::kStep);
+  if (options_.logging_interval != Interval::kEpoch && detail::begins_row(trainer, module, batch_idx))
+    log(trainer, Interval::kStep);
 }
 
 void LearningRateMonitor::log(Trainer& trainer, Interval interval) {
@@ -157,10 +145,17 @@ void LearningRateMonitor::log(Trainer& trainer, Interval interval) {
   for (const NamedParameterGroup& named : named_parameter_groups(trainer)) {
     if (named.scheduler != nullptr && !options_.logging_interval && named.scheduler->interval != interval) continue;
     const auto& group = named.optimizer->param_groups()[named.index];
-    row[named.name] = get_lr(group);
-    lrs_[named.name].push_back(row[named.name]);
-    if (options_.log_momentum) row[named.name + "-momentum"] = momentum_of(group).value_or(0.0);
-    if (options_.log_weight_decay) row[named.name + "-weight_decay"] = get_weight_decay(group).value_or(0.0);
+    const std::string name = options_.prefix + named.name;
+    row[name] = get_lr(group);
+    constexpr std::string_view kFirst = "/pg1";
+    if (name.ends_with(kFirst)) {
+      // A group that is no longer alone has another name.
+      auto alone = lrs_.extract(name.substr(0, name.size() - kFirst.size()));
+      if (!alone.empty()) lrs_[name] = std::move(alone.mapped());
+    }
+    lrs_[name].push_back(row[name]);
+    if (options_.log_momentum) row[name + "-momentum"] = momentum_of(group).value_or(0.0);
+    if (options_.log_weight_decay) row[name + "-weight_decay"] = get_weight_decay(group).value_or(0.0);
   }
   if (row.empty()) return;
   for (const auto& [name, value] : row) trainer.set_callback_metric(name, value);

@@ -90,7 +90,7 @@ void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {
 }
 
 void EarlyStopping::on_validation_end(Trainer& trainer, Module&) {
-  if (trainer.sanity_checking()) return detail::warn_of_monitor(trainer, "EarlyStopping", options_.monitor);
+  if (detail::before_training(trainer)) return detail::warn_of_monitor(trainer, "EarlyStopping", options_.monitor);
   if (trainer.fitting() && !checks_on_train_epoch_end(trainer)) check(trainer);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <utility>
 
@@ -133,12 +132,14 @@ void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
-  if (trainer.sanity_checking() && options_.monitor) detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
+  const bool early = detail::before_training(trainer);
+  if (early && options_.monitor) detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
   if (off(trainer)) return;
-  decisions_.validation_has_run = true;
-  decisions_.validated_step = trainer.global_step();
   const std::optional<double> score = options_.monitor ? trainer.monitored(*options_.monitor) : std::nullopt;
   if (was_measured(decisions_.score_before_validation, score)) decisions_.measured_in_validation = true;
+  if (early) return;
+  decisions_.validation_has_run = true;
+  decisions_.validated_step = trainer.global_step();
   if (!decisions_.unranked.empty() && !score) report_missing_monitor(trainer);
   if (score) rank_saved(trainer, *score);
   if (decisions_.waits_for_validation) {
@@ -320,7 +321,7 @@ bool ModelCheckpoint::saves_after(const Trainer& trainer, const std::exception& 
   const bool keeps_any = options_.save_top_k != 0 || options_.save_last.enabled();
   if (interrupted == nullptr || !keeps_any || trainer.callback<ModelCheckpoint>() != this) return false;
   // What goes back into a scheduler's queue is saved for that.
-  return interrupted->signal() != SIGUSR1 || !trainer.strategy().ranks().batch_job();
+  return !trainer.options().process.requeues_on(interrupted->signal()) || !trainer.strategy().ranks().batch_job();
 }
 
 void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception& error) {

@@ -27,9 +27,8 @@ Value OptionType<SaveLast>::write(const SaveLast& save_last) {
 }
 
 Value OptionType<SaveLast>::schema() {
-  Value link(Value::Map{});
-  link["const"] = "link";
-  return detail::any_of({detail::schema_of_type("boolean"), link, detail::schema_of_type("null")});
+  return detail::any_of(
+      {detail::schema_of_type("boolean"), Value(Value::Map{{"const", "link"}}), detail::schema_of_type("null")});
 }
 
 LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoints");

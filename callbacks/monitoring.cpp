@@ -1,9 +1,11 @@
 #include "levin/callbacks/monitoring.h"
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/module.h"
 #include "levin/core/trainer.h"
 
 namespace levin::detail {
@@ -40,6 +42,8 @@ void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMod
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
+bool before_training(const Trainer& trainer) { return trainer.sanity_checking() || trainer.total_batch_idx() == 0; }
+
 void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor) {
   if (trainer.monitored(monitor)) return;
   const std::string doubt = doubt_of_monitor(who, monitor, trainer.callback_metrics().names());
@@ -49,6 +53,27 @@ void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::
 bool validates_once_each_epoch(const TrainerOptions& options) {
   const CheckInterval interval = options.val_check_interval.value_or(1.0);
   return !interval.is_time() && interval.limit() == Limit(1.0) && options.check_val_every_n_epoch == 1;
+}
+
+void require_logger(const std::string& who, const Trainer& trainer) {
+  if (!trainer.loggers().empty() || trainer.options().fast_dev_run) return;
+  throw ConfigError(format("{} has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.", who));
+}
+
+bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {
+  const std::int64_t every = trainer.options().step_row_interval();
+  // With manual optimization a batch may take several optimizer steps, and rows count batches.
+  const std::int64_t step = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx();
+  if (every == 0 || ((step + 1) % every != 0 && !trainer.should_stop())) return false;
+  // While gradients accumulate, several batches belong to one step.
+  return batch_idx % trainer.accumulate_grad_batches() == 0 || !module.automatic_optimization();
+}
+
+bool ends_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {
+  const std::int64_t every = trainer.options().step_row_interval();
+  const bool ends_step = (batch_idx + 1) % trainer.accumulate_grad_batches() == 0 || trainer.is_last_batch();
+  const std::int64_t steps = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx() + 1;
+  return every > 0 && ends_step && steps % every == 0;
 }
 
 std::string abbreviated_count(std::int64_t count) {

@@ -21,11 +21,21 @@ std::string other_monitors(const std::string& monitor, const MetricMap& metrics)
 
 /// Warns on rank 0 of a mode that contradicts the metric's name. Called: when a fit begins.
 void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode);
-/// Warns on rank 0 of a metric that validation does not seem to log. Called: at the end of the sanity check's validation.
+/// The validation that runs is the sanity check's or validate_before_training's: what it measures was not trained.
+bool before_training(const Trainer& trainer);
+/// Warns on rank 0 of a metric that validation does not seem to log. Called: at the end of a validation before training.
 void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor);
 
 /// True when each training epoch ends with exactly one validation: what is monitored is then looked at when the epoch ends.
 bool validates_once_each_epoch(const TrainerOptions& options);
+
+/// Throws ConfigError when a fit has no logger that a callback could write to.
+void require_logger(const std::string& who, const Trainer& trainer);
+
+/// A row of step values follows the step that begins with this batch. Called: in on_train_batch_start.
+bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
+/// A row of step values follows this batch. Called: in on_train_batch_end.
+bool ends_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
 
 /// A count as Lightning shortens it: "123", "1.2 K", "200 K", "2.0 M", "3.0 B", "400 T", "5,000 T".
 std::string abbreviated_count(std::int64_t count);

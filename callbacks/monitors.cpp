@@ -7,6 +7,7 @@
 #include <span>
 
 #include "levin/callbacks/memory_growth.h"
+#include "levin/callbacks/monitoring.h"
 #include "levin/callbacks/with_options.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
@@ -27,14 +28,6 @@ namespace {
 
 constexpr double kBytesOfMb = 1024.0 * 1024.0;
 double in_mb(std::int64_t bytes) { return static_cast<double>(bytes) / kBytesOfMb; }
-
-/// A row of step values follows this batch.
-bool row_is_due(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {
-  const std::int64_t every = trainer.options().step_row_interval();
-  const bool ends_step = (batch_idx + 1) % trainer.accumulate_grad_batches() == 0 || trainer.is_last_batch();
-  const std::int64_t steps = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx() + 1;
-  return every > 0 && ends_step && steps % every == 0;
-}
 
 /// The step that is about to be taken ends in a row of step values; the same by default of a callback's log_every_n_steps.
 bool step_is_due(const Trainer& trainer, const Module& module, std::optional<std::int64_t> log_every_n_steps) {
@@ -136,7 +129,7 @@ class ThroughputMonitor final : public WithOptions<Callback, ThroughputMonitorOp
     ++done_.batches;
     done_.samples += batch.batch_size();
     done_.flops += module.flops_per_batch().value_or(0);
-    if (!row_is_due(trainer, module, batch_idx)) return;
+    if (!detail::ends_row(trainer, module, batch_idx)) return;
     const Strategy& strategy = trainer.strategy();
     strategy.accelerator().synchronize(strategy.device());
     done_.seconds = steady_seconds() - started_;

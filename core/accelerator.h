@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,8 @@ class LEVIN_API Accelerator {
   virtual void synchronize(const at::Device& device) const;
   /// Unset where nobody counts it.
   virtual std::optional<DeviceMemory> memory(const at::Device& /*device*/) const { return std::nullopt; }
+  /// What DeviceStatsMonitor logs of a device, by PyTorch's names: "allocated_bytes.all.current". By default nothing.
+  virtual std::map<std::string, double> statistics(const at::Device& /*device*/) const { return {}; }
   /// Gives what LibTorch keeps for later tensors back to the device. By default nothing is kept. Called: by clear_memory().
   virtual void clear_memory(const at::Device& /*device*/) const {}
   /// The device's own random numbers: seeded by seed_everything(), kept in checkpoints. Unset where there are only the CPU's.

@@ -28,15 +28,29 @@ class ProcessSettings {
         only_warns_(at::globalContext().deterministicAlgorithmsWarnOnly()),
         anomaly_(torch::autograd::AnomalyMode::is_enabled()),
         checks_nan_(torch::autograd::AnomalyMode::should_check_nan()),
+        benchmark_(at::globalContext().benchmarkCuDNN()),
         threads_(at::get_num_threads()) {
     // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
-    if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    at::Context& context = at::globalContext();
+    if (options.deterministic) context.setDeterministicAlgorithms(true, options.deterministic.only_warns());
+    // Which algorithm is measured to be the fastest may differ from run to run.
+    if (options.benchmark || options.deterministic) context.setBenchmarkCuDNN(options.benchmark.value_or(false));
+    if (options.deterministic && options.benchmark == true) {
+      rank_zero_warn("benchmark: true chooses among deterministic algorithms by their speed, so that runs may still differ.");
+    }
+    if (options.float32_matmul_precision) {
+      matmul_precision_ = static_cast<MatmulPrecision>(context.float32MatmulPrecision());
+      context.setFloat32MatmulPrecision(std::string(choice_name(*options.float32_matmul_precision)));
+    }
     if (options.detect_anomaly) torch::autograd::AnomalyMode::set_enabled(true);
   }
   ~ProcessSettings() {
     if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
-    at::globalContext().setDeterministicAlgorithms(deterministic_, only_warns_);
+    at::Context& context = at::globalContext();
+    context.setDeterministicAlgorithms(deterministic_, only_warns_);
+    context.setBenchmarkCuDNN(benchmark_);
+    if (matmul_precision_) context.setFloat32MatmulPrecision(std::string(choice_name(*matmul_precision_)));
     torch::autograd::AnomalyMode::set_enabled(anomaly_, checks_nan_);
   }
   ProcessSettings(const ProcessSettings&) = delete;
@@ -47,6 +61,8 @@ class ProcessSettings {
   bool only_warns_;
   bool anomaly_;
   bool checks_nan_;
+  bool benchmark_;
+  std::optional<MatmulPrecision> matmul_precision_;  ///< LibTorch's, where the run has another; the enums have one order
   int threads_;
   TorchWarnings warnings_;
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};

@@ -66,6 +66,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
       {"enable_progress_bar", [](const T& trainer) { return trainer.enable_progress_bar == true; }},
       {"enable_model_summary", [](const T& trainer) { return trainer.enable_model_summary == true; }},
       {"num_sanity_val_steps", [](const T& trainer) { return trainer.num_sanity_val_steps.value_or(0) != 0; }},
+      {"validate_before_training", [](const T& trainer) { return trainer.validate_before_training; }},
       {"log_every_n_steps", [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; }},
       {"profiler", [](const T& trainer) { return !trainer.profiler.empty(); }},
       {"logger", [](const T& trainer) { return !trainer.logger.list().empty(); }}};
@@ -93,6 +94,8 @@ void ProcessOptions::declare(OptionList<ProcessOptions>& options) {
   options.add("crash_reports", &ProcessOptions::crash_reports,
               "A crash, or exit() in the middle of a run, tells its hook and step");
   options.add("memory", &ProcessOptions::memory, "Keep memory of tensors on the CPU for the next step");
+  options.add("requeue_signals", &ProcessOptions::requeue_signals,
+              "On these signals a Slurm job saves itself and goes back into its queue; []: never");
 }
 
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
@@ -130,13 +133,16 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float)");
   options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
   options.add("limit_predict_batches", &T::limit_predict_batches, "Prediction batches: a number (int) or a share (float)");
-  options.add("overfit_batches", &T::overfit_batches, "Train and validate on so many batches, in order");
+  options.add("overfit_batches", &T::overfit_batches,
+              "Train and validate on the first so many batches of each loader, in order");
   options.add("val_check_interval", &T::val_check_interval,
               "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has "
               "passed since the last validation (DD:HH:MM:SS)");
   at_least(1, "check_val_every_n_epoch", &T::check_val_every_n_epoch,
            "Validate every so many epochs; null: val_check_interval counts batches across epochs");
   at_least(-1, "num_sanity_val_steps", &T::num_sanity_val_steps, "Validation batches before training; -1: all. Unset: 2");
+  options.add("validate_before_training", &T::validate_before_training,
+              "Validate before the first epoch, with rows, in place of the sanity check");
   at_least(0, "log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50");
   options.add("strict_logging", &T::strict_logging, "A key that only some ranks logged is an error");
 
@@ -149,7 +155,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step");
   at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value");
   options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped");
-  options.add("deterministic", &T::deterministic, "Use deterministic algorithms only");
+  options.add("deterministic", &T::deterministic, "Use deterministic algorithms only; warn: where there are some");
+  options.add("benchmark", &T::benchmark, "Let cuDNN measure which algorithm is fastest. Unset: false with deterministic");
+  options.add("float32_matmul_precision", &T::float32_matmul_precision,
+              "How exact products of 32-bit matrices are: a lower precision is faster on some devices");
   options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode rather than without gradients");
   options.add("use_distributed_sampler", &T::use_distributed_sampler, "Divide data over ranks");
   options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all");

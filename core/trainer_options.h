@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +19,13 @@
 
 namespace levin {
 
+/// A signal with which a batch job is warned, and goes back into its scheduler's queue.
+enum class RequeueSignal : int { kUsr1 = SIGUSR1, kUsr2 = SIGUSR2, kHup = SIGHUP, kTerm = SIGTERM };
+template <>
+inline constexpr std::array kChoices<RequeueSignal> = {
+    Choice{RequeueSignal::kUsr1, "SIGUSR1"}, Choice{RequeueSignal::kUsr2, "SIGUSR2"}, Choice{RequeueSignal::kHup, "SIGHUP"},
+    Choice{RequeueSignal::kTerm, "SIGTERM"}};
+
 /// What of the process levin takes while an entry point runs. Unset: all where the process is levin's own (the `levin` program,
 /// run_main(), ranks that levin has started), and nothing in a program that embeds levin. See docs/embedding.md.
 struct LEVIN_API ProcessOptions {
@@ -28,6 +37,13 @@ struct LEVIN_API ProcessOptions {
   std::optional<bool> crash_reports = std::nullopt;
   /// glibc's malloc keeps the memory of a step for the next; its M_MMAP_THRESHOLD and M_TRIM_THRESHOLD stay so afterwards.
   std::optional<bool> memory = std::nullopt;
+  /// With `signals`: on these a job of Slurm's saves itself and goes back into its queue; they also end runs that are in none.
+  /// Empty: it never goes back.
+  std::vector<RequeueSignal> requeue_signals = {RequeueSignal::kUsr1};
+
+  bool requeues_on(int signal) const {
+    return std::ranges::any_of(requeue_signals, [&](RequeueSignal one) { return static_cast<int>(one) == signal; });
+  }
 
   static void declare(OptionList<ProcessOptions>& options);
 };
@@ -61,6 +77,8 @@ struct LEVIN_API TrainerOptions {
   std::optional<CheckInterval> val_check_interval = std::nullopt;
   std::optional<std::int64_t> check_val_every_n_epoch = 1;
   std::optional<std::int64_t> num_sanity_val_steps = std::nullopt;
+  bool validate_before_training =
+      false;  ///< a whole validation before the first epoch, with rows, in place of the sanity check
   std::optional<std::int64_t> log_every_n_steps = std::nullopt;
   bool strict_logging = false;
 
@@ -72,7 +90,9 @@ struct LEVIN_API TrainerOptions {
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val = std::nullopt;
   GradientClipAlgorithm gradient_clip_algorithm = GradientClipAlgorithm::kNorm;
-  bool deterministic = false;
+  Deterministic deterministic = false;
+  std::optional<bool> benchmark = std::nullopt;  ///< cuDNN measures which algorithm is fastest; unset: as LibTorch is set
+  std::optional<MatmulPrecision> float32_matmul_precision = std::nullopt;  ///< unset: as LibTorch is set
   bool inference_mode = true;
   bool use_distributed_sampler = true;
   Uneven uneven = Uneven::kPad;     ///< training samples that do not divide over ranks

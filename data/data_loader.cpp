@@ -143,6 +143,11 @@ std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t 
 
 void DataLoader::set_shard(const Shard& shard) {
   shard_ = shard;
+  if (shard.force_sequential && (options_.shuffle || options_.sampler)) {
+    Console::instance().warn_once(
+        "overfit_batches takes the first batches in the dataset's order, in each epoch: shuffle or sampler has no effect.",
+        "overfit_batches", Speaker::kRun);
+  }
   (void)size();  // throws now, rather than in the first epoch, on a shard or sampler that does not fit
   // Of all ranks the first has most: all come to the same error.
   const std::int64_t samples = order_size();

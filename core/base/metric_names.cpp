@@ -42,7 +42,7 @@ std::string doubt_of_monitor(std::string_view who, std::string_view monitor, con
   if (names.empty() || std::find(names.begin(), names.end(), monitor) != names.end()) return "";
   const std::string nearest = nearest_metric(monitor, names);
   if (nearest.empty() && !monitor.starts_with("val")) return "";
-  return format("{} monitors '{}', which validation did not log in the sanity check.{} It logged: {}.", who, monitor, nearest,
+  return format("{} monitors '{}', which validation did not log before training.{} It logged: {}.", who, monitor, nearest,
                 quoted_list(names));
 }
 

@@ -110,6 +110,17 @@ enum class CudaGraph : std::uint8_t {
 template <>
 inline constexpr std::array kChoices<CudaGraph> = {Choice{CudaGraph::kNever, "never"}, Choice{CudaGraph::kAuto, "auto"}};
 
+/// How exact products of 32-bit matrices are: with PyTorch's names.
+enum class MatmulPrecision : std::uint8_t {
+  kHighest,  ///< in 32 bits
+  kHigh,     ///< TensorFloat32, or sums of two bfloat16 products, where a device has them
+  kMedium    ///< bfloat16, where a device has it
+};
+template <>
+inline constexpr std::array kChoices<MatmulPrecision> = {Choice{MatmulPrecision::kHighest, "highest"},
+                                                         Choice{MatmulPrecision::kHigh, "high"},
+                                                         Choice{MatmulPrecision::kMedium, "medium"}};
+
 /// What gradient clipping bounds.
 enum class GradientClipAlgorithm : std::uint8_t {
   kNorm,  ///< the 2-norm of all gradients together

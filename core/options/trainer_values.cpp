@@ -136,6 +136,20 @@ Value OptionType<CheckInterval>::schema() {
   return detail::any_of({OptionType<Limit>::schema(), OptionType<Duration>::schema()});
 }
 
+Deterministic OptionType<Deterministic>::read(const Value& value) {
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_string() && value.as_string() == "warn") return Deterministic::kWarn;
+  detail::throw_wrong_type(value, name());
+}
+
+Value OptionType<Deterministic>::write(const Deterministic& deterministic) {
+  return deterministic.only_warns() ? Value("warn") : Value(static_cast<bool>(deterministic));
+}
+
+Value OptionType<Deterministic>::schema() {
+  return detail::any_of({detail::schema_of_type("boolean"), Value(Value::Map{{"const", "warn"}})});
+}
+
 FastDevRun OptionType<FastDevRun>::read(const Value& value) {
   if (value.is_bool()) return FastDevRun(value.as_bool());
   if (!value.is_int()) detail::throw_wrong_type(value, name());

@@ -92,6 +92,28 @@ class LEVIN_API FastDevRun {
   std::int64_t batches_;
 };
 
+/// deterministic: true, false, or "warn": operations that have no deterministic algorithm warn, and compute all the same.
+class LEVIN_API Deterministic {
+ public:
+  enum Warn { kWarn };
+  Deterministic(bool enabled = false) : enabled_(enabled) {}
+  Deterministic(Warn) : enabled_(true), only_warns_(true) {}
+  bool only_warns() const { return only_warns_; }
+  explicit operator bool() const { return enabled_; }
+
+ private:
+  bool enabled_ = false;
+  bool only_warns_ = false;
+};
+
+template <>
+struct LEVIN_API OptionType<Deterministic> {
+  static Deterministic read(const Value& value);
+  static Value write(const Deterministic& deterministic);
+  static std::string name() { return "bool or \"warn\""; }
+  static Value schema();
+};
+
 template <>
 struct LEVIN_API OptionType<Limit> {
   static Limit read(const Value& value);

@@ -31,6 +31,38 @@ DeviceMemory memory(int index) {
           .used = static_cast<std::int64_t>(total - free)};
 }
 
+std::map<std::string, double> statistics(int index) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
+  std::map<std::string, std::int64_t> counts = {
+      {"num_alloc_retries", stats.num_alloc_retries},   {"num_ooms", stats.num_ooms},
+      {"num_oom_rejections", stats.num_oom_rejections}, {"num_sync_all_streams", stats.num_sync_all_streams},
+      {"num_device_alloc", stats.num_device_alloc},     {"num_device_free", stats.num_device_free},
+      {"max_split_size", stats.max_split_size}};
+  const auto add = [&](const std::string& name, const c10::CachingAllocator::Stat& stat) {
+    counts[name + ".current"] = stat.current;
+    counts[name + ".peak"] = stat.peak;
+    counts[name + ".allocated"] = stat.allocated;
+    counts[name + ".freed"] = stat.freed;
+  };
+  const auto add_pools = [&](const std::string& name, const c10::CachingAllocator::StatArray& pools) {
+    // In the order of c10's StatType.
+    for (std::size_t pool = 0; const char* pool_name : {".all", ".small_pool", ".large_pool"})
+      add(name + pool_name, pools[pool++]);
+  };
+  add_pools("allocation", stats.allocation);
+  add_pools("segment", stats.segment);
+  add_pools("active", stats.active);
+  add_pools("inactive_split", stats.inactive_split);
+  add_pools("allocated_bytes", stats.allocated_bytes);
+  add_pools("reserved_bytes", stats.reserved_bytes);
+  add_pools("active_bytes", stats.active_bytes);
+  add_pools("inactive_split_bytes", stats.inactive_split_bytes);
+  add_pools("requested_bytes", stats.requested_bytes);
+  add("oversize_allocations", stats.oversize_allocations);
+  add("oversize_segments", stats.oversize_segments);
+  return {counts.begin(), counts.end()};
+}
+
 void clear_memory(int index) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
   c10::cuda::CUDACachingAllocator::emptyCache();
@@ -95,6 +127,7 @@ constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
                           [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
                           synchronize,
                           memory,
+                          statistics,
                           clear_memory,
                           generator,
                           make_graph,

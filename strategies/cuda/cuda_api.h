@@ -5,7 +5,9 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/fwd.h"
@@ -19,6 +21,8 @@ struct CudaApi {
   void (*select_device)(int index);
   void (*synchronize)(int index);
   DeviceMemory (*memory)(int index);
+  /// What torch.cuda.memory_stats() gives, but of private pools.
+  std::map<std::string, double> (*statistics)(int index);
   /// Gives LibTorch's unused memory back to the GPU.
   void (*clear_memory)(int index);
   /// LibTorch's own for this GPU.

@@ -85,6 +85,10 @@ std::optional<DeviceMemory> CudaAccelerator::memory(const at::Device& device) co
   return cuda_api().memory(device.index());
 }
 
+std::map<std::string, double> CudaAccelerator::statistics(const at::Device& device) const {
+  return cuda_api().statistics(device.index());
+}
+
 void CudaAccelerator::clear_memory(const at::Device& device) const { cuda_api().clear_memory(device.index()); }
 
 std::optional<at::Generator> CudaAccelerator::generator(const at::Device& device) const {

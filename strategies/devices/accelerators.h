@@ -32,6 +32,7 @@ class CudaAccelerator final : public Accelerator {
   at::Device select(int index) const override;
   void synchronize(const at::Device& device) const override;
   std::optional<DeviceMemory> memory(const at::Device& device) const override;
+  std::map<std::string, double> statistics(const at::Device& device) const override;
   void clear_memory(const at::Device& device) const override;
   std::optional<at::Generator> generator(const at::Device& device) const override;
   std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const override {

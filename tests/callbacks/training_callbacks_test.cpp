@@ -10,7 +10,9 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/options/value_json.h"
 #include "levin/optim/lr_schedulers.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -132,6 +134,27 @@ TEST_CASE("learning rates reach the loggers and callback_metrics") {
 
   run.options.logger = false;
   CHECK_THROWS_AS(run.fit(module), ConfigError);
+}
+
+TEST_CASE("a rate keeps its history when its group gets company, as in Lightning, and may have a prefix") {
+  const auto grows =
+      std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_train_epoch_start = [](Trainer& trainer, Module&) {
+        if (trainer.current_epoch() == 1) trainer.optimizers()[0]->add_param_group({{torch::ones({1})}});
+      }});
+  const std::string prefix = GENERATE("", "optim/");
+  const auto monitor = std::make_shared<LearningRateMonitor>(LearningRateMonitorOptions{.prefix = prefix});
+  ScriptedRun run(3, {grows, monitor});
+  const auto logger = std::make_shared<RowLogger>();
+  run.options.logger = logger;
+  ScriptedModule module;
+  run.fit(module);
+  Value counts(Value::Map{});
+  for (const auto& [name, rates] : monitor->lrs()) {
+    counts[name.substr(prefix.size())] = static_cast<std::int64_t>(rates.size());
+    CHECK(logger->rows.back().values.contains(name));
+  }
+  const std::string file = read_text(LEVIN_SOURCE_DIR "/tests/core/loops/flag_references.json");
+  CHECK(counts == parse_json(file).at("grown_rates"));
 }
 
 TEST_CASE("a callback gets others by class, the present learning rates and the reason of the end") {

@@ -31,6 +31,7 @@ void fail_in(const std::string& manner, int rank) {
   while (manner == "loop") usleep(1000);  // The naps leave the core to the other ranks.
   if (manner == "sigterm") raise(SIGTERM);
   if (manner == "sigusr1") raise(SIGUSR1);
+  if (manner == "sigusr2") raise(SIGUSR2);
 }
 
 }  // namespace levin::test

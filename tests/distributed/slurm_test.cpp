@@ -142,7 +142,11 @@ struct FakeScontrol {
 }  // namespace
 
 TEST_CASE("a job that Slurm warns with SIGUSR1 saves itself, goes back into the queue, and goes on from there") {
-  const std::string ranks = GENERATE("ranks=2", "ranks=1");
+  const auto [ranks, manner, signal, requeue] =
+      GENERATE(table<std::string, std::string, int, std::string>({{"ranks=2", "sigusr1", SIGUSR1, ""},
+                                                                  {"ranks=1", "sigusr1", SIGUSR1, ""},
+                                                                  {"ranks=2", "sigterm", SIGTERM, "SIGTERM"},
+                                                                  {"ranks=1", "sigusr2", SIGUSR2, "SIGUSR2"}}));
   const FakeScontrol scontrol;
   const TemporaryFolder whole;
   const Outcome undisturbed = run(start_command(whole.path(), {ranks}));
@@ -152,12 +156,12 @@ TEST_CASE("a job that Slurm warns with SIGUSR1 saves itself, goes back into the 
   for (int restarts = 0; restarts < 2; ++restarts) {
     // No periodic checkpoints: only those of the job count.
     const std::string rank = ranks == "ranks=2" ? "1" : "0";
-    const Outcome outcome = run(start_command(
-        folder.path(),
-        {ranks, "save_every=0", "save_on_exception=0", "fail=0:" + rank + ":" + std::to_string(4 * restarts + 4) + ":sigusr1"},
-        scontrol.job(restarts)));
+    const Outcome outcome = run(start_command(folder.path(),
+                                              {ranks, "save_every=0", "save_on_exception=0", "requeue=" + requeue,
+                                               "fail=0:" + rank + ":" + std::to_string(4 * restarts + 4) + ":" + manner},
+                                              scontrol.job(restarts)));
     INFO(outcome.text());
-    CHECK(outcome.status == 128 + SIGUSR1);
+    CHECK(outcome.status == 128 + signal);
     CHECK(std::filesystem::exists(folder / ("hpc_ckpt_" + std::to_string(restarts + 1) + ".ckpt")));
     CHECK_THAT(outcome.out, Catch::Contains("Job 77 went back into the queue of Slurm"));
   }
@@ -189,6 +193,10 @@ TEST_CASE("another job's checkpoint, and SIGUSR1 outside of Slurm, mean nothing"
   const Outcome outside = run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}));
   INFO(outside.text());
   CHECK(outside.status == 128 + SIGUSR1);
+  CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
+  // Nor does it in a job that goes back on another signal.
+  REQUIRE(run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1", "requeue=SIGTERM"}, scontrol.job(0))).status ==
+          128 + SIGUSR1);
   CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
   REQUIRE(run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}, scontrol.job(0))).status == 128 + SIGUSR1);
   Environment other = scontrol.job(1);

@@ -143,6 +143,9 @@ TrainerOptions options_of(const Settings& settings) {
   options.connect_timeout_seconds = settings.number("connect_timeout", 60);
   options.timeout_seconds = settings.number("timeout", 60);
   options.logger = true;
+  for (const RequeueSignal signal : {RequeueSignal::kTerm, RequeueSignal::kUsr2}) {
+    if (settings.text("requeue", "") == choice_name(signal)) options.process.requeue_signals = {signal};
+  }
   const std::string toy = settings.text("toy", "");
   if (!toy.empty()) options.accelerator = std::make_shared<CountedToy>(toy);
   const std::string devices = settings.text("devices", "");

@@ -69,6 +69,32 @@ void samples(const Settings& settings) {
   report_run(settings, trainer, module);
 }
 
+/// Validates before it trains; samples=
+void validates_first(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  options.use_distributed_sampler = true;
+  options.max_epochs = 1;
+  options.num_sanity_val_steps = 2;
+  options.validate_before_training = true;
+  std::ostringstream order;
+  const auto note = [&](const std::string& hook) {
+    return [&order, hook](Trainer& trainer, Module&) {
+      order << hook << ":" << trainer.monitored("val_input").value_or(-1) << ":" << evaluation_of_all_ranks(trainer).samples
+            << ",";
+    };
+  };
+  options.callbacks = {std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_sanity_check_start = note("sanity"),
+                                                                              .on_train_start = note("start"),
+                                                                              .on_train_epoch_start = note("epoch"),
+                                                                              .on_validation_end = note("validation")})};
+  Trainer trainer(options);
+  OneWeight module;
+  const at::Tensor values = torch::arange(settings.number("samples"), torch::kFloat).reshape({-1, 1});
+  const auto loader = std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}));
+  trainer.fit(module, loader, {loader});
+  report_run(settings, trainer, module).add("order", order.str());
+}
+
 /// Data of other sizes on the last rank: more=, of which; shared=1, divided over ranks by levin, or 0
 void uneven_data(const Settings& settings) {
   TrainerOptions options = options_for(settings);
@@ -516,6 +542,7 @@ void finds_rate(const Settings& settings) {
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
   const std::map<std::string, void (*)(const Settings&)> scenarios{{"samples", samples},
+                                                                   {"validates_first", validates_first},
                                                                    {"length_of_training", length_of_training},
                                                                    {"resumes", resumes},
                                                                    {"resumes_elsewhere", resumes_elsewhere},

@@ -111,6 +111,17 @@ TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 rank
   }
 }
 
+TEST_CASE("a validation before training counts each sample once over all ranks, also where one has none, and is seen on each") {
+  const int ranks = GENERATE(1, 2, 4);
+  const int samples = GENERATE(3, 8);
+  const Run run("validates_first", ranks, {"samples=" + std::to_string(samples)});
+  REQUIRE(run.outcome.ok());
+  const std::string value = samples == 3 ? ":1:3," : ":3.5:8,";
+  for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
+    CHECK(run.text(rank, "order") == "start:-1:0,validation" + value + "epoch" + value + "validation" + value);
+  }
+}
+
 TEST_CASE("data that ranks share and that has another size on one of them is an error; data that they do not share is not") {
   const Run train("uneven_data", 3, {"more=train", "shared=1"});
   CHECK(train.outcome.status == 1);

@@ -24,8 +24,8 @@ std::string ResumePlan::str() const {
        << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
        << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
        << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
-       << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
-       << (averaging.empty() ? "" : ", averaged by " + averaging)
+       << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "") << ", reload "
+       << reload << (validate_first ? ", validate first" : "") << (averaging.empty() ? "" : ", averaged by " + averaging)
        << (guard.empty() ? "" : ", guarded by " + guard) << (finetuning ? ", finetuning" : "")
        << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
   for (const ParameterChange& change : changes) {
@@ -134,6 +134,8 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   const auto adds = [](const ParameterChange& change) { return change.kind == Kind::kAddGroup; };
   plan.finetuning = pick(0, 1) == 1 && plan.averaging != "swa" && std::ranges::none_of(plan.changes, adds);
   plan.pruning = pick("", "", "l1_unstructured", "random_unstructured");
+  plan.reload = pick(0, 0, 1, 2);
+  plan.validate_first = pick(0, 0, 1) == 1;
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/spike_guard.h"
 #include "levin/callbacks/weight_averaging.h"
+#include "levin/core/data_module.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
@@ -27,12 +28,13 @@ namespace {
 class NoisyDataset final : public Dataset {
  public:
   /// `noise`: null for none.
-  NoisyDataset(std::int64_t size, std::function<double()> noise) : size_(size), noise_(std::move(noise)) {}
+  NoisyDataset(std::int64_t size, double offset, std::function<double()> noise)
+      : size_(size), offset_(offset), noise_(std::move(noise)) {}
   std::int64_t size() const override { return size_; }
   Batch get_batch(std::span<const std::int64_t> indices) const override {
     at::Tensor rows = torch::empty({static_cast<std::int64_t>(indices.size()), 2});
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      rows[static_cast<std::int64_t>(i)] = torch::tensor({0.1f * static_cast<float>(indices[i]), 1.0f});
+      rows[static_cast<std::int64_t>(i)] = torch::tensor({0.1 * static_cast<double>(indices[i]) + offset_, 1.0}, torch::kFloat);
     }
     if (noise_) rows += 0.01 * torch::rand_like(rows) + 0.01 * noise_();
     return Batch{{"rows", rows}};
@@ -40,7 +42,20 @@ class NoisyDataset final : public Dataset {
 
  private:
   std::int64_t size_;
+  double offset_;
   std::function<double()> noise_;
+};
+
+/// Loaders are made anew whenever they are asked for.
+class MadeAnew final : public DataModule {
+ public:
+  MadeAnew(std::int64_t train, std::int64_t validation) : train_(train), validation_(validation) {}
+  LoaderPtr train_dataloader() override { return make(train_, true); }
+  LoaderList val_dataloaders() override { return validation_ > 0 ? LoaderList{make(validation_, false)} : LoaderList(); }
+  std::function<LoaderPtr(std::int64_t samples, bool shuffle)> make;
+
+ private:
+  std::int64_t train_, validation_;
 };
 
 /// Keeps rows, and goes on after those that a checkpoint says were written.
@@ -347,6 +362,8 @@ class Run {
     options.check_val_every_n_epoch = plan_.check_val_every_n_epoch;
     options.log_every_n_steps = plan_.log_every;
     options.num_sanity_val_steps = plan_.sanity_steps;
+    options.reload_dataloaders_every_n_epochs = plan_.reload;
+    options.validate_before_training = plan_.validate_first;
 
     Trainer trainer(options);
     seed_everything(ckpt_path ? 999 : 7);
@@ -356,16 +373,15 @@ class Run {
     if (prepare) prepare(trainer, *logger);
     std::function<double()> noise;
     if (plan_.workers == 0) noise = [&module] { return module.own_noise(); };
-    const auto loader = [&](std::int64_t samples, bool shuffle) {
+    MadeAnew data(plan_.samples, plan_.validation_samples);
+    data.make = [&](std::int64_t samples, bool shuffle) {
       return std::make_shared<DataLoader>(
-          std::make_shared<NoisyDataset>(samples, noise),
+          std::make_shared<NoisyDataset>(samples, 0.05 * static_cast<double>(trainer.current_epoch()), noise),
           DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers});
     };
-    LoaderList validation;
-    if (plan_.validation_samples > 0) validation.push_back(loader(plan_.validation_samples, false));
     RunOptions run;
     run.ckpt_path = ckpt_path;
-    trainer.fit(module, loader(plan_.samples, true), validation, run);
+    trainer.fit(module, data, run);
 
     Outcome outcome;
     for (const at::Tensor& parameter : module.parameters()) outcome.parameters.push_back(parameter.detach().clone());

@@ -57,7 +57,9 @@ struct ResumePlan {
   std::string guard;        ///< what a SpikeGuard does that finds spikes everywhere: skip, rollback
   bool finetuning = false;  ///< the late part is a backbone
   std::string pruning;      ///< of weights, one in each epoch: a pruning_fn
-  bool local = false;       ///< under manual optimization every second batch is not reduced
+  std::int64_t reload = 0;  ///< reload_dataloaders_every_n_epochs: data depends on the epoch in which loaders are asked for
+  bool validate_first = false;
+  bool local = false;  ///< under manual optimization every second batch is not reduced
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 

@@ -169,10 +169,9 @@ void EvaluationLoop::run() {
   if (stage_ != Stage::kSanityCheck) {
     run_.nan.look_at_row(outcome.logger_row);
     rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
-  } else {
-    SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
   }
-  if (stage_ == Stage::kValidate && run_.progress.fitting) {
+  if (run_.progress.fitting && !has_place()) SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
+  if (has_place()) {
     run_.resume.position.place = Place::kValidationEnd;
     run_.resume.position.hooks_done = 0;
   }
@@ -194,7 +193,7 @@ void EvaluationLoop::run_hooks(const Hooks& hooks, const Args&... args) {
 }
 
 void EvaluationLoop::run_end_hooks() {
-  if (stage_ == Stage::kValidate && run_.progress.fitting) {
+  if (has_place()) {
     HookCounter counter(run_.resume.position.hooks_done);
     hooks_.run_counted(counter, names_.end.hook, names_.end.callback, names_.end.module);
   } else {
@@ -308,7 +307,7 @@ void FitValidation::set_up() {
 
 void FitValidation::sanity_check() {
   const std::int64_t steps = run_.options().num_sanity_val_steps.value_or(2);
-  if (!loop_ || steps == 0) return;
+  if (!loop_ || steps == 0 || run_.options().validate_before_training) return;
   const RandomScope random;
   const EvaluationTotals totals = run_.progress.evaluation_totals;
   EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders());
@@ -321,6 +320,12 @@ void FitValidation::sanity_check() {
   }
   run_.progress.num_evaluation_batches = loop_->num_batches();
   run_.progress.evaluation_totals = totals;
+}
+
+void FitValidation::validate_before_training() {
+  if (!run_.options().validate_before_training || !run_.progress.validates) return;
+  const RandomScope random;
+  loop_->run();
 }
 
 std::int64_t FitValidation::rank_batches() const {

@@ -44,6 +44,8 @@ class EvaluationLoop {
   void run_hooks(const Hooks& hooks, const Args&... args);
   void run_end_hooks();
   void meet_after_batches();
+  /// A validation of training, whose end is a place where a run goes on. One before training belongs to Place::kTrainStart.
+  bool has_place() const { return stage_ == Stage::kValidate && run_.progress.fitting && run_.progress.total_batch_idx > 0; }
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
@@ -72,6 +74,9 @@ class FitValidation {
   void set_up();
   /// A few batches before training. Leaves no trace: metrics, random numbers and counters are afterwards what they were.
   void sanity_check();
+  /// Where options ask for it, all batches before training: rows and metrics are a validation's. Random numbers are afterwards
+  /// what they were. Ranks: all.
+  void validate_before_training();
   /// Null when there is no validation at all.
   const EvaluationLoop* loop() const { return loop_.get(); }
 

@@ -1,5 +1,7 @@
 #include "levin/core/engine/loops/fit_loop.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 
 #include "levin/core/base/format.h"
@@ -25,11 +27,17 @@ void FitLoop::run(const ResumePoint& resume) {
     rank_zero_warn(
         format("max_epochs is not set: training stops after {} epochs. Set max_epochs: -1 for no limit.", *options.max_epochs));
   }
-  validation_.set_up();
+  const std::int64_t every = options.reload_dataloaders_every_n_epochs;
+  const std::int64_t epoch = run_.progress.epoch;
+  std::int64_t& asked = run_.progress.loaders_epoch;
+  asked = resume.resumes ? std::max(asked, every > 0 ? epoch / every * every : 0) : epoch;
+  ask_for_loaders([&] { validation_.set_up(); });
   validation_.sanity_check();
   epoch_.throw_if_signalled();
-  run_.data_ahead = nullptr;
-  data_.set_up();
+  // What was asked for ahead of the checkpoint's epoch, such as by a schedule, may be another one.
+  DataSource* const source = std::exchange(run_.data_ahead, nullptr);
+  if (source != nullptr && resume.resumes && asked > 0) source->forget_ahead();
+  ask_for_loaders([&] { data_.set_up(); });
   ResumePoint from = resume;
   if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
@@ -71,17 +79,20 @@ void FitLoop::throw_without_batches() const {
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {
-  validation_.start_clock();
   // Before the hook: what it logs belongs to the first epoch.
   run_.metrics->begin_stage(Stage::kTrain);
   if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
   run_.metrics->mark();
   run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
+  const bool begins = !resume.resumes || resume.place == Place::kTrainStart;
+  if (begins && run_.progress.total_batch_idx == 0) validation_.validate_before_training();
+  epoch_.throw_if_signalled();
+  validation_.start_clock();
   while (true) {
     epoch_.run(std::exchange(resume, {}));
     epoch_.throw_if_signalled();
     if (epoch_.was_empty() && run_.progress.total_batch_idx == batches_before_) throw_without_batches();
-    reload_if_due();
+    if (!epoch_.end_reason()) reload_if_due();
     agree_on_epoch();
     if (done()) break;
   }
@@ -109,8 +120,15 @@ void FitLoop::announce() const {
 void FitLoop::reload_if_due() {
   const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
   if (every == 0 || run_.progress.epoch % every != 0) return;
+  run_.progress.loaders_epoch = run_.progress.epoch;
   data_.set_up();
   validation_.set_up();
+}
+
+void FitLoop::ask_for_loaders(const std::function<void()>& ask) {
+  const auto back = c10::make_scope_exit([this, now = run_.progress.epoch] { run_.progress.epoch = now; });
+  run_.progress.epoch = run_.progress.loaders_epoch;
+  ask();
 }
 
 void FitLoop::agree_on_epoch() {

@@ -18,6 +18,8 @@ class FitLoop {
   /// Training is over: whoever has the module from here on has the weights to evaluate.
   void hand_over();
   void reload_if_due();
+  /// As in the epoch in which the run that this one resumes asked for them: what they hold may depend on it.
+  void ask_for_loaders(const std::function<void()>& ask);
   void agree_on_epoch();
   void warn_of_long_interval() const;
   void announce() const;

@@ -22,12 +22,14 @@ namespace levin {
 
 namespace {
 
-void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
+void prepare(const RunSetup& setup, BatchLoader& loader, Stage stage) {
+  const bool fits = stage == Stage::kTrain || stage == Stage::kValidate;
   const bool divides = setup.options.use_distributed_sampler;
   loader.set_shard({.rank = divides ? setup.strategy->rank() : 0,
                     .world_size = divides ? setup.world_size() : 1,
-                    .uneven = uneven,
-                    .force_sequential = takes_batches(setup.options.overfit_batches),
+                    // Evaluation data is never padded: each sample counts once.
+                    .uneven = stage == Stage::kTrain ? setup.options.uneven : Uneven::kKeep,
+                    .force_sequential = fits && takes_batches(setup.options.overfit_batches),
                     .default_seed = setup.data_seed});
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
 }
@@ -104,7 +106,7 @@ LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookR
     throw MisuseError(format("The training loader cannot be given a batch size, of {} here: let it override set_batch_size().",
                              *setup.batch_size));
   }
-  if (loader) prepare(setup, *loader, setup.options.uneven);
+  if (loader) prepare(setup, *loader, Stage::kTrain);
   return loader;
 }
 
@@ -130,8 +132,7 @@ LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& s
   LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(module, stage);
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(format("{} gave an empty loader among its loaders.", hook_name(dataloaders_hook(stage))));
-    // Evaluation data is never padded: each sample counts once.
-    prepare(setup, *loader, Uneven::kKeep);
+    prepare(setup, *loader, stage);
     warn_of_empty(setup, *loader, stage);
   }
   check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), std::string(stage_name(stage)), loaders);

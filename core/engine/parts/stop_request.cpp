@@ -78,14 +78,15 @@ void remember(int signal) {
 }
 
 SignalHandlers& handlers() {
-  static auto& handlers = *new SignalHandlers({SIGINT, SIGTERM, SIGUSR1}, remember, SA_RESTART);
+  static auto& handlers = *new SignalHandlers({SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}, remember, SA_RESTART);
   return handlers;
 }
 
 }  // namespace
 
-SignalScope::SignalScope() {
-  handlers().take([] { received_signal = 0; });
+SignalScope::SignalScope(const std::function<bool(int)>& also) {
+  handlers().take([] { received_signal = 0; },
+                  [&](int signal) { return (signal != SIGUSR2 && signal != SIGHUP) || (also && also(signal)); });
 }
 SignalScope::~SignalScope() { handlers().give_back(); }
 

@@ -63,11 +63,12 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 are remembered instead of ending the process; a second SIGINT ends it at once. A
-/// signal that the user ignores or handles stays his. Scopes overlap, in any threads, and share what they remember.
+/// While it lives, SIGINT, SIGTERM and SIGUSR1, and SIGUSR2 and SIGHUP where they are wanted `also`, are remembered instead of
+/// ending the process; a second SIGINT ends it at once. A signal that the user ignores or handles stays his. Scopes overlap, in
+/// any threads, and share what they remember.
 class SignalScope {
  public:
-  SignalScope();
+  explicit SignalScope(const std::function<bool(int signal)>& also = {});
   ~SignalScope();
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;
@@ -83,12 +84,12 @@ class SignalHandlers {
     for (const int signal : signals) taken_.push_back({signal, {}, false});
   }
 
-  /// `first` is called before anything is taken, unless it is already.
-  void take(const std::function<void()>& first) {
+  /// `first` is called before anything is taken, unless it is already. `wanted`: which of the signals; null: all.
+  void take(const std::function<void()>& first, const std::function<bool(int signal)>& wanted = {}) {
     const std::lock_guard lock(mutex_);
-    if (users_++ > 0) return;
-    first();
+    if (users_++ == 0) first();
     for (Taken& one : taken_) {
+      if (one.is_taken || (wanted && !wanted(one.signal))) continue;
       struct sigaction present {};
       sigaction(one.signal, nullptr, &present);
       if (present.sa_handler != SIG_DFL) continue;

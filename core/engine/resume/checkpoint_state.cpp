@@ -40,6 +40,7 @@ Value loops_state(const TrainerState& run) {
   const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
   return Value::Map{{"place", choice_name(position.place)},
                     {"epochs_done", position.epochs_done},
+                    {"loaders_epoch", run.progress.loaders_epoch},
                     {"batches_done", position.batches_done},
                     {"total_batches_done", run.progress.total_batch_idx + (uncounted ? 1 : 0)},
                     {"logging_step", run.progress.logging_step},
@@ -398,6 +399,8 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   resume.rank = load_rank_state(run, checkpoint, resume.window_open);
   Progress& progress = run.progress;
   progress.epoch = count(manifest.at("loops"), "epochs_done");
+  // An earlier levin did not keep it.
+  progress.loaders_epoch = manifest.at("loops").contains("loaders_epoch") ? count(manifest.at("loops"), "loaders_epoch") : 0;
   progress.global_step = count(manifest, "global_step");
   run.resume.saved_step = progress.global_step;
   progress.logging_step = count(manifest.at("loops"), "logging_step");

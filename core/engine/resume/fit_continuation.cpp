@@ -1,7 +1,6 @@
 #include "levin/core/engine/resume/fit_continuation.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <system_error>
@@ -125,7 +124,7 @@ void FitContinuation::add_to(Value& hyperparams) {
 
 void FitContinuation::save_for_queue() {
   const auto job = ranks().batch_job();
-  if (!job || run_.stop.signal() != SIGUSR1 || !run_.is_global_zero()) return;
+  if (!job || !run_.options().process.requeues_on(run_.stop.signal()) || !run_.is_global_zero()) return;
   const fs::path folder = run_.trainer.default_root_dir();
   const auto files = queue_files(folder);
   const fs::path file = folder / format("hpc_ckpt_{}.ckpt", files.empty() ? 1 : files.rbegin()->first + 1);

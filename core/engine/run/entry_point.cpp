@@ -118,7 +118,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
   const ProcessOptions& taken = run_.options().process;
   std::optional<SignalScope> signals;
   std::optional<CrashReport> crash_report;
-  if (is_taken(taken.signals)) signals.emplace();
+  if (is_taken(taken.signals)) signals.emplace([&](int signal) { return taken.requeues_on(signal); });
   if (is_taken(taken.memory)) keep_heap_memory();
   if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();

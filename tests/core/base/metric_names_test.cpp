@@ -36,12 +36,11 @@ TEST_CASE("a mode that contradicts the metric's name is doubted, and says what m
 }
 
 TEST_CASE("a monitor is doubted when the sanity check shows that its name is a slip") {
-  CHECK(
-      doubt_of_monitor("EarlyStopping", "val_los", {"val_acc", "val_loss"}) ==
-      "EarlyStopping monitors 'val_los', which validation did not log in the sanity check. Did you mean 'val_loss'? It logged: "
-      "'val_acc', 'val_loss'.");
+  CHECK(doubt_of_monitor("EarlyStopping", "val_los", {"val_acc", "val_loss"}) ==
+        "EarlyStopping monitors 'val_los', which validation did not log before training. Did you mean 'val_loss'? It logged: "
+        "'val_acc', 'val_loss'.");
   CHECK(doubt_of_monitor("EarlyStopping", "val_perplexity", {"val_acc"}) ==
-        "EarlyStopping monitors 'val_perplexity', which validation did not log in the sanity check. It logged: 'val_acc'.");
+        "EarlyStopping monitors 'val_perplexity', which validation did not log before training. It logged: 'val_acc'.");
   CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {"val_loss"}).empty());
   CHECK(doubt_of_monitor("EarlyStopping", "train_accuracy", {"val_loss"}).empty());  // training will log it
   CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {}).empty());                  // logged from the first epoch on, perhaps

@@ -53,6 +53,7 @@ TEST_CASE("training data is evened out and keeps its order as the options say, e
     CHECK(data.train->shard.uneven == Uneven::kDrop);
     CHECK(data.validation->shard.uneven == Uneven::kKeep);
     CHECK(data.train->shard.force_sequential == overfits);
+    CHECK(data.validation->shard.force_sequential == overfits);
   }
 }
 

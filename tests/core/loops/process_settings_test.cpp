@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/options/value_json.h"
 #include "support/error_of.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -25,8 +27,9 @@ std::string settings_of_process() {
   std::ostringstream text;
   text << context.deterministicAlgorithms() << context.deterministicAlgorithmsWarnOnly() << AnomalyMode::is_enabled()
        << AnomalyMode::should_check_nan() << " " << at::get_num_threads() << " " << torch::GradMode::is_enabled()
-       << at::autocast::is_autocast_enabled(at::kCPU) << at::autocast::get_autocast_dtype(at::kCPU)
-       << at::autocast::is_autocast_cache_enabled() << c10::InferenceMode::is_enabled() << torch::get_default_dtype();
+       << at::autocast::is_autocast_enabled(at::kCPU) << at::autocast::get_autocast_dtype(at::kCPU) << context.benchmarkCuDNN()
+       << static_cast<int>(context.float32MatmulPrecision()) << at::autocast::is_autocast_cache_enabled()
+       << c10::InferenceMode::is_enabled() << torch::get_default_dtype();
   return text.str();
 }
 
@@ -35,6 +38,8 @@ struct RestoredSettings {
   int threads = at::get_num_threads();
   ~RestoredSettings() {
     at::globalContext().setDeterministicAlgorithms(false, false);
+    at::globalContext().setBenchmarkCuDNN(false);
+    at::globalContext().setFloat32MatmulPrecision("highest");
     AnomalyMode::set_enabled(false, true);
     at::set_num_threads(threads);
   }
@@ -82,7 +87,9 @@ TEST_CASE("what an entry point sets for the process is afterwards what it was, a
   TrainerOptions options = quiet_options(1);
   options.threads = 1;
   options.deterministic = GENERATE(true, false);
-  options.detect_anomaly = options.deterministic;
+  options.detect_anomaly = static_cast<bool>(options.deterministic);
+  options.benchmark = true;
+  options.float32_matmul_precision = MatmulPrecision::kMedium;
   options.precision = PrecisionFormat::kBfloat16Mixed;
   HookTrace trace;
   RecordingModule module(trace);
@@ -101,6 +108,33 @@ TEST_CASE("what an entry point sets for the process is afterwards what it was, a
   fails = true;
   CHECK_THROWS_WITH(Trainer(options).fit(module, FixedLoader::of_rows(1, 2)), "broken");
   CHECK(settings_of_process() == before);
+}
+
+TEST_CASE("deterministic, benchmark and float32_matmul_precision set what PyTorch's functions set") {
+  const RestoredSettings restored;
+  at::Context& context = at::globalContext();
+  context.setBenchmarkCuDNN(true);
+  HookTrace trace;
+  RecordingModule module(trace);
+  const auto within_fit = [&](const char* options) {
+    std::string within;
+    trace.on_entry = [&](const std::string&) {
+      within = format("{} {} {} {}", context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
+                      context.benchmarkCuDNN(), static_cast<int>(context.float32MatmulPrecision()));
+    };
+    const Value given = parse_json(options);
+    const auto read = read_options<TrainerOptions>(given);
+    CHECK(write_options(read).at("deterministic") ==
+          (given.contains("deterministic") ? given.at("deterministic") : Value(false)));
+    Trainer(quiet(read)).fit(module, FixedLoader::of_rows(1, 2));
+    return within;
+  };
+  CHECK(within_fit(R"({"max_epochs": 1})") == "false false true 0");
+  CHECK(within_fit(R"({"max_epochs": 1, "deterministic": true})") == "true false false 0");
+  CHECK(within_fit(R"({"max_epochs": 1, "deterministic": "warn", "benchmark": true})") == "true true true 0");
+  CHECK(within_fit(R"({"max_epochs": 1, "benchmark": false, "float32_matmul_precision": "high"})") == "false false false 1");
+  CHECK(within_fit(R"({"max_epochs": 1, "float32_matmul_precision": "medium"})") == "false false true 2");
+  CHECK_THROWS_AS(within_fit(R"({"deterministic": "often"})"), ConfigError);
 }
 
 TEST_CASE("what writes or changes a run is refused on another thread while hooks run, and nothing is written") {

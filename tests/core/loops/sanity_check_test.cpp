@@ -178,9 +178,9 @@ TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a
       Catch::Contains("EarlyStopping watches 'val_los', which no rank has logged. Did you mean 'val_loss'? Log it,"));
   const std::string console = read_text(folder.path() / "console.txt");
   CHECK_THAT(console,
-             Catch::Contains("EarlyStopping monitors 'val_los', which validation did not log in the sanity check. Did you "
+             Catch::Contains("EarlyStopping monitors 'val_los', which validation did not log before training. Did you "
                              "mean 'val_loss'?") &&
-                 Catch::Contains("ModelCheckpoint monitors 'val_acc', which validation did not log in the sanity check.") &&
+                 Catch::Contains("ModelCheckpoint monitors 'val_acc', which validation did not log before training.") &&
                  Catch::Contains("A learning-rate scheduler monitors 'val_error', which validation did not log") &&
                  Catch::Contains("A learning-rate scheduler: mode is max, but of a metric called 'val_error'") &&
                  Catch::Contains("ModelCheckpoint: mode is min, but of a metric called 'val_acc'") &&

@@ -110,6 +110,24 @@ TEST_CASE("a signal that this process received is among its votes") {
   CHECK(without.votes(true).signal == 0);
 }
 
+TEST_CASE("other signals than those of every run are taken while a scope wants them, also one within another") {
+  const auto is_taken = [](int signal) {
+    struct sigaction present {};
+    sigaction(signal, nullptr, &present);
+    return present.sa_handler != SIG_DFL;
+  };
+  const SignalScope plain;
+  CHECK_FALSE((is_taken(SIGUSR2) || is_taken(SIGHUP)));
+  {
+    const SignalScope inner([](int signal) { return signal == SIGUSR2; });
+    CHECK(is_taken(SIGUSR2));
+    CHECK(is_taken(SIGTERM));
+    CHECK_FALSE(is_taken(SIGHUP));
+    raise(SIGUSR2);
+    CHECK(SignalScope::received() == SIGUSR2);
+  }
+}
+
 TEST_CASE("signals are given back, but for one that the program has set a handler for meanwhile") {
   const auto handler = [] {
     struct sigaction present {};
