@@ -54,6 +54,15 @@ class RankRun {
   const std::string& text(std::size_t rank, const std::string& name) const { return by_rank.at(rank).at(name).back(); }
   double number(std::size_t rank, const std::string& name) const { return std::stod(text(rank, name)); }
 
+  /// The fact is the same on all ranks, and this.
+  void check_everywhere(const std::string& name, double expected) const {
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      INFO(name << " on rank " << rank);
+      REQUIRE(has(rank, name));
+      CHECK(number(rank, name) == Approx(expected));
+    }
+  }
+
   TemporaryFolder folder;
   Outcome outcome;
   std::vector<std::map<std::string, std::vector<std::string>>> by_rank;

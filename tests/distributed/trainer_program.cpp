@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "distributed/one_weight.h"
+#include "distributed/one_weight_run.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
-#include "levin/callbacks/finders.h"
-#include "levin/callbacks/spike_guard.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
@@ -35,24 +34,10 @@ namespace {
 using namespace levin;
 using levin::test::numbers;
 using levin::test::OneWeight;
+using levin::test::options_for;
 using levin::test::Report;
+using levin::test::report_run;
 using levin::test::Settings;
-
-TrainerOptions options_for(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
-  options.strategy = settings.text("strategy", "auto");
-  return options;
-}
-
-Report report_run(const Settings& settings, const Trainer& trainer, const OneWeight& module) {
-  Report report(settings.text("folder"), trainer.rank());
-  report.add("weight", module.weight());
-  report.add("global_step", trainer.global_step());
-  report.add("epoch", trainer.current_epoch());
-  report.add("steps", module.steps);
-  report.add_all("metric", trainer.callback_metrics());
-  return report;
-}
 
 /// samples=, in all, which a DataLoader divides over ranks; batch=, of all ranks
 void samples(const Settings& settings) {
@@ -413,130 +398,6 @@ void waits(const Settings& settings) {
   }
 }
 
-/// losses_R=, of rank R's batches; window=, warmup=, atol=, rtol=, mode=, finite_only=, of SpikeDetection
-void spikes(const Settings& settings) {
-  SpikeDetectionOptions detection{.exclude_batches_path = settings.text("folder")};
-  detection.window = settings.number("window", 10);
-  detection.warmup = settings.number("warmup", 1);
-  if (settings.has("atol")) detection.atol = std::stod(settings.text("atol"));
-  if (settings.has("rtol")) detection.rtol.reset();
-  if (settings.has("rtol") && settings.text("rtol") != "null") detection.rtol = std::stod(settings.text("rtol"));
-  if (settings.text("mode") == "\"max\"") detection.mode = MonitorMode::kMax;
-  detection.finite_only = settings.text("finite_only", "true") == "true";
-  TrainerOptions options = options_for(settings);
-  options.callbacks = {std::make_shared<SpikeDetection>(detection)};
-  Trainer trainer(options);
-  std::istringstream texts(settings.text("losses_" + std::to_string(trainer.rank())));
-  std::vector<Batch> batches;
-  for (std::string loss; texts >> loss;) batches.push_back(Batch{{"loss", torch::full({1}, std::stod(loss), torch::kDouble)}});
-  struct GivenLoss final : OneWeight {
-    StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] + 0 * parameters()[0]).sum(); }
-  } module;
-  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
-}
-
-/// slow_in=, loader, training_step, backward, hooks or nothing: where the last rank takes 25 ms more in each step
-void straggler(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  options.log_every_n_steps = 10;
-  options.max_epochs = 10;
-  Trainer trainer(options);
-  const std::string slow_in = trainer.rank() == trainer.world_size() - 1 ? settings.text("slow_in") : "nothing";
-  const auto be_slow = [slow_in](const std::string& place) {
-    if (place == slow_in) usleep(25'000);
-  };
-  struct Slow final : OneWeight {
-    void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override { work("hooks"); }
-    void backward(const at::Tensor& loss) override {
-      work("backward");
-      OneWeight::backward(loss);
-    }
-    std::function<void(const std::string&)> work;
-  } module;
-  module.work = be_slow;
-  module.on_step = [&](OneWeight&, std::int64_t) { be_slow("training_step"); };
-  struct SlowLoader final : levin::test::FixedLoader {
-    using FixedLoader::FixedLoader;
-    std::optional<Batch> next() override {
-      work("loader");
-      return FixedLoader::next();
-    }
-    std::function<void(const std::string&)> work;
-  };
-  const auto loader = std::make_shared<SlowLoader>(std::vector<Batch>(15, Batch{{"x", torch::ones({1})}}));
-  loader->work = be_slow;
-  trainer.fit(module, loader);
-  report_run(settings, trainer, module);
-}
-
-/// action=, of SpikeGuard; spike=: the batch that leaps on rank on=; out=FIRST-LAST: batches that no rank sees;
-/// uneven=1: the last rank has fewer batches
-void guarded(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  const bool rolls_back = settings.text("action", "") == "rollback";
-  SpikeGuardOptions guarding{.window = 8, .warmup = 4, .threshold_loss = 12, .threshold_gradient_norm = 12, .every_n_steps = 4};
-  if (rolls_back) guarding.action = SpikeAction::kRollback;
-  if (rolls_back) guarding.threshold_gradient_norm.reset();
-  const auto guard = std::make_shared<SpikeGuard>(guarding);
-  if (settings.has("action")) options.callbacks = {guard};
-  options.max_epochs = 1;
-  Trainer trainer(options);
-  const bool is_last = trainer.rank() == trainer.world_size() - 1;
-  struct Regression final : Module {
-    Regression() {
-      torch::manual_seed(1);
-      first = register_module("first", torch::nn::Linear(3, 4));
-      second = register_module("second", torch::nn::Linear(4, 1));
-    }
-    StepOutput training_step(const Batch& batch, std::int64_t) override {
-      return torch::mse_loss(second->forward(torch::tanh(first->forward(batch["x"]))), batch["y"]);
-    }
-    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.01); }
-    torch::nn::Linear first{nullptr}, second{nullptr};
-  } module;
-  std::vector<Batch> batches;
-  std::int64_t first = 99;
-  std::int64_t last = 99;
-  if (settings.has("out")) (std::istringstream(settings.text("out")) >> first).ignore() >> last;
-  for (std::int64_t index = 0; index < (is_last && settings.has("uneven") ? 14 : 18); ++index) {
-    if (index >= first && index <= last) continue;
-    const at::Tensor x = torch::arange(12, torch::kFloat).add(12 * index + 5 * trainer.rank()).sin().reshape({4, 3});
-    const bool leaps = trainer.rank() == settings.number("on", -1) && index == settings.number("spike");
-    batches.push_back(Batch{{"x", x}, {"y", torch::full({4, 1}, leaps ? 300.0 : 3.0)}});
-  }
-  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
-  Report report(settings.text("folder"), trainer.rank());
-  std::string weights;
-  for (const at::Tensor& parameter : module.parameters()) {
-    for (std::int64_t index = 0; index < parameter.numel(); ++index) {
-      weights += std::to_string(parameter.flatten()[index].view(torch::kInt).item<int>()) + ",";
-    }
-  }
-  report.add("weights", weights);
-  report.add("skipped", guard->skipped());
-  report.add("rollbacks", guard->rollbacks());
-}
-
-/// strategy=; losses of a rate finder's steps over 7 samples, which do not divide over two ranks
-void finds_rate(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  options.use_distributed_sampler = true;
-  options.uneven = levin::Uneven::kKeep;
-  const auto finder =
-      std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-3, .max_lr = 5, .num_training_steps = 40});
-  options.callbacks = {finder};
-  Trainer trainer(options);
-  struct Quadratic final : OneWeight {
-    StepOutput training_step(const Batch& batch, std::int64_t) override { return (parameters()[0] - batch[0]).pow(2).mean(); }
-  } module;
-  const at::Tensor values = 1 + torch::arange(7, torch::kFloat).reshape({-1, 1}) / 10;
-  trainer.fit(module, std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}),
-                                                   DataLoaderOptions{.batch_size = 2 / settings.number("ranks")}));
-  Report report = report_run(settings, trainer, module);
-  report.add("suggestion", finder->suggestion().value_or(0));
-  for (const double loss : finder->losses()) report.add("loss", loss);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -552,14 +413,10 @@ int main(int argc, char** argv) {
                                                                    {"crashes", crashes},
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
-                                                                   {"spikes", spikes},
-                                                                   {"finds_rate", finds_rate},
-                                                                   {"guarded", guarded},
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},
                                                                    {"accumulates", accumulates},
                                                                    {"own_checkpoints", own_checkpoints},
-                                                                   {"straggler", straggler},
                                                                    {"waits", waits}};
   const Settings settings(argc, argv);
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });

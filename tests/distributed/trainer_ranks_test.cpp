@@ -15,14 +15,6 @@ namespace {
 struct Run : levin::test::RankRun {
   Run(const std::string& scenario, int ranks, const std::vector<std::string>& settings = {})
       : RankRun("trainer_program", scenario, ranks, settings) {}
-  /// The fact is the same on all ranks, and this.
-  void check_everywhere(const std::string& name, double expected) const {
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-      INFO(name << " on rank " << rank);
-      REQUIRE(has(rank, name));
-      CHECK(number(rank, name) == Approx(expected));
-    }
-  }
 };
 
 }  // namespace
@@ -283,87 +275,4 @@ TEST_CASE("a profiler is told of reductions when each rank came, and that all le
     if (time(1, "arrived_") > time(0, "arrived_")) ++late;
   }
   CHECK(late > 0);
-}
-
-TEST_CASE("a spike of the loss ends all ranks at the batch that Lightning ends them at, and lists it") {
-  const Value cases = levin::parse_json(levin::test::read_text(LEVIN_SOURCE_DIR "/tests/callbacks/spike_references.json"));
-  for (const Value& one : cases.as_list()) {
-    const auto& losses = one.at("losses").as_list();
-    std::vector<std::string> settings;
-    for (const auto& [name, value] : one.at("options").as_map()) settings.push_back(name + "=" + levin::to_json(value));
-    for (std::size_t rank = 0; rank < losses.size(); ++rank)
-      settings.push_back("losses_" + std::to_string(rank) + "=" + losses[rank].as_string());
-    INFO(levin::to_json(one));
-    const Run run("spikes", static_cast<int>(losses.size()), settings);
-    const std::int64_t batch = one.at("batch").as_int();
-    CHECK(run.outcome.ok() == (batch < 0));
-    if (batch < 0) continue;
-    CHECK_THAT(run.outcome.err, Catch::Contains("in batch " + std::to_string(batch) + " of epoch 0"));
-    if (losses.size() > 1) CHECK_THAT(run.outcome.err, Catch::Contains("failed alike in on_train_batch_end"));
-    CHECK(levin::parse_json(levin::test::read_text(run.folder / "skip_batches.json")) == one.at("listed"));
-  }
-}
-
-TEST_CASE("a rank that holds up the others is told once, with its host and what is slow") {
-  const auto [slow_in, told] = GENERATE(table<std::string, std::string>({{"loader", "the data loader"},
-                                                                         {"training_step", "training_step"},
-                                                                         {"backward", "the backward pass"},
-                                                                         {"hooks", "hooks"}}));
-  const int ranks = slow_in == "loader" ? 3 : 2;
-  const Run run("straggler", ranks, {"slow_in=" + slow_in});
-  REQUIRE(run.outcome.ok());
-  const std::string said = run.outcome.text();
-  const std::string rank = "Rank " + std::to_string(ranks - 1) + " on " + levin::host_name() + " holds up the others";
-  const std::size_t place = said.find(rank);
-  REQUIRE(place != std::string::npos);
-  CHECK(said.find(rank, place + 1) == std::string::npos);
-  CHECK_THAT(said.substr(place), Catch::Contains("The difference lies in " + told));
-  CHECK(run.number(0, "global_step") == 150);
-}
-
-TEST_CASE("ranks that are equally fast hold up nobody") {
-  const Run run("straggler", 2, {"slow_in=nothing"});
-  REQUIRE(run.outcome.ok());
-  CHECK_THAT(run.outcome.text(), !Catch::Contains("holds up"));
-}
-
-TEST_CASE("all ranks leave out a step, or go back, for a loss that leaps on one of them") {
-  const std::string strategy = GENERATE("ddp", "ddp_sharded");
-  const auto [action, spike, out, uneven] = GENERATE(table<std::string, int, std::string, bool>(
-      {{"skip", 10, "10-10", false}, {"rollback", 10, "8-10", false}, {"skip", 13, "13-13", true}}));
-  std::vector<std::string> common = {"strategy=" + strategy};
-  if (uneven) common.emplace_back("uneven=1");
-  auto guarded = common;
-  guarded.insert(guarded.end(), {"action=" + action, "spike=" + std::to_string(spike), uneven ? "on=1" : "on=0"});
-  common.push_back("out=" + out);
-  const Run run("guarded", 2, guarded);
-  REQUIRE(run.outcome.ok());
-  const Run plain("guarded", 2, common);
-  REQUIRE(plain.outcome.ok());
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    CHECK(run.text(rank, "weights") == plain.text(rank, "weights"));
-    CHECK(run.number(rank, "skipped") == 1);
-    CHECK(run.number(rank, "rollbacks") == (action == "rollback" ? 1 : 0));
-  }
-  CHECK_THAT(run.outcome.out + run.outcome.err,
-             Catch::Contains("SpikeGuard: 1 spike in 18 steps: steps " + std::to_string(spike)));
-}
-
-TEST_CASE("ranks find the learning rate that one process finds, and begin with it") {
-  const Run one("finds_rate", 1);
-  REQUIRE(one.outcome.ok());
-  const auto& losses = one.by_rank[0].at("loss");
-  REQUIRE(losses.size() > 15);
-  CHECK(losses.size() < 40);
-  for (const char* strategy : {"ddp", "ddp_sharded"}) {
-    const Run two("finds_rate", 2, {std::string("strategy=") + strategy});
-    REQUIRE(two.outcome.ok());
-    two.check_everywhere("suggestion", one.number(0, "suggestion"));
-    two.check_everywhere("weight", one.number(0, "weight"));
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      REQUIRE(two.by_rank[rank].at("loss").size() == losses.size());
-      for (std::size_t step = 0; step < losses.size(); ++step)
-        CHECK(std::stod(two.by_rank[rank].at("loss")[step]) == Approx(std::stod(losses[step])));
-    }
-  }
 }
