@@ -70,7 +70,7 @@ std::string text_plot(const Curve& curve) {
   std::string text = format("{:>10}\n", curve.y_name);
   for (std::size_t row = 0; row < kRows; ++row) {
     const double place = 1 - static_cast<double>(row) / (kRows - 1);
-    text += row % 5 == 0 ? format("{:>10.4g} |", ys.number(place)) : std::string(kSide + 1, ' ') + "|";
+    text += row % 5 == 0 ? format("{:>10.5g} |", ys.number(place)) : std::string(kSide + 1, ' ') + "|";
     text += rows[row].substr(0, rows[row].find_last_not_of(' ') + 1) + "\n";
   }
   const std::string left = format("{:.4g}", xs.low), right = format("{:.4g}", xs.high);
@@ -81,7 +81,7 @@ std::string text_plot(const Curve& curve) {
 }
 
 std::string svg_plot(const Curve& curve) {
-  constexpr double kLeft = 70, kTop = 30, kWidth = 540, kHeight = 310;
+  constexpr double kLeft = 90, kTop = 30, kWidth = 520, kHeight = 310;
   const Axis xs = x_axis(curve), ys = y_axis(curve);
   const auto x_at = [&](double place) { return kLeft + kWidth * place; };
   const auto y_at = [&](double place) { return kTop + kHeight * (1 - place); };
@@ -100,7 +100,7 @@ std::string svg_plot(const Curve& curve) {
   for (const double y : ys.ticks()) {
     const double at = y_at(ys.place(y));
     svg += format("<path stroke=\"#ddd\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", x_at(0), at, x_at(1));
-    text(kLeft - 8, at + 4, "end", format("{:.4g}", y));
+    text(kLeft - 8, at + 4, "end", format("{:.5g}", y));
   }
   const auto place_of = [&](const auto& point) {
     return format("{:.1f},{:.1f}", x_at(xs.place(point.first)), y_at(ys.place(point.second)));

@@ -18,8 +18,8 @@ TEST_CASE("a curve is drawn with characters and as SVG, with its marked point") 
   CHECK(lines[18] == "            0.01                        rate                         100");
   CHECK(lines[19] == "         O: rate 1, loss 1");
   const std::string svg = levin::cli::svg_plot(curve);
-  CHECK_THAT(svg, Catch::Contains("points=\"70.0,30.0 205.0,30.0 340.0,340.0 475.0,185.0 610.0,30.0\""));
-  CHECK_THAT(svg, Catch::Contains("<circle cx=\"340.0\" cy=\"340.0\""));
+  CHECK_THAT(svg, Catch::Contains("points=\"90.0,30.0 220.0,30.0 350.0,340.0 480.0,185.0 610.0,30.0\""));
+  CHECK_THAT(svg, Catch::Contains("<circle cx=\"350.0\" cy=\"340.0\""));
   CHECK_THAT(svg, Catch::Contains(">rate 1, loss 1</text>"));
   CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
 }
