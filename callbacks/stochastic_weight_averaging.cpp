@@ -1,4 +1,5 @@
 #include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -9,6 +10,7 @@
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -167,8 +169,12 @@ void StochasticWeightAveraging::renew_statistics(Trainer& trainer, Module& modul
   for (const Statistic& one : statistics) {
     // A layer that is not used takes nothing.
     const at::Tensor count = at::full({1}, one.momentum > 0 ? samples : 0, one.sum.options());
-    // Every rank reaches this because all train the same module, and end together.
-    const at::Tensor all = trainer.strategy().all_reduce(at::cat({count, one.sum.flatten()}), "sum");
+    const at::Tensor own = at::cat({count, one.sum.flatten()}).to(at::kCPU);
+    std::vector<std::byte> bytes =
+        RankExchange(trainer.strategy().control_group())
+            .gather_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
+                          {"statistics of StochasticWeightAveraging", "all train the same module, and end together"});
+    const at::Tensor all = at::from_blob(bytes.data(), {trainer.world_size(), own.numel()}, own.options()).sum(0);
     if (all[0].item<double>() > 0) average_of(one.running).copy_((all.slice(0, 1) / all[0]).view_as(one.running));
   }
 }

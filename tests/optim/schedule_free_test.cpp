@@ -99,5 +99,5 @@ TEST_CASE("a parameter without a gradient stays as it is, and a rate of 0 moves 
   REQUIRE(pairs.size() == 1);
   CHECK(torch::equal(pairs[0].evaluated, torch::ones({2})));
   CHECK(torch::equal(used, torch::ones({2})));
-  CHECK_THROWS_WITH(SGDScheduleFree({used}, {.momentum = 1.5}), Catch::Contains("momentum: must be at most 1"));
+  CHECK_THROWS_WITH(SGDScheduleFree({used}, {.momentum = 1.5}), Catch::Contains("momentum: must be at least 0 and at most 1"));
 }

@@ -417,6 +417,9 @@ std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::pat
     // The module's hook after this one is left out in a run that resumes here; see docs/checkpoints.md.
     const bool module_acts = plan.skip_in == "on_train_batch_end" || plan.changes_in("on_train_batch_end");
     if (entry == "C.on_train_batch_end" && module_acts) return;
+    // The forward pass has changed statistics by then, and does so once more; see docs/checkpoints.md.
+    const auto is_in = [&](const char* part) { return entry.find(part) != std::string::npos; };
+    if (plan.averaging == "swa" && (is_in("zero_grad") || is_in("backward") || is_in("before_optimizer"))) return;
     const std::string file = (folder / (std::to_string(points.size()) + ".ckpt")).string();
     try {
       trainer->save_checkpoint(file);

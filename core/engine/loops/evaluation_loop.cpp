@@ -117,7 +117,6 @@ class EvaluationLoop::Pass {
     progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
     loop.run_.metrics->begin_stage(loop.stage_);
     loop.run_.modes_after_evaluation = modes_;
-    if (progress.fitting) loop.run_.weights.evaluate();
   }
   ~Pass() {
     // After an error or a signal a checkpoint may be saved, of a module that is still in evaluation mode.
@@ -130,7 +129,6 @@ class EvaluationLoop::Pass {
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
-    if (loop_.run_.progress.fitting) loop_.run_.weights.train();
     modes_->restore();
     loop_.hooks_.module(loop_.names_.model_train.hook, loop_.names_.model_train.function);
     loop_.run_.metrics->reset_epoch();
@@ -151,6 +149,7 @@ void EvaluationLoop::run() {
   const c10::InferenceMode inference_mode(inference);
   const at::AutoGradMode no_gradients(false);
   Pass pass(*this);
+  if (run_.progress.fitting) run_.weights.evaluate();
   run_.strategy().synchronize_buffers(run_.module());
   hooks_.module(names_.model_eval.hook, names_.model_eval.function);
   run_hooks(names_.start);
@@ -170,6 +169,7 @@ void EvaluationLoop::run() {
     run_.nan.look_at_row(outcome.logger_row);
     rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
   }
+  if (run_.progress.fitting) run_.weights.train();
   if (run_.progress.fitting && !has_place()) SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
   if (has_place()) {
     run_.resume.position.place = Place::kValidationEnd;
