@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "levin/callbacks/monitoring.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -148,7 +149,7 @@ void ModelPruning::on_train_epoch_end(Trainer& trainer, Module& module) {
 }
 
 void ModelPruning::on_validation_end(Trainer& trainer, Module& module) {
-  if (trainer.fitting() && !trainer.sanity_checking() && !options_.prune_on_train_epoch_end) prune(trainer, module);
+  if (trainer.fitting() && !detail::before_training(trainer) && !options_.prune_on_train_epoch_end) prune(trainer, module);
 }
 
 void ModelPruning::prune(Trainer& trainer, const Module& module) {
