@@ -4,11 +4,12 @@
 //     large_model by_hand|trainer|averaged NETWORK
 //     large_model ddp|ddp_sharded NETWORK RANKS [checkpoint]
 //
-// averaged: with EMAWeightAveraging. NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100 million for 2048), convolutions, or
-// transformer; wide_batch has 24 layers of 256 units and batches of 8,192 rows, wide_batch_segments the same in six
-// checkpointed segments. One process computes with LibTorch's default threads, each of several ranks with one. Beside the time
-// stands what memory the ranks have in the mean, at the peak and at the end, in MB; with `checkpoint`, what rank 0 takes above
-// that while ModelCheckpoint writes the run in the background, as a share of the file.
+// averaged: with EMAWeightAveraging. NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100
+// million for 2048), convolutions, or transformer; wide_batch has 24 layers of 256 units and batches of 8,192 rows,
+// wide_batch_segments the same in six checkpointed segments. One process computes with LibTorch's default threads, each of
+// several ranks with one. Beside the time stands what memory the ranks have in the mean, at the peak and at the end, in MB;
+// with `checkpoint`, what rank 0 takes above that while ModelCheckpoint writes the run in the background, as a share of the
+// file.
 #include <levin/levin.h>
 
 #include <cstdlib>
