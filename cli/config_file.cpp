@@ -27,7 +27,8 @@ class Sources {
   /// Reads the files: once, although all is merged twice.
   explicit Sources(const CommandLine& line) : line_(line) {
     for (const ConfigSource& source : line.sources) {
-      if (const auto* file = std::get_if<ConfigFile>(&source)) files_.push_back(read_config_file(file->path, line.configured_as()));
+      if (const auto* file = std::get_if<ConfigFile>(&source))
+        files_.push_back(read_config_file(file->path, line.configured_as()));
     }
   }
 

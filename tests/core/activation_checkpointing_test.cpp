@@ -189,8 +189,9 @@ TEST_CASE("what checkpointed() cannot do is an error that says what to do") {
   const auto error = [](auto&& action) { return test::error_of<MisuseError>(action); };
   CHECK_THAT(error([&] { checkpointed([&](const at::Tensor& x) { return x * outside; }, input); }),
              Catch::Contains("computed outside of it, by ExpBackward0") && Catch::Contains("Make it an input"));
-  CHECK_THAT(error([&] { checkpointed([](const at::Tensor& x, at::Tensor y) { return x * y.mul_(2); }, input, torch::ones({2})); }),
-             Catch::Contains("changes its input 1 in place"));
+  CHECK_THAT(
+      error([&] { checkpointed([](const at::Tensor& x, at::Tensor y) { return x * y.mul_(2); }, input, torch::ones({2})); }),
+      Catch::Contains("changes its input 1 in place"));
   CHECK_THAT(error([&] { checkpointed([](const at::Tensor& x) { return x; }, at::Tensor()); }), Catch::Contains("undefined"));
   CHECK_THAT(error([&] {
                const at::Tensor output = checkpointed([](const at::Tensor& x) { return x * x; }, input);

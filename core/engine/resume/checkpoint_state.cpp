@@ -144,7 +144,8 @@ bool gradients_are_between(const TrainerState& run) {
 
 void check_moment(const TrainerState& run, bool weights_only) {
   if (run.resume.visiting) {
-    throw MisuseError("save_checkpoint: while visit_training_data() is at work, a run could not resume exactly. Save after it.");
+    throw MisuseError(
+        "save_checkpoint: while visit_training_data() is at work, a run could not resume exactly. Save after it.");
   }
   if (weights_only) return;
   const Hook hook = run.tracker.hook();
