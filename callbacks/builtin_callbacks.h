@@ -61,7 +61,7 @@ struct LEVIN_API LearningRateMonitorOptions {
   std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;
   bool log_weight_decay = false;
-  std::string prefix;  ///< before each name: "optim/" makes `optim/lr-SGD` of `lr-SGD`
+  std::string prefix = {};  ///< before each name: "optim/" makes `optim/lr-SGD` of `lr-SGD`
 
   static void declare(OptionList<LearningRateMonitorOptions>& options);
 };

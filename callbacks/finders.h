@@ -38,8 +38,8 @@ struct LEVIN_API LearningRateFinderOptions {
 };
 
 /// Before a fit begins, trains some steps with rates from the lowest to the highest, and suggests the one at which the loss
-/// fell most steeply; then all is as it was (Rehearsal). The loss of a step is the mean over ranks, by samples, smoothed as
-/// Lightning smooths it. For one optimizer.
+/// fell most steeply; then all is as it was (Rehearsal). The loss of a step is the mean over ranks, by samples, in a
+/// moving average of decay 0.98. For one optimizer.
 /// Leslie N. Smith, Cyclical Learning Rates for Training Neural Networks, 2017.
 class LEVIN_API LearningRateFinder final : public WithOptions<RehearsingCallback, LearningRateFinderOptions> {
  public:

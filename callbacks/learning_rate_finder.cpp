@@ -77,8 +77,8 @@ class RateSweep final : public Callback {
     constexpr double kBeta = 0.98;
     rates_.push_back(rate_of_step(options_, losses_.size()));
     mean_ = kBeta * mean_ + (1 - kBeta) * loss;
-    // Lightning counts one step more than there were.
-    const double smoothed = mean_ / (1 - std::pow(kBeta, static_cast<double>(losses_.size() + 2)));
+    // The average begins with 0. Lightning makes up for one step more than there were, and halves the first loss.
+    const double smoothed = mean_ / (1 - std::pow(kBeta, static_cast<double>(losses_.size() + 1)));
     const bool is_first = losses_.empty();
     losses_.push_back(smoothed);
     const bool diverges = options_.early_stop_threshold && !is_first && smoothed > *options_.early_stop_threshold * best_;

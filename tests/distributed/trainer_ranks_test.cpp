@@ -4,10 +4,6 @@
 
 #include "distributed/rank_run.h"
 #include "levin/core/base/process.h"
-#include "levin/core/options/value_json.h"
-#include "support/file_text.h"
-
-using levin::Value;
 
 namespace {
 
