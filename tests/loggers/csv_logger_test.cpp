@@ -17,7 +17,6 @@ using levin::MetricMap;
 using levin::MetricRow;
 using levin::RunInfo;
 using levin::Value;
-using levin::test::CsvTable;
 using levin::test::read_text;
 using levin::test::row_of;
 using levin::test::TemporaryFolder;
