@@ -28,6 +28,10 @@ void put_accumulator(void (*set)(const at::Tensor&, Weak), const at::Tensor& par
   set(parameter, Weak(accumulator));
 }
 
+}  // namespace
+
+namespace detail {
+
 /// Parameters and buffers hold copies while it lives. The nodes that accumulate their gradients are others as well, since
 /// those of before reduce them over ranks.
 class CopiedTensors {
@@ -79,7 +83,7 @@ class CopiedTensors {
   std::vector<Kept> kept_;
 };
 
-}  // namespace
+}  // namespace detail
 
 struct FitPreview::State {
   State(TrainerState& trainer_state, bool in_64_bits)
@@ -130,7 +134,7 @@ struct FitPreview::State {
   StageScope stage{run.progress, Stage::kTrain};
   ModuleAttachment::Silence silence{run};
   PrecisionPolicy precision;
-  CopiedTensors tensors;
+  detail::CopiedTensors tensors;
   std::vector<FitLoader> loaders;
   std::optional<Batch> batch;
   std::optional<RandomSnapshot> before_step;
