@@ -12,6 +12,7 @@
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/formats/package_archive.h"
 #include "levin/core/formats/torch_file.h"
 
 namespace levin {
@@ -79,6 +80,8 @@ struct FormatReader {
 };
 
 constexpr std::array kReaders = {
+    FormatReader{is_package, [](const fs::path&, std::string_view bytes, const std::string&) { return open_package(bytes); },
+                 [](const fs::path&, std::string_view bytes) { return package_checks(bytes); }},
     FormatReader{is_torch_file,
                  [](const fs::path& file, std::string_view, const std::string& key) { return open_torch_file(file, key); },
                  [](const fs::path&, std::string_view bytes) { return torch_file_checks(bytes); },
@@ -128,7 +131,7 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 
 const char* kind_name(TensorFileKind kind) {
   constexpr std::array kNames = {"levin checkpoint", "safetensors file", "safetensors in several files",
-                                 "state_dict of torch.save()", "Lightning checkpoint"};
+                                 "state_dict of torch.save()", "Lightning checkpoint", "package of levin.export()"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

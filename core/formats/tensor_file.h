@@ -19,7 +19,8 @@ enum class TensorFileKind : std::uint8_t {
   kSafetensors,       ///< any other safetensors file
   kSafetensorsIndex,  ///< Hugging Face's model.safetensors.index.json, with the files that it names
   kStateDict,         ///< torch.save(state_dict): .pt, .pth
-  kLightning          ///< a checkpoint of Lightning's
+  kLightning,         ///< a checkpoint of Lightning's
+  kPackage            ///< a package of Python's levin.export(): its weights, and levin.json as the manifest
 };
 /// "levin checkpoint", …: for messages.
 LEVIN_API const char* kind_name(TensorFileKind kind);

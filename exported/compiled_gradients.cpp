@@ -1,0 +1,69 @@
+#include "levin/exported/compiled_gradients.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+#include "levin/core/base/error.h"
+
+namespace levin {
+namespace {
+
+/// The backward pass of a compiled step. Its gradients are handed on as they are where nobody else needs them, so that they
+/// become the parameters' own without a copy.
+class CompiledBackward : public torch::autograd::Node {
+ public:
+  explicit CompiledBackward(std::vector<at::Tensor> gradients) : gradients_(std::move(gradients)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& outer) override {
+    if (gradients_.empty()) {
+      throw MisuseError(
+          "backward() of a compiled step a second time: its gradients have been given away. Keep them with retain_graph.");
+    }
+    const bool keeps = torch::autograd::get_current_graph_task_keep_graph();
+    torch::autograd::variable_list result = keeps ? gradients_ : std::exchange(gradients_, {});
+    const at::Tensor& scale = outer.at(0);
+    const bool is_one = !scale.defined() || (scale.is_cpu() && scale.item<double>() == 1.0);
+    for (std::size_t index = 0; index < result.size(); ++index) {
+      if (!task_should_compute_output(index)) {
+        result[index] = at::Tensor();
+      } else if (!is_one) {
+        result[index] = keeps ? result[index] * scale : result[index].mul_(scale);
+      }
+    }
+    return result;
+  }
+
+  void release_variables() override { gradients_.clear(); }
+  std::string name() const override { return "CompiledBackward"; }
+
+ private:
+  torch::autograd::variable_list gradients_;
+};
+
+}  // namespace
+
+at::Tensor with_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
+                          std::vector<at::Tensor> gradients) {
+  if (!at::GradMode::is_enabled()) return loss;
+  std::vector<at::Tensor> trained;
+  std::vector<at::Tensor> kept;
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    if (!parameters[index].requires_grad()) continue;
+    trained.push_back(parameters[index]);
+    kept.push_back(std::move(gradients[index]));
+  }
+  if (trained.empty()) return loss;
+  const auto node = c10::make_intrusive<CompiledBackward>(std::move(kept));
+  node->set_next_edges(torch::autograd::collect_next_edges(trained));
+  at::Tensor result = loss.detach();
+  torch::autograd::set_history(result, node);
+  return result;
+}
+
+}  // namespace levin

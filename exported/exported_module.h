@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/batch.h"
+#include "levin/core/formats/package_file.h"
+#include "levin/core/module.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+class CompiledEntry;
+
+/// Options of ExportedModule; in YAML the init_args of `model:`.
+struct LEVIN_API ExportedModuleOptions {
+  std::filesystem::path package = {};  ///< the file of Python's levin.export()
+
+  static void declare(OptionList<ExportedModuleOptions>& options);
+};
+
+/// A module that Python defines: its steps, compiled with their backward passes (docs/from-python.md). Parameters and buffers
+/// have the names and values of the module's state_dict, and what the steps log is logged here. Its optimizer is that of the
+/// YAML, or of a class below it:
+///
+///     class Digits : public levin::ExportedModule {
+///      public:
+///       Digits() : ExportedModule({.package = "digits.pt2"}) {}
+///       levin::OptimizerSetups configure_optimizers() override { return levin::AdamW(parameters(), 1e-3); }
+///     };
+class LEVIN_API ExportedModule : public Module {
+ public:
+  using Options = ExportedModuleOptions;
+
+  /// Loads the package and its code. Throws IoError for a file that is damaged or no package, and ConfigError for one that is
+  /// for another LibTorch, system or processor.
+  explicit ExportedModule(const Options& options);
+  ~ExportedModule() override;
+
+  /// The loss of the package's training step; its backward pass gives the gradients that were computed with it. Throws
+  /// MisuseError for a batch that the package does not take.
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override;
+  void validation_step(const Batch& batch, std::int64_t batch_idx) override;
+  void test_step(const Batch& batch, std::int64_t batch_idx) override;
+  /// What predict_step of the Python module returns, by its names.
+  Batch predict_step(const Batch& batch, std::int64_t batch_idx) override;
+  /// Throws ConfigError when the run's precision is not the package's, or a parameter is to be trained that was frozen when it
+  /// was exported.
+  void on_fit_start() override;
+
+  const PackageFile& package() const { return package_; }
+
+ private:
+  struct Step;
+  void register_weights();
+  const Step* step(std::string_view name) const;
+  std::vector<at::Tensor> run(const Step& step, const Batch& batch, std::int64_t batch_idx);
+  StepOutput take(const Step& step, std::vector<at::Tensor> outputs);
+  at::Tensor number(std::string_view name, std::int64_t batch_idx) const;
+
+  PackageFile package_;
+  std::vector<std::unique_ptr<Step>> steps_;
+};
+
+}  // namespace levin

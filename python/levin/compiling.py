@@ -1,0 +1,190 @@
+"""From a step to a compiled library: its graph, recorded on tensors without values, and Inductor."""
+
+import contextlib
+import warnings
+
+import torch
+import torch._inductor
+import torch._inductor.config
+from torch._decomp import decompositions
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import _config as shape_config
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from levin.elf import replace_needed
+from levin.errors import ExportError, is_users, raising_line, refuse
+from levin.recording import NUMBERS
+from levin.steps import random_state
+
+
+class Graph:
+    """A step's graph, with what its inputs and outputs are."""
+
+    def __init__(self, step, module, inputs, example, outputs, shapes):
+        self.step = step
+        self.module = module
+        self.inputs = inputs  # [{"kind": …, "name": …}]
+        self.example = example
+        self.outputs = outputs
+        self.shapes = shapes
+
+
+class _Layers(int):
+    """A number of layers for which torch's decomposition of RNNs keeps dropout between layers: it asks `num_layers < i - 1`,
+    which never holds."""
+
+    def __lt__(self, other):
+        return True
+
+
+@contextlib.contextmanager
+def _dropout_between_layers():
+    helper = decompositions._rnn_helper
+
+    def with_dropout(input, hidden, params, has_biases, num_layers, *rest):
+        return helper(input, hidden, params, has_biases, _Layers(num_layers), *rest)
+
+    decompositions._rnn_helper = with_dropout
+    try:
+        yield
+    finally:
+        decompositions._rnn_helper = helper
+
+
+def traced_sizes(step):
+    """Sizes at which a step is recorded: primes that no tensor has, so that no dimension is tied to another by accident."""
+    taken = {size for tensor in [*step.weights.parameters.values(), *step.weights.buffers.values()] for size in tensor.shape}
+    taken |= {size for names in step.layout.dimensions for size in names if isinstance(size, int)}
+    primes = [prime for prime in (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59) if prime not in taken]
+    return dict(zip(step.layout.sizes(), primes))
+
+
+def _fake(mode, tensor, dynamic=()):
+    sizes = [DimDynamic.DYNAMIC if axis in dynamic else DimDynamic.STATIC for axis in range(tensor.dim())]
+    return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+
+
+def record(step, tensors):
+    """The graph of a step. `tensors`: a batch, at the sizes at which it is recorded."""
+    eager = step.probe(tensors)
+    names = [name for name in NUMBERS]
+    parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
+    shapes = ShapeEnv()
+    mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
+    example = [_fake(mode, step.weights.parameters[name].detach()).requires_grad_(step.weights.parameters[name].requires_grad)
+               for name in parameters]
+    example += [_fake(mode, step.weights.buffers[name]) for name in buffers]
+    example += [_fake(mode, tensor, [axis for axis, name in enumerate(dimensions) if isinstance(name, str)])
+                for tensor, dimensions in zip(tensors, step.layout.dimensions)]
+    example += [_fake(mode, torch.tensor(0)) for _ in names]
+    described = []
+
+    def function(*flat):
+        values = iter(flat)
+        weights = {name: next(values) for name in parameters}
+        state = {name: next(values) for name in buffers}
+        batch = [next(values) for _ in tensors]
+        recorder = step.recorder(batch, eager.decisions, {name: next(values) for name in names})
+        recorder._batch_size = batch[0].shape[0] if batch[0].dim() else 1
+        outputs, found = step.run(recorder, weights, state, batch)
+        described[:] = found
+        return tuple(outputs)
+
+    with random_state(1), _dropout_between_layers(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = make_fx(function, tracing_mode="symbolic")(*example)
+        except ExportError:
+            raise
+        except Exception as error:
+            raise _explained(step, error) from error
+    inputs = [{"kind": "parameter", "name": name} for name in parameters] + [{"kind": "buffer", "name": name} for name in buffers]
+    inputs += [{"kind": "batch", "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "shape": dimensions}
+               for name, tensor, dimensions in zip(step.layout.names, tensors, step.layout.dimensions)]
+    inputs += [{"kind": "number", "name": name} for name in names]
+    module.graph.eliminate_dead_code()
+    _refuse_conditions_on_numbers(module, inputs, described)
+    graph = Graph(step, module, inputs, example, described, shapes)
+    _drop_unread_inputs(graph)
+    _refuse_tied_sizes(graph)
+    return graph
+
+
+def _explained(step, error):
+    where = raising_line(error)
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    kind = type(error).__name__
+    advice = "Change this line so that it computes with tensors alone, or move it out of the step"
+    if "DataDependent" in kind or "data-dependent" in str(error) or "Unbacked" in str(error):
+        advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, in its place"
+    elif "PackedSequence" in str(error) or "_pack_padded_sequence" in str(error):
+        advice = "Packed sequences cannot be exported: run the layer on the padded batch, and mask its outputs and the loss"
+    return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
+
+
+def _drop_unread_inputs(graph):
+    """Leaves out inputs that the graph does not read, numbers above all."""
+    placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
+    kept = []
+    for index, node in enumerate(placeholders):
+        if node.users:
+            kept.append(index)
+        else:
+            graph.module.graph.erase_node(node)
+    graph.inputs = [graph.inputs[index] for index in kept]
+    graph.example = [graph.example[index] for index in kept]
+    graph.module.recompile()
+
+
+def _refuse_conditions_on_numbers(module, inputs, described):
+    nodes = list(module.graph.nodes)
+    numbers = {node: entry["name"] for node, entry in zip((n for n in nodes if n.op == "placeholder"), inputs)
+               if entry["kind"] == "number"}
+    reached = {}
+    for node in nodes:
+        sources = [reached.get(source) or numbers.get(source) for source in node.all_input_nodes]
+        reached[node] = next((source for source in sources if source), None)
+    outputs = nodes[-1].args[0]
+    for entry, output in zip(described, outputs):
+        name = (reached.get(output) or numbers.get(output)) if entry["kind"] == "condition" else None
+        if name:
+            refuse(f"what the step does depends on {name}, which changes in a run",
+                   "Compute both ways and take one with torch.where, or clamp with torch.clamp", entry["where"])
+
+
+def _refuse_tied_sizes(graph):
+    """A dimension that varies must not have been tied to a number, nor one to another unless their sizes are the same."""
+    for tensor, entry in zip(graph.example, graph.inputs):
+        for axis, name in enumerate(entry.get("shape", [])):
+            if not isinstance(name, str):
+                continue
+            size = tensor.shape[axis]
+            expression = getattr(getattr(size, "node", None), "expr", size)
+            value = graph.shapes.replace(expression) if hasattr(expression, "free_symbols") else expression
+            if not getattr(value, "free_symbols", None):
+                refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}" to {value}',
+                       "Do not make a Python number of a size: x.shape[0] in torch's functions stays open, int(), range() and "
+                       "lists of that length do not", _guard_line(graph.shapes, expression))
+
+
+def _guard_line(shapes, expression):
+    for guard in shapes.guards:
+        if expression in guard.expr.free_symbols:
+            frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
+            if frame is not None and not isinstance(frame, str) and is_users(frame.filename):
+                return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
+    return ""
+
+
+def compiled(graph):
+    """Compiles a graph. Gives the files for the package."""
+    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1"}
+    with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):
+        warnings.simplefilter("ignore")
+        files = torch._inductor.aot_compile(graph.module, tuple(graph.example), options=options)
+    kept = [file for file in files if isinstance(file, str) and file.endswith((".so", ".json"))]
+    for file in kept:
+        if file.endswith(".so"):  # a LibTorch for CPUs alone has no libtorch.so
+            replace_needed(file, "libtorch.so", "libtorch_cpu.so")
+    return kept

@@ -1,0 +1,199 @@
+"""The YAML of a run: the package, and the optimizer and scheduler of configure_optimizers()."""
+
+import contextlib
+import inspect
+import json
+import os
+import re
+
+import torch
+
+from levin.errors import ExportError, line_of, refuse
+
+_ADAM = ("lr", "betas", "eps", "weight_decay", "amsgrad")
+OPTIMIZERS = {
+    "SGD": ("lr", "momentum", "dampening", "weight_decay", "nesterov"), "Adam": _ADAM, "AdamW": _ADAM,
+    "Adagrad": ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"),
+    "RMSprop": ("lr", "alpha", "eps", "weight_decay", "momentum", "centered"),
+    "LBFGS": ("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size", "line_search_fn"),
+    "NAdam": ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "maximize"),
+    "RAdam": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
+    "Adamax": ("lr", "betas", "eps", "weight_decay", "maximize"), "Adadelta": ("lr", "rho", "eps", "weight_decay", "maximize"),
+    "Adafactor": ("lr", "beta2_decay", "eps", "d", "weight_decay", "maximize"),
+    "ASGD": ("lr", "lambd", "alpha", "t0", "weight_decay", "maximize"), "Rprop": ("lr", "etas", "step_sizes", "maximize"),
+    "SparseAdam": ("lr", "betas", "eps", "maximize"),
+}
+# How a step is computed, and not what it is.
+_IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "params", "param_names"}
+SCHEDULERS = ("StepLR", "MultiStepLR", "ExponentialLR", "ConstantLR", "LinearLR", "PolynomialLR", "CosineAnnealingLR",
+              "CosineAnnealingWarmRestarts", "OneCycleLR", "CyclicLR", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler")
+_IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
+
+
+def hyper_parameters(module):
+    """What save_hyperparameters() keeps, as far as YAML has it."""
+    kept = getattr(module, "hparams", None) or {}
+    return {name: value for name, value in dict(kept).items() if isinstance(value, (int, float, str, bool, list, type(None)))}
+
+
+class _Length(int):
+    """The length of training as self.trainer has it. In a scheduler's options it is left out, so that levin puts it in."""
+
+    def _computed(self, *_):
+        refuse("configure_optimizers computes with the length of training, which is known when it begins",
+               _IN_CODE.format("lr_scheduler"))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = _computed
+
+
+class _Training:
+    """self.trainer in configure_optimizers."""
+
+    max_epochs = estimated_stepping_batches = max_steps = num_training_batches = _Length(1000)
+
+    def __getattr__(self, name):
+        refuse(f"configure_optimizers reads self.trainer.{name}", _IN_CODE.format("lr_scheduler"))
+
+
+@contextlib.contextmanager
+def _keeping_arguments():
+    """Schedulers keep what they were made of."""
+    original = {}
+    for name in SCHEDULERS:
+        scheduler = getattr(torch.optim.lr_scheduler, name)
+
+        def initialize(self, *args, _init=scheduler.__init__, **kwargs):
+            bound = inspect.signature(_init).bind(self, *args, **kwargs)
+            _init(self, *args, **kwargs)
+            self._levin_arguments = dict(list(bound.arguments.items())[1:])
+
+        original[scheduler] = scheduler.__init__
+        initialize.__signature__ = inspect.signature(scheduler.__init__)
+        scheduler.__init__ = initialize
+    try:
+        yield
+    finally:
+        for scheduler, init in original.items():
+            scheduler.__init__ = init
+
+
+def _configured(module):
+    module_class = type(module)
+    attributes = {"trainer": _Training()}
+    with _keeping_arguments():
+        module.__class__ = type(module_class.__name__, (module_class,), attributes)
+        try:
+            configured = module.configure_optimizers()
+        finally:
+            module.__class__ = module_class
+    where = line_of(module_class.configure_optimizers)
+    if isinstance(configured, torch.optim.Optimizer):
+        return configured, {}, where
+    if isinstance(configured, dict):
+        scheduler = configured.get("lr_scheduler")
+        return configured["optimizer"], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
+    if isinstance(configured, (tuple, list)) and configured and all(isinstance(part, torch.optim.Optimizer) for part in configured):
+        configured = (configured, [])
+    if isinstance(configured, (tuple, list)) and len(configured) == 2 and len(configured[0]) == 1 and len(configured[1]) < 2:
+        scheduler = configured[1][0] if configured[1] else None
+        return configured[0][0], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
+    raise ExportError(f"{where}: configure_optimizers gives {type(configured).__name__}, and a package is trained by one optimizer. "
+                      + _IN_CODE.format("optimizer") + ".")
+
+
+def _plain(value):
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    return [_plain(part) for part in value] if isinstance(value, (tuple, list)) else value
+
+
+def _options(optimizer, group, names, defaults, where):
+    found = {}
+    for name, value in group.items():
+        if name in names:
+            if _plain(value) != _plain(defaults.get(name)):
+                found[name] = _plain(value)
+        elif name in defaults and name not in _IMPLEMENTATION and _plain(value) != _plain(defaults[name]):
+            raise ExportError(f"{where}: levin's {type(optimizer).__name__} has no {name}={value!r}. " + _IN_CODE.format("optimizer") + ".")
+    return found
+
+
+def _optimizer_section(module, optimizer, where):
+    name = type(optimizer).__name__
+    if name not in OPTIMIZERS or type(optimizer).__module__.split(".")[0] != "torch":
+        raise ExportError(f"{where}: levin has no optimizer {name}. " + _IN_CODE.format("optimizer") + ".")
+    defaults = {key: parameter.default for key, parameter in inspect.signature(type(optimizer).__init__).parameters.items()}
+    names = {id(parameter): key for key, parameter in module.named_parameters()}
+    groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+    for group in groups:  # where a scheduler has begun, the rate is that of its first step
+        group["lr"] = group.get("initial_lr", group["lr"])
+    first = _options(optimizer, groups[0], OPTIMIZERS[name], defaults, where)
+    first.setdefault("lr", _plain(groups[0]["lr"]))
+    section = {"class_path": name, "init_args": first}
+    others = []
+    for group, parameters in zip(groups[1:], optimizer.param_groups[1:]):
+        options = {key: _plain(group[key]) for key in OPTIMIZERS[name] if key in group and _plain(group[key]) != _plain(groups[0][key])}
+        patterns = ["^" + re.escape(names[id(parameter)]) + "$" for parameter in parameters["params"] if id(parameter) in names]
+        others.append({"parameters": patterns, **options})
+    if others:
+        section["groups"] = others
+    given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    left = [key for key, parameter in module.named_parameters() if parameter.requires_grad and id(parameter) not in given]
+    if left:
+        raise ExportError(f"{where}: the optimizer leaves out {', '.join(left[:3])}, which require gradients. Freeze them "
+                          "(requires_grad_(False)) before the export, or give them to it.")
+    return section
+
+
+def _scheduler_section(scheduler, where):
+    name = type(scheduler).__name__
+    if name not in SCHEDULERS or not hasattr(scheduler, "_levin_arguments"):
+        raise ExportError(f"{where}: the schedule {name} is a function of Python, or one that levin does not have. "
+                          + _IN_CODE.format("lr_scheduler") + " (LambdaLR takes an expression: lr_lambda: \"0.95 ** epoch\").")
+    arguments = {}
+    for key, value in scheduler._levin_arguments.items():
+        if key in ("optimizer", "last_epoch", "verbose") or isinstance(value, _Length) or value is None:
+            continue
+        if key == "schedulers":
+            value = [_scheduler_section(part, where) for part in value]
+        if callable(value):
+            raise ExportError(f"{where}: {name} has {key}, a function of Python. " + _IN_CODE.format("lr_scheduler") + ".")
+        arguments[key] = _plain(value) if key != "schedulers" else value
+    return {"class_path": name, "init_args": arguments}
+
+
+def sections(module):
+    """The optimizer and scheduler of a LightningModule, as sections of the YAML."""
+    if not hasattr(module, "configure_optimizers"):
+        return {}
+    optimizer, schedule, where = _configured(module)
+    found = {"optimizer": _optimizer_section(module, optimizer, where)}
+    if schedule.get("scheduler") is not None:
+        section = _scheduler_section(schedule["scheduler"], where)
+        for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None)):
+            if schedule.get(key, default) != default:
+                section[key] = schedule[key]
+        found["lr_scheduler"] = section
+    return found
+
+
+def yaml_text(value, indent=0):
+    """YAML of maps, lists, numbers and texts: a block of maps, and JSON for what is in them."""
+    lines = []
+    for key, part in value.items():
+        if isinstance(part, dict) and any(isinstance(inner, (dict, list)) and inner for inner in part.values()):
+            lines.append(" " * indent + f"{key}:")
+            lines.append(yaml_text(part, indent + 2))
+        else:
+            lines.append(" " * indent + f"{key}: {json.dumps(part)}")
+    return "\n".join(lines)
+
+
+def write(path, found):
+    """Writes the YAML beside the package, with the sections that were found. Gives its path."""
+    target = os.path.splitext(path)[0] + ".yaml"
+    content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}}, **found}
+    with open(target, "w", encoding="utf-8") as file:
+        file.write(f"# levin fit --config {os.path.basename(target)}, with the sections data and trainer in another --config or here\n"
+                   + yaml_text(content) + "\n")
+    return target

@@ -1,0 +1,37 @@
+"""The format of Hugging Face's safetensors: a length, a header in JSON, and the bytes of tensors."""
+
+import json
+import struct
+
+import torch
+
+NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+         torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL"}
+
+
+def to_bytes(tensors):
+    header, parts, offset = {}, [], 0
+    for name, tensor in tensors.items():
+        data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, offset + len(data)]}
+        parts.append(data)
+        offset += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+
+
+def from_file(path):
+    """The tensors of a safetensors file by name, and its metadata."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = bytearray(file.read())
+    metadata = header.pop("__metadata__", {})
+    dtypes = {name: dtype for dtype, name in NAMES.items()}
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        flat = torch.frombuffer(data[begin:end], dtype=dtypes[entry["dtype"]]) if end > begin else torch.empty(0, dtype=dtypes[entry["dtype"]])
+        tensors[name] = flat.reshape(entry["shape"]).clone()
+    return tensors, metadata
