@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "networks.h"
 #include "sample.h"
 
 namespace {
@@ -72,35 +73,12 @@ Work convolutions() {
   return work_of(net, torch::rand({32, 3, 32, 32}), torch::randint(10, {32}));
 }
 
-/// Reads 64 characters, and says which comes next after each.
-class TransformerImpl : public nn::Module {
- public:
-  TransformerImpl()
-      : embedding_(register_module("embedding", nn::Embedding(96, 192))),
-        encoder_(
-            register_module("encoder", nn::TransformerEncoder(nn::TransformerEncoderOptions(
-                                           nn::TransformerEncoderLayerOptions(192, 6).dim_feedforward(768).dropout(0), 4)))),
-        head_(register_module("head", nn::Linear(192, 96))) {}
-  torch::Tensor forward(const torch::Tensor& characters) {
-    const auto length = characters.size(1);
-    const auto mask = torch::full({length, length}, -std::numeric_limits<float>::infinity()).triu(1);
-    const auto encoded = encoder_->forward(embedding_->forward(characters).transpose(0, 1), mask);
-    return head_->forward(encoded.transpose(0, 1)).flatten(0, 1);
-  }
-
- private:
-  nn::Embedding embedding_;
-  nn::TransformerEncoder encoder_;
-  nn::Linear head_;
-};
-TORCH_MODULE(Transformer);
-
 Work make_work(const std::string& network) {
   torch::manual_seed(0);
   if (network == "convolutions") return convolutions();
   if (network.starts_with("wide_batch")) return wide_batch(network != "wide_batch");
   if (network == "transformer") {
-    Transformer net;
+    levin::benchmarks::Transformer net;
     const auto scores = [net](const torch::Tensor& characters) mutable { return net->forward(characters); };
     return {net.ptr(), scores, torch::randint(96, {32, 64}), torch::randint(96, {32, 64})};
   }

@@ -51,7 +51,9 @@ std::string report_text(const std::string& file, const FileReport& report) {
   for (const FileReport::Tensor& tensor : report.tensors) bytes += tensor.bytes;
   std::string text = format("{}: {}, {}, {} bytes\n", file, report.kind, counted(report.tensors.size(), "tensor"), bytes);
   if (!report.beside.empty()) text += format("beside: {}\n", printable(join(report.beside)));
-  if (!report.manifest.is_null()) {
+  if (!report.summary.empty()) {
+    text += printable(report.summary);
+  } else if (!report.manifest.is_null()) {
     text += "manifest:\n";
     std::istringstream manifest(printable(to_yaml(report.manifest)));
     for (std::string line; std::getline(manifest, line);) text += format("  {}\n", line);

@@ -344,7 +344,8 @@ void TableDataModule::setup(Stage) {
   fractions[0] = 1.0 - fractions[1] - fractions[2];
   const auto whole = std::make_shared<TensorDataset>(Batch{{"features", table.features}, {"label", table.labels}});
   const auto parts = random_split(whole, fractions, options_.split_seed);
-  train_ = rows_of(table, *parts[0]);
+  // Where nothing is divided off, rows keep the file's order, for those who do not shuffle.
+  train_ = fractions[0] < 1.0 ? rows_of(table, *parts[0]) : std::make_shared<LabelledTable>(table);
   val_ = {rows_of(table, *parts[1])};
   test_ = {rows_of(table, *parts[2])};
   const auto read = [&](const char* option, const Paths& paths, const Paths& label_paths, Parts& files) {

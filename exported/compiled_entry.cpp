@@ -47,6 +47,10 @@ std::vector<at::Tensor> CompiledEntry::run(std::vector<at::Tensor> inputs) const
     if (!input.is_contiguous()) input = input.contiguous();
   }
   std::vector<at::Tensor> outputs = loader_->boxed_run(std::move(inputs));
+  if (outputs.size() != entry_.outputs.size()) {
+    throw IoError(format("{} of '{}' gives {} tensors, and its levin.json describes {}.", entry_.name, file_, outputs.size(),
+                         entry_.outputs.size()));
+  }
   for (std::size_t index = 0; index < outputs.size(); ++index) {
     const PackageEntry::Output& output = entry_.outputs[index];
     if (output.kind != PackageEntry::Output::Kind::kCondition || outputs[index].item<bool>() == output.taken) continue;

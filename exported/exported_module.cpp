@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/options/component.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 #include "levin/exported/compiled_entry.h"
@@ -22,40 +24,100 @@ using Input = PackageEntry::Input;
 using Output = PackageEntry::Output;
 
 void ExportedModuleOptions::declare(OptionList<ExportedModuleOptions>& options) {
-  options.add("package", &ExportedModuleOptions::package, "The file of Python's levin.export()").required();
+  options.add("package", &ExportedModuleOptions::package, "The file of Python's levin.export()").input_file().required();
 }
 
 /// An entry with what it reads and writes of the module, so that a step looks nothing up.
 struct ExportedModule::Step {
-  explicit Step(const PackageFile& package, const PackageEntry& entry) : compiled(package, entry) {}
+  Step(const PackageFile& package, const PackageEntry& entry) : compiled(package, entry) {}
+
+  struct Log {
+    std::string name;
+    LogOptions options;
+    std::size_t value = 0;                   ///< the output that is logged
+    std::optional<std::size_t> weight = {};  ///< the output with the size of the batch, where the step gives one
+    Metric* metric = nullptr;                ///< logged in place of a value
+  };
+  struct Update {
+    Metric* metric = nullptr;
+    std::vector<std::size_t> inputs;
+  };
 
   CompiledEntry compiled;
   std::vector<at::Tensor> weights;                          ///< inputs that are parameters or buffers, in their order
   std::vector<std::pair<at::Tensor, std::size_t>> buffers;  ///< what the step changes, and the output with the new value
   std::vector<at::Tensor> trained;                          ///< parameters with a gradient, in the order of outputs
   std::size_t first_gradient = 0;
+  std::optional<std::size_t> loss;
+  std::vector<Log> logs;
+  std::vector<Update> updates;
+  std::vector<std::pair<std::string, std::size_t>> extras;
 };
 
 ExportedModule::ExportedModule(const Options& options)
     : package_(PackageFile::open(checked("ExportedModule", options).package)) {
   register_weights();
+  for (const PackageEntry& entry : package_.entries) steps_.push_back(make_step(entry));
+}
+
+Metric* ExportedModule::metric_of(const Value& described) {
+  const std::string& attribute = described.at("attribute").as_string();
+  Metric*& metric = metrics_[attribute];
+  if (metric == nullptr) {
+    metric = &add_metric(attribute, Component<Metric>(described.at("class_path"), described.at("init_args")).get());
+  }
+  return metric;
+}
+
+std::unique_ptr<ExportedModule::Step> ExportedModule::make_step(const PackageEntry& entry) {
+  auto step = std::make_unique<Step>(package_, entry);
   std::map<std::string_view, at::Tensor> tensors;
   for (const PackageFile::Weight& weight : package_.weights) tensors[weight.name] = weight.tensor;
-  for (const PackageEntry& entry : package_.entries) {
-    auto step = std::make_unique<Step>(package_, entry);
-    for (const Input& input : entry.inputs) {
-      if (input.kind == Input::Kind::kParameter || input.kind == Input::Kind::kBuffer)
-        step->weights.push_back(tensors.at(input.name));
-    }
-    for (std::size_t index = 0; index < entry.outputs.size(); ++index) {
-      const Output& output = entry.outputs[index];
-      if (output.kind == Output::Kind::kBuffer) step->buffers.emplace_back(tensors.at(output.name), index);
-      if (output.kind != Output::Kind::kGradient) continue;
-      if (step->trained.empty()) step->first_gradient = index;
-      step->trained.push_back(tensors.at(output.name));
-    }
-    steps_.push_back(std::move(step));
+  for (const Input& input : entry.inputs) {
+    if (input.kind == Input::Kind::kParameter || input.kind == Input::Kind::kBuffer)
+      step->weights.push_back(tensors.at(input.name));
   }
+  for (std::size_t index = 0; index < entry.outputs.size(); ++index) {
+    const Output& output = entry.outputs[index];
+    switch (output.kind) {
+      case Output::Kind::kLoss:
+        step->loss = index;
+        break;
+      case Output::Kind::kLog:
+        step->logs.push_back({output.name, output.options, index});
+        break;
+      case Output::Kind::kWeight:
+        step->logs.back().weight = index;
+        break;
+      case Output::Kind::kMetric: {
+        Metric* const metric = metric_of(output.metric);
+        if (step->logs.empty() || step->logs.back().name != output.name) {
+          step->logs.push_back({.name = output.name, .options = output.options, .metric = metric});
+          const auto is_updated = [&](const Step::Update& update) { return update.metric == metric; };
+          if (std::ranges::none_of(step->updates, is_updated)) step->updates.push_back({metric, {}});
+        }
+        if (step->updates.back().metric == metric && step->updates.back().inputs.size() < 2)
+          step->updates.back().inputs.push_back(index);
+        break;
+      }
+      case Output::Kind::kExtra:
+        step->extras.emplace_back(output.name, index);
+        break;
+      case Output::Kind::kCondition:
+        break;  // CompiledEntry looks at it
+      case Output::Kind::kBuffer:
+        step->buffers.emplace_back(tensors.at(output.name), index);
+        break;
+      case Output::Kind::kGradient:
+        if (step->trained.empty()) step->first_gradient = index;
+        step->trained.push_back(tensors.at(output.name));
+        break;
+    }
+  }
+  if (entry.name == "training_step" && (!step->loss || step->trained.empty())) {
+    throw IoError(format("Cannot load '{}': its training_step gives no loss, or no gradient.", package_.path));
+  }
+  return step;
 }
 
 ExportedModule::~ExportedModule() = default;
@@ -81,7 +143,8 @@ std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root, std
 }  // namespace
 
 void ExportedModule::register_weights() {
-  for (PackageFile::Weight& weight : package_.weights) {
+  for (const PackageFile::Weight& weight : package_.weights) {
+    if (weight.is_parameter && !weight.is_trained) frozen_.emplace_back(weight.name, weight.tensor);
     std::vector<std::string> names = weight.aliases;
     names.insert(names.begin(), weight.name);
     for (const std::string& name : names) {
@@ -108,43 +171,61 @@ at::Tensor ExportedModule::number(std::string_view name, std::int64_t batch_idx)
   return at::scalar_tensor(value, at::kLong);
 }
 
-std::vector<at::Tensor> ExportedModule::run(const Step& step, const Batch& batch, std::int64_t batch_idx) {
-  std::vector<at::Tensor> inputs = step.compiled.batch_inputs(batch);
-  inputs.insert(inputs.begin(), step.weights.begin(), step.weights.end());
+std::vector<at::Tensor> ExportedModule::run(const Step& step, const Batch& batch, std::int64_t batch_idx) const {
+  std::vector<at::Tensor> inputs = step.weights;
+  for (at::Tensor& tensor : step.compiled.batch_inputs(batch)) inputs.push_back(std::move(tensor));
   for (const Input& input : step.compiled.entry().inputs) {
     if (input.kind == Input::Kind::kNumber) inputs.push_back(number(input.name, batch_idx));
   }
   return step.compiled.run(std::move(inputs));
 }
 
-StepOutput ExportedModule::take(const Step& step, std::vector<at::Tensor> outputs) {
+StepOutput ExportedModule::take(const Step& step, const std::vector<at::Tensor>& outputs) {
   const at::NoGradGuard no_grad;
   for (const auto& [buffer, index] : step.buffers) buffer.copy_(outputs[index]);
-  StepOutput result;
-  const auto& described = step.compiled.entry().outputs;
-  for (std::size_t index = 0; index < described.size(); ++index) {
-    const Output& output = described[index];
-    if (output.kind == Output::Kind::kLoss) result.loss = outputs[index];
-    if (output.kind == Output::Kind::kExtra) result.extras.set(output.name, outputs[index]);
-    if (output.kind != Output::Kind::kLog) continue;
-    LogOptions options = output.options;
-    if (index + 1 < described.size() && described[index + 1].kind == Output::Kind::kWeight) {
-      options.batch_size = outputs[index + 1].item<std::int64_t>();
-    }
-    log(output.name, outputs[index], options);
+  for (const Step::Update& update : step.updates) {
+    update.metric->update(outputs[update.inputs[0]], update.inputs.size() > 1 ? outputs[update.inputs[1]] : at::Tensor());
   }
+  for (const Step::Log& logged : step.logs) {
+    LogOptions options = logged.options;
+    if (logged.weight) options.batch_size = outputs[*logged.weight].item<std::int64_t>();
+    if (logged.metric != nullptr) {
+      log(logged.name, *logged.metric, options);
+    } else {
+      log(logged.name, outputs[logged.value], options);
+    }
+  }
+  StepOutput result;
+  if (step.loss) result.loss = outputs[*step.loss];
+  for (const auto& [name, index] : step.extras) result.extras.set(name, outputs[index]);
   return result;
+}
+
+void ExportedModule::check_run(const Step& step) const {
+  const std::string_view precision = choice_name(trainer().options().precision);
+  if (precision != package_.precision) {
+    throw ConfigError(
+        format("'{}' was exported for precision {}, and the run has {}. Set trainer.precision to {}, or export it with "
+               "precision=\"{}\".",
+               package_.path, package_.precision, precision, package_.precision, precision));
+  }
+  for (const auto& [name, parameter] : frozen_) {
+    if (!parameter.requires_grad()) continue;
+    throw ConfigError(
+        format("{} was frozen when '{}' was exported, so that {} computes no gradient for it. Freeze it here, or export "
+               "the module with its requires_grad.",
+               name, package_.path, step.compiled.entry().name));
+  }
 }
 
 StepOutput ExportedModule::training_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("training_step");
   if (step == nullptr) return Module::training_step(batch, batch_idx);
+  check_run(*step);
   std::vector<at::Tensor> outputs = run(*step, batch, batch_idx);
-  std::vector<at::Tensor> gradients(
-      std::make_move_iterator(outputs.begin() + static_cast<std::ptrdiff_t>(step->first_gradient)),
-      std::make_move_iterator(outputs.end()));
-  StepOutput result = take(*step, std::move(outputs));
-  result.loss = with_gradients(result.loss, step->trained, std::move(gradients));
+  StepOutput result = take(*step, outputs);
+  outputs.erase(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(step->first_gradient));
+  result.loss = with_gradients(result.loss, step->trained, std::move(outputs));
   return result;
 }
 
@@ -164,17 +245,6 @@ Batch ExportedModule::predict_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("predict_step");
   if (step == nullptr) return Module::predict_step(batch, batch_idx);
   return take(*step, run(*step, batch, batch_idx)).extras;
-}
-
-void ExportedModule::on_fit_start() {
-  for (const PackageFile::Weight& weight : package_.weights) {
-    if (weight.is_parameter && weight.tensor.requires_grad() && !weight.is_trained) {
-      throw ConfigError(
-          format("{} of '{}' was frozen when it was exported, so that the package has no gradient for it. Freeze it here, "
-                 "or export the module with requires_grad=True.",
-                 weight.name, package_.path));
-    }
-  }
 }
 
 }  // namespace levin

@@ -2,14 +2,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
 #include "levin/core/formats/package_file.h"
+#include "levin/core/metric.h"
 #include "levin/core/module.h"
 #include "levin/core/options/options.h"
 
@@ -43,27 +46,33 @@ class LEVIN_API ExportedModule : public Module {
   ~ExportedModule() override;
 
   /// The loss of the package's training step; its backward pass gives the gradients that were computed with it. Throws
-  /// MisuseError for a batch that the package does not take.
+  /// MisuseError for a batch that the package does not take, and ConfigError when the run's precision is not the package's, or
+  /// a parameter is to be trained that was frozen when it was exported.
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override;
   void validation_step(const Batch& batch, std::int64_t batch_idx) override;
   void test_step(const Batch& batch, std::int64_t batch_idx) override;
   /// What predict_step of the Python module returns, by its names.
   Batch predict_step(const Batch& batch, std::int64_t batch_idx) override;
-  /// Throws ConfigError when the run's precision is not the package's, or a parameter is to be trained that was frozen when it
-  /// was exported.
-  void on_fit_start() override;
 
   const PackageFile& package() const { return package_; }
 
  private:
   struct Step;
   void register_weights();
+  std::unique_ptr<Step> make_step(const PackageEntry& entry);
+  /// The metric object of an output, made when it is first named.
+  Metric* metric_of(const Value& described);
   const Step* step(std::string_view name) const;
-  std::vector<at::Tensor> run(const Step& step, const Batch& batch, std::int64_t batch_idx);
-  StepOutput take(const Step& step, std::vector<at::Tensor> outputs);
+  std::vector<at::Tensor> run(const Step& step, const Batch& batch, std::int64_t batch_idx) const;
+  /// Takes new values of buffers over, updates metrics and logs. Gives the loss, without gradients, and what else the step
+  /// returns.
+  StepOutput take(const Step& step, const std::vector<at::Tensor>& outputs);
   at::Tensor number(std::string_view name, std::int64_t batch_idx) const;
+  void check_run(const Step& step) const;
 
   PackageFile package_;
+  std::vector<std::pair<std::string, at::Tensor>> frozen_;  ///< parameters without a gradient in the package
+  std::map<std::string, Metric*, std::less<>> metrics_;
   std::vector<std::unique_ptr<Step>> steps_;
 };
 

@@ -9,6 +9,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/formats/lightning_checkpoint.h"
+#include "levin/core/formats/package_archive.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/formats/torch_file.h"
 
@@ -27,6 +28,7 @@ FileReport inspect_file(const fs::path& file, const std::string& key) {
   const TensorFile opened = TensorFile::open(file, {}, key);
   report.beside = opened.beside;
   report.kind = kind_name(opened.kind);
+  if (opened.kind == TensorFileKind::kPackage) report.summary = package_text(PackageFile::open(file));
   if (opened.content.manifest.size() > 0) report.manifest = opened.content.manifest;
   for (const std::string& name : opened.names) {
     const at::Tensor& tensor = opened.content.tensors.at(name);

@@ -24,7 +24,8 @@ struct LEVIN_API FileReport {
     bool holds = true;
   };
   std::string kind;
-  Value manifest;  ///< null without one
+  Value manifest;            ///< null without one
+  std::string summary = {};  ///< of a package of levin.export(): the manifest in lines to read
   std::vector<Tensor> tensors;
   std::vector<Check> checks;             ///< empty: the file has none, as safetensors of other programs
   std::vector<std::string> beside = {};  ///< what else a file of torch.save() holds: "'model_ema' (12 tensors)"

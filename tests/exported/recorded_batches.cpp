@@ -65,7 +65,8 @@ class RecordedBatches : public DataModule {
       const std::size_t first = name.find('.');
       const std::size_t second = name.find('.', first + 1);
       auto& batches = stages_[name.substr(0, first)];
-      batches[std::stoi(name.substr(first + 1, second - first - 1))].set(name.substr(second + 1), file.content.tensors.at(name));
+      batches[std::stoi(name.substr(first + 1, second - first - 1))].set(name.substr(second + 1),
+                                                                         file.content.tensors.at(name));
     }
   }
 

@@ -1,0 +1,244 @@
+#include "levin/exported/exported_module.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exported/packages.h"
+#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/weight_averaging.h"
+#include "levin/core/trainer.h"
+#include "levin/optim/lr_schedulers.h"
+#include "levin/optim/optimizers.h"
+#include "support/error_of.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// With the optimizer of make_packages.py.
+class Trained : public ExportedModule {
+ public:
+  explicit Trained(const std::string& package) : ExportedModule({.package = package_file(package)}) {}
+  OptimizerSetups configure_optimizers() override {
+    std::vector<at::Tensor> trained = parameters();
+    std::erase_if(trained, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+    return {levin::SGD(trained, levin::SGDOptions(0.1).momentum(0.9)), StepLr::Options{.step_size = 1, .gamma = 0.5}};
+  }
+  void configure_gradient_clipping(torch::optim::Optimizer& optimizer) override {
+    ExportedModule::configure_gradient_clipping(optimizer);
+    if (at_step) at_step();
+  }
+  at::Tensor gradient(const std::string& name) { return named_parameters()[name].grad().clone(); }
+
+  std::function<void()> at_step;  ///< called when gradients are complete
+};
+
+bool is_close(const at::Tensor& one, const at::Tensor& other) {
+  return one.sizes() == other.sizes() && at::allclose(one.to(torch::kDouble), other.to(torch::kDouble), 1e-5, 1e-6);
+}
+
+/// Trains for one step of these batches.
+void one_step(Trained& module, const std::vector<Batch>& batches, const std::function<void()>& at_step,
+              std::optional<double> clip = std::nullopt) {
+  module.at_step = at_step;
+  Trainer trainer(
+      quiet({.max_steps = 1, .accumulate_grad_batches = static_cast<std::int64_t>(batches.size()), .gradient_clip_val = clip}));
+  trainer.fit(module, std::make_shared<FixedLoader>(batches));
+}
+
+at::Tensor gradient_of(const std::vector<Batch>& batches, std::optional<double> clip = std::nullopt) {
+  Trained module("plain.pt2");
+  at::Tensor gradient;
+  one_step(
+      module, batches, [&] { gradient = module.gradient("first.weight"); }, clip);
+  return gradient;
+}
+
+std::map<std::string, at::Tensor> state_of(torch::nn::Module& module) {
+  std::map<std::string, at::Tensor> state;
+  for (const auto& parameter : module.named_parameters()) state[parameter.key()] = parameter.value().detach().clone();
+  for (const auto& buffer : module.named_buffers()) state[buffer.key()] = buffer.value().clone();
+  return state;
+}
+
+void check_same(const std::map<std::string, at::Tensor>& one, const std::map<std::string, at::Tensor>& other) {
+  REQUIRE(one.size() == other.size());
+  for (const auto& [name, tensor] : one) {
+    INFO(name);
+    CHECK(at::equal(tensor, other.at(name)));
+  }
+}
+
+std::map<std::string, at::Tensor> trained_state(const TrainerOptions& options, const RunOptions& how = {}) {
+  Trained module("steps.pt2");
+  Trainer(quiet(options)).fit(module, recorded_loader("train"), recorded_loader("val"), how);
+  return state_of(module);
+}
+
+}  // namespace
+
+TEST_CASE("a compiled step gives the loss, the gradients and the buffers of the module that Python defines") {
+  const auto& references = package_references();
+  for (const int step : {0, 1, 2}) {  // batches of 13, 5 and 2
+    INFO("batch " << step);
+    const std::string name = "step." + std::to_string(step);
+    Trained module("steps.pt2");
+    torch::manual_seed(step);
+    bool has_looked = false;
+    one_step(module, {recorded_batch(name)}, [&] {
+      has_looked = true;
+      for (const auto& parameter : module.named_parameters()) {
+        INFO(parameter.key());
+        const auto gradient = references.find(name + ".gradient." + parameter.key());
+        const bool is_alias = parameter.key() == "third.weight";
+        if (is_alias) continue;
+        REQUIRE(parameter.value().grad().defined() == (gradient != references.end()));
+        if (gradient != references.end()) CHECK(is_close(parameter.value().grad(), gradient->second));
+      }
+      for (const auto& buffer : module.named_buffers()) {
+        INFO(buffer.key());
+        CHECK(is_close(buffer.value(), references.at(name + ".buffer." + buffer.key())));
+      }
+    });
+    CHECK(has_looked);
+  }
+}
+
+TEST_CASE("a run of a package ends with Lightning's weights and metrics") {
+  Trained module("plain.pt2");
+  Trainer trainer(quiet({.max_epochs = 3, .num_sanity_val_steps = 0}));
+  trainer.fit(module, recorded_loader("train"), recorded_loader("val"));
+  for (const auto& [name, tensor] : state_of(module)) {
+    INFO(name);
+    CHECK(is_close(tensor, package_references().at("trained." + name)));
+  }
+  const MetricMap& metrics = trainer.callback_metrics();
+  for (const char* name : {"train_loss", "train_loss_step", "train_loss_epoch", "seen", "val_loss", "val_accuracy"}) {
+    INFO(name);
+    CHECK(metrics.at(name) == Approx(package_references().at(std::string("metric.") + name).item<double>()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a module of a package has the names of the state_dict, and tied weights once") {
+  Trained module("steps.pt2");
+  CHECK(module.named_parameters().contains("second.weight"));
+  CHECK(module.named_parameters()["third.weight"].is_same(module.named_parameters()["second.weight"]));
+  CHECK_FALSE(module.named_parameters()["last.bias"].requires_grad());
+  CHECK(module.named_buffers()["norm.num_batches_tracked"].scalar_type() == torch::kLong);
+  CHECK(module.package().description.at("hyper_parameters").at("width").as_int() == 6);
+}
+
+TEST_CASE("a run of a package resumes to the bit") {
+  const TemporaryFolder folder;
+  const auto whole = trained_state({.max_epochs = 4});
+  TrainerOptions half;
+  half.max_epochs = 2;
+  half.default_root_dir = folder.path();
+  {
+    Trained module("steps.pt2");
+    Trainer trainer(quiet(half));
+    trainer.fit(module, recorded_loader("train"), recorded_loader("val"));
+    trainer.save_checkpoint(folder / "half.ckpt");
+  }
+  check_same(trained_state({.max_epochs = 4}, {.ckpt_path = (folder / "half.ckpt").string()}), whole);
+}
+
+TEST_CASE("gradients of a package are accumulated and clipped as those of any module") {
+  const std::vector<Batch> batches = {recorded_batch("train.0"), recorded_batch("train.1"), recorded_batch("train.2")};
+  const at::Tensor mean = (gradient_of({batches[0]}) + gradient_of({batches[1]}) + gradient_of({batches[2]})) / 3;
+  CHECK(is_close(gradient_of(batches), mean));
+  const at::Tensor clipped = gradient_of({batches[0]}, 0.01);
+  CHECK(clipped.norm().item<double>() < 0.01);
+  const at::Tensor whole = gradient_of({batches[0]});
+  CHECK(is_close(clipped / clipped.norm(), whole / whole.norm()));
+}
+
+TEST_CASE("weights of a package are averaged, validated and handed over as those of any module") {
+  const auto trained = [](std::vector<Component<Callback>> callbacks) {
+    Trained module("plain.pt2");
+    std::vector<at::Tensor> seen;
+    callbacks.push_back(std::make_shared<LambdaCallback>(
+        LambdaCallbackOptions{.on_train_batch_end = [&](Trainer&, Module& now, const StepOutput&, const Batch&, std::int64_t) {
+          seen.push_back(now.named_parameters()["last.weight"].detach().clone());
+        }}));
+    Trainer(quiet({.max_epochs = 1, .callbacks = callbacks})).fit(module, recorded_loader("train"));
+    return std::pair(module.named_parameters()["last.weight"].detach().clone(), at::stack(seen).mean(0));
+  };
+  CHECK(is_close(trained({std::make_shared<WeightAveraging>()}).first, trained({}).second));
+}
+
+TEST_CASE("a class below ExportedModule has hooks, logs and terms of the loss of its own") {
+  class Extended final : public Trained {
+   public:
+    Extended() : Trained("plain.pt2") {}
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      StepOutput output = ExportedModule::training_step(batch, batch_idx);
+      const at::Tensor penalty = named_parameters()["first.weight"].pow(2).sum();
+      log("penalty", penalty);
+      output.loss = 2 * output.loss + 0.5 * penalty;
+      return output;
+    }
+  };
+  Extended extended;
+  const at::Tensor weight = extended.named_parameters()["first.weight"].detach().clone();
+  at::Tensor gradient;
+  one_step(extended, {recorded_batch("train.0")}, [&] { gradient = extended.gradient("first.weight"); });
+  CHECK(is_close(gradient, 2 * gradient_of({recorded_batch("train.0")}) + weight));
+}
+
+TEST_CASE("predictions have the names that predict_step gives them") {
+  Trained module("steps.pt2");
+  const std::vector<Batch> outputs = Trainer(quiet({})).predict(module, recorded_loader("val")).at(0);
+  REQUIRE(outputs.size() == 3);
+  CHECK(outputs[2]["probabilities"].sizes() == at::IntArrayRef{3, 3});
+  CHECK(at::equal(outputs[2]["label"], outputs[2]["probabilities"].argmax(1)));
+}
+
+TEST_CASE("what a package does not take is refused, with what it takes") {
+  const auto error_with = [](const Batch& batch, TrainerOptions options = {}) {
+    Trained module("steps.pt2");
+    options.max_steps = 1;
+    return error_of<std::exception>(
+        [&] { Trainer(quiet(options)).fit(module, std::make_shared<FixedLoader>(std::vector<Batch>{batch})); });
+  };
+  const Batch good = recorded_batch("train.0");
+  const auto with = [&](const at::Tensor& x, const at::Tensor& label) { return Batch{{"x", x}, {"label", label}}; };
+  CHECK(error_with(with(good["x"].to(torch::kDouble), good["label"]))
+            .find("takes \"x\" as float32 [batch, 4], and the batch has float64 [8, 4]") != std::string::npos);
+  CHECK(error_with(with(good["x"].slice(1, 0, 3), good["label"])).find("float32 [8, 3]") != std::string::npos);
+  CHECK(error_with(with(good["x"], good["label"].slice(0, 0, 5)))
+            .find("takes \"label\" as int64 [batch], and the batch has int64 [5]") != std::string::npos);
+  CHECK(error_with(Batch{{"x", good["x"]}}).find("takes label, and the batch has 1 tensor") != std::string::npos);
+  CHECK(error_with(with(good["x"].slice(0, 0, 1), good["label"].slice(0, 0, 1))).find("batches of 2 or more") !=
+        std::string::npos);
+  CHECK(error_with(with(good["x"], good["label"] - 5)).find("make_packages.py:") != std::string::npos);
+  CHECK(error_with(good, {.precision = PrecisionFormat::kBfloat16Mixed}).find("trainer.precision to 32-true") !=
+        std::string::npos);
+  CHECK(error_with(Batch::of({good["x"], good["label"]})).empty());  // by position
+}
+
+TEST_CASE("a parameter that was frozen when it was exported is not trained") {
+  Trained module("steps.pt2");
+  module.named_parameters()["last.bias"].set_requires_grad(true);
+  const std::string error =
+      error_of<ConfigError>([&] { Trainer(quiet({.max_steps = 1})).fit(module, recorded_loader("train")); });
+  CHECK(error.find("last.bias was frozen when") != std::string::npos);
+}
+
+TEST_CASE("a parameter that is frozen here gets no gradient, and the others theirs") {
+  Trained module("plain.pt2");
+  module.named_parameters()["first.weight"].set_requires_grad(false);
+  const auto before = state_of(module);
+  Trainer(quiet({.max_epochs = 1})).fit(module, recorded_loader("train"));
+  CHECK(at::equal(module.named_parameters()["first.weight"], before.at("first.weight")));
+  CHECK_FALSE(at::equal(module.named_parameters()["last.weight"], before.at("last.weight")));
+}
