@@ -6,8 +6,8 @@
 `levin fit --config digits.yaml` trains it, and `levin.load(module, "last.ckpt")` brings the weights back. It needs torch alone.
 """
 
-from levin.errors import ExportError
-from levin.exporting import Export, export
+from levin.errors import ExportError, LoadError
+from levin.exporting import Export, export, export_function
 from levin.loading import load
 
-__all__ = ["Export", "ExportError", "export", "load"]
+__all__ = ["Export", "ExportError", "LoadError", "export", "export_function", "load"]

@@ -19,10 +19,10 @@ def _part(key):
     return str(key)
 
 
-def named_leaves(value):
-    """What a nested structure holds, by names such as "image" or "a.0", and its structure."""
+def named_leaves(value, alone="input"):
+    """What a nested structure holds, by names such as "image" or "a.0", and its structure. `alone`: the name of a lone tensor."""
     pairs, structure = pytree.tree_flatten_with_path(value)
-    return [(".".join(_part(key) for key in path), leaf) for path, leaf in pairs], structure
+    return [(".".join(_part(key) for key in path) or alone, leaf) for path, leaf in pairs], structure
 
 
 @dataclasses.dataclass
@@ -43,9 +43,9 @@ class BatchLayout:
             leaves[position] = tensor
         return pytree.tree_unflatten(leaves, self._structure)
 
-    def sizes(self):
-        """The size of each dimension that varies, in the example."""
-        return {name: tensor.shape[axis] for tensor, names in zip(self.tensors, self.dimensions)
+    def sizes(self, tensors=None):
+        """The size of each dimension that varies, in the example or in other tensors."""
+        return {name: tensor.shape[axis] for tensor, names in zip(tensors or self.tensors, self.dimensions)
                 for axis, name in enumerate(names) if isinstance(name, str)}
 
     def resized(self, sizes, seed=0):

@@ -21,13 +21,14 @@ from levin.steps import random_state
 class Graph:
     """A step's graph, with what its inputs and outputs are."""
 
-    def __init__(self, step, module, inputs, example, outputs, shapes):
+    def __init__(self, step, module, inputs, example, outputs, shapes, notes):
         self.step = step
         self.module = module
         self.inputs = inputs  # [{"kind": …, "name": …}]
         self.example = example
         self.outputs = outputs
         self.shapes = shapes
+        self.notes = notes
 
 
 class _Layers(int):
@@ -68,16 +69,15 @@ def _fake(mode, tensor, dynamic=()):
 def record(step, tensors):
     """The graph of a step. `tensors`: a batch, at the sizes at which it is recorded."""
     eager = step.probe(tensors)
-    names = [name for name in NUMBERS]
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
-    example = [_fake(mode, step.weights.parameters[name].detach()).requires_grad_(step.weights.parameters[name].requires_grad)
+    example = [_fake(mode, step.weights.parameters[name].detach().contiguous()).requires_grad_(step.weights.parameters[name].requires_grad)
                for name in parameters]
-    example += [_fake(mode, step.weights.buffers[name]) for name in buffers]
+    example += [_fake(mode, step.weights.buffers[name].contiguous()) for name in buffers]
     example += [_fake(mode, tensor, [axis for axis, name in enumerate(dimensions) if isinstance(name, str)])
                 for tensor, dimensions in zip(tensors, step.layout.dimensions)]
-    example += [_fake(mode, torch.tensor(0)) for _ in names]
+    example += [_fake(mode, torch.tensor(0)) for _ in NUMBERS]
     described = []
 
     def function(*flat):
@@ -85,8 +85,7 @@ def record(step, tensors):
         weights = {name: next(values) for name in parameters}
         state = {name: next(values) for name in buffers}
         batch = [next(values) for _ in tensors]
-        recorder = step.recorder(batch, eager.decisions, {name: next(values) for name in names})
-        recorder._batch_size = batch[0].shape[0] if batch[0].dim() else 1
+        recorder = step.recorder(eager.decisions, {name: next(values) for name in NUMBERS})
         outputs, found = step.run(recorder, weights, state, batch)
         described[:] = found
         return tuple(outputs)
@@ -102,12 +101,12 @@ def record(step, tensors):
     inputs = [{"kind": "parameter", "name": name} for name in parameters] + [{"kind": "buffer", "name": name} for name in buffers]
     inputs += [{"kind": "batch", "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "shape": dimensions}
                for name, tensor, dimensions in zip(step.layout.names, tensors, step.layout.dimensions)]
-    inputs += [{"kind": "number", "name": name} for name in names]
+    inputs += [{"kind": "number", "name": name} for name in NUMBERS]
     module.graph.eliminate_dead_code()
     _refuse_conditions_on_numbers(module, inputs, described)
-    graph = Graph(step, module, inputs, example, described, shapes)
+    graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
     _drop_unread_inputs(graph)
-    _refuse_tied_sizes(graph)
+    check_sizes(graph)
     return graph
 
 
@@ -123,12 +122,34 @@ def _explained(step, error):
     return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
 
 
+def _constants(step, module):
+    """Tensors that the step reads and that are no weights: what is to be said of them. Refuses those that training would change."""
+    notes = []
+    for name in sorted({node.target for node in module.graph.nodes if node.op == "get_attr"}):
+        tensor = getattr(module, name)
+        if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+            continue
+        attribute = step.attribute_of(tensor)
+        shared = next((weight for weight, other in [*step.weights.parameters.items(), *step.weights.buffers.items()]
+                       if other.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()), None)
+        if shared:
+            refuse(f"{step.name} reads {attribute or 'a tensor'}, which lies in the memory of {shared} and would not follow it",
+                   f"Make it of {shared} in the step", step.where)
+        if tensor.requires_grad:
+            refuse(f"{step.name} reads {attribute or 'a tensor'}, which requires a gradient and is no parameter of the module",
+                   "Register it: self.name = nn.Parameter(...), nn.ParameterList", step.where)
+        if attribute:
+            notes.append(f"{attribute} is no buffer: its values are fixed in the package")
+    return notes
+
+
 def _drop_unread_inputs(graph):
-    """Leaves out inputs that the graph does not read, numbers above all."""
+    """Leaves out inputs that the graph does not read. Of a batch only those at its end, so that positions in it stay."""
     placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
+    last = max((index for index, node in enumerate(placeholders) if node.users and graph.inputs[index]["kind"] == "batch"), default=-1)
     kept = []
     for index, node in enumerate(placeholders):
-        if node.users:
+        if node.users or graph.inputs[index]["kind"] == "batch" and index < last:
             kept.append(index)
         else:
             graph.module.graph.erase_node(node)
@@ -153,36 +174,58 @@ def _refuse_conditions_on_numbers(module, inputs, described):
                    "Compute both ways and take one with torch.where, or clamp with torch.clamp", entry["where"])
 
 
-def _refuse_tied_sizes(graph):
-    """A dimension that varies must not have been tied to a number, nor one to another unless their sizes are the same."""
+_SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 500, 1000, 1024, 1025, 4099, 10007)
+
+
+def check_sizes(graph):
+    """Raises ExportError when a dimension that varies has been tied to a number, or when the graph is one for some sizes alone."""
+    symbols = {}
     for tensor, entry in zip(graph.example, graph.inputs):
         for axis, name in enumerate(entry.get("shape", [])):
             if not isinstance(name, str):
                 continue
-            size = tensor.shape[axis]
-            expression = getattr(getattr(size, "node", None), "expr", size)
-            value = graph.shapes.replace(expression) if hasattr(expression, "free_symbols") else expression
+            symbol = getattr(getattr(tensor.shape[axis], "node", None), "_expr", None)
+            value = graph.shapes.replace(symbol) if symbol is not None else tensor.shape[axis]
             if not getattr(value, "free_symbols", None):
+                where = next((_line_of_guard(guard) for guard in graph.shapes.guards if symbol in guard.expr.free_symbols), "")
                 refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}" to {value}',
                        "Do not make a Python number of a size: x.shape[0] in torch's functions stays open, int(), range() and "
-                       "lists of that length do not", _guard_line(graph.shapes, expression))
+                       "lists of that length do not", where)
+            symbols.setdefault(name, set()).update({symbol, *value.free_symbols})
+    hints = {symbol: int(hint) for symbol, hint in graph.shapes.backed_var_to_val.items()}
+    for guard in graph.shapes.guards:
+        for name, alike in symbols.items():
+            for size in _SIZES if guard.expr.free_symbols & alike else ():
+                if guard.expr.xreplace({**hints, **dict.fromkeys(alike, size)}) == False:  # noqa: E712 - sympy's false
+                    refuse(f'{graph.step.name} goes another way when "{name}" is {size} than when it is {hints[next(iter(alike))]}',
+                           "Do not decide on the size of a dimension that varies, or export it with a fixed one", _line_of_guard(guard))
 
 
-def _guard_line(shapes, expression):
-    for guard in shapes.guards:
-        if expression in guard.expr.free_symbols:
-            frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
-            if frame is not None and not isinstance(frame, str) and is_users(frame.filename):
-                return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
-    return ""
+def _line_of_guard(guard):
+    frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
+    known = frame is not None and not isinstance(frame, str) and is_users(frame.filename)
+    return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" if known else ""
 
 
-def compiled(graph):
+# Of processors that a package may be compiled for in place of this one: Inductor's width of vectors, and what they have.
+PROCESSORS = {
+    "x86-64-v2": (1, ("popcnt", "sse4_1", "sse4_2", "ssse3")),
+    "x86-64-v3": (256, ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt", "sse4_1", "sse4_2", "ssse3")),
+}
+
+
+def compiled(graph, processor="native"):
     """Compiles a graph. Gives the files for the package."""
     options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1"}
+    if processor != "native":
+        options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
     with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):
         warnings.simplefilter("ignore")
-        files = torch._inductor.aot_compile(graph.module, tuple(graph.example), options=options)
+        try:
+            files = torch._inductor.aot_compile(graph.module, tuple(graph.example), options=options)
+        except Exception as error:
+            raise _explained(graph.step, error) from error
+    check_sizes(graph)
     kept = [file for file in files if isinstance(file, str) and file.endswith((".so", ".json"))]
     for file in kept:
         if file.endswith(".so"):  # a LibTorch for CPUs alone has no libtorch.so

@@ -2,11 +2,13 @@
 
 import os
 import sys
+import sysconfig
 import traceback
 
 import torch
 
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, __file__))
+_STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 _PACKAGES = ("/lightning/", "/pytorch_lightning/", "/lightning_utilities/", "/torchmetrics/")
 
 
@@ -14,10 +16,15 @@ class ExportError(Exception):
     """What cannot be exported: where in the user's code, why, and what to do."""
 
 
+class LoadError(Exception):
+    """A file that cannot be read, or whose weights are not those of the module."""
+
+
 def is_users(filename):
     """Whether this file is the user's: not of torch, levin, Lightning or the interpreter."""
     path = os.path.abspath(filename)
-    return not (filename.startswith("<") or path.startswith(_LIBRARIES) or any(part in path for part in _PACKAGES))
+    standard = path.startswith(_STANDARD) and "/site-packages/" not in path
+    return not (filename.startswith("<") or standard or path.startswith(_LIBRARIES) or any(part in path for part in _PACKAGES))
 
 
 def users_line(frames):

@@ -1,20 +1,21 @@
-"""levin.export(): from a module and a batch to a package, verified before it is given out."""
+"""levin.export() and levin.export_function(): from a module and a batch to a package, verified before it is given out."""
 
 import dataclasses
 import json
 import os
 import platform
 import tempfile
+import warnings
 
 import torch
-import torch._inductor.package
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
 from levin import configuration, safetensors, verification
 from levin.batches import layout_of
-from levin.compiling import compiled, record, traced_sizes
+from levin.compiling import PROCESSORS, compiled, record, traced_sizes
 from levin.errors import ExportError
-from levin.steps import PRECISIONS, STEPS, Step, Weights, steps_of
+from levin.steps import PRECISIONS, STEPS, Step, Weights
+from levin.supported import check_weights, function_step, steps_of
 
 FORMAT = 1
 
@@ -26,10 +27,11 @@ class Export:
     package: str
     config: str | None
     entries: list[str]
-    notes: list[str]
+    notes: list[str]  # what is fixed in the package or left out of it; they are warnings too
 
 
-def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precision="32-true", without=(), sizes=(2, 7, 33), config=True):
+def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precision="32-true", without=(), sizes=(2, 7, 33), config=True,
+           processor="native"):
     """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run beside it.
 
     module: a LightningModule as it is, or an nn.Module with `loss`, a function of its output and the target.
@@ -39,41 +41,87 @@ def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precisio
     without: steps and hooks of the module that are left out.
     sizes: of the batch, with which the package is compared with the module. A size that the module itself refuses is left out.
     config: whether to write the YAML.
+    processor: "native", as this machine's; "x86-64-v3" or "x86-64-v2" for a package that others of these levels run too.
 
     Raises ExportError with the line of the user's code that cannot be exported, or with what differs from the module.
     """
+    path = _checked_path(path, precision, processor)
+    module = getattr(module, "_orig_mod", module)  # of torch.compile()
+    check_weights(module)
+    functions, optional = steps_of(module, loss, without)
+    found = configuration.sections(module) if config and loss is None else {}
+    layout = layout_of(batch, batches, dynamic)
+    steps = [Step(name, module, functions[name], layout, precision) for name in STEPS if name in functions]
+    notes = [] if module.training or "training_step" not in functions else [
+        "the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it"]
+    done = _write_package(module, steps, optional, path, processor, sizes, list(batches), notes)
+    done.config = configuration.write(path, found) if config else None
+    return done
+
+
+def export_function(function, inputs, path, *, batches=(), dynamic=None, precision="32-true", sizes=(2, 7, 33), processor="native"):
+    """Compiles a function of tensors, or a module in evaluation mode with its weights, as the package `path`, which
+    levin::CompiledFunction runs in C++. It computes no gradients.
+
+    inputs: example tensors by name, as {"image": images}. They are given by name where the function has arguments of these names,
+        else one after another. What it returns has the names of its dictionary, "0", "1" and so on for a tuple, or "output".
+    The other options are those of export().
+    """
+    path = _checked_path(path, precision, processor)
+    module = function if isinstance(function, torch.nn.Module) else torch.nn.Module()
+    check_weights(module)
+    step = function_step(function, module, layout_of(dict(inputs), batches, dynamic), precision)
+    return _write_package(module, [step], (), path, processor, sizes, list(batches), [])
+
+
+def _checked_path(path, precision, processor):
     path = os.fspath(path)
+    for what, value, known in (("precision", precision, PRECISIONS), ("processor", processor, ("native", *PROCESSORS))):
+        if value not in known:
+            raise ExportError(f'{what} is "{value}". It is one of {", ".join(known)}.')
+    if processor != "native" and platform.machine() != "x86_64":
+        raise ExportError(f'processor is "{processor}", and this machine is {platform.machine()}. Say "native".')
     if not path.endswith(".pt2"):
         raise ExportError(f'The package is to be named "{path}". Its name ends in .pt2.')
-    if precision not in PRECISIONS:
-        raise ExportError(f'precision is "{precision}". It is one of {", ".join(PRECISIONS)}.')
-    functions = steps_of(module, loss, without)
-    found = configuration.sections(module) if config else {}
-    layout = layout_of(batch, batches, dynamic)
-    notes = [f'"{name}" of the batch is no tensor: {value!r} is fixed in the package' for name, value in layout.constants.items()]
+    return path
+
+
+def _write_package(module, steps, optional, path, processor, sizes, others, notes):
+    notes += [f'"{name}" of the batch is no tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
     graphs = {}
-    for name in STEPS:
-        if name in functions:
-            step = Step(name, module, functions[name], layout, precision)
-            graphs[name] = record(step, layout.resized(traced_sizes(step)))
+    for step in steps:
+        try:
+            graphs[step.name] = record(step, step.layout.resized(traced_sizes(step)))
+        except ExportError as error:
+            if step.name not in optional:
+                raise
+            notes.append(f"{step.name} is left out, as the module has no own one and forward() does not take the batch: {error}")
+    files = {name: compiled(graph, processor) for name, graph in graphs.items()}
     weights = Weights.of(module)
-    description = describe(module, weights, layout, precision, graphs)
+    description = describe(module, weights, steps[0].precision, processor, graphs)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         written = os.path.join(folder, "package.pt2")
-        files = {name: compiled(graph) for name, graph in graphs.items()}
-        with PT2ArchiveWriter(written) as archive:
-            for name, entry_files in files.items():
-                for file in entry_files:
-                    archive.write_file(f"data/aotinductor/{name}/{os.path.basename(file)}", file)
-            archive.write_string("extra/levin.json", json.dumps(description, indent=1))
-            archive.write_bytes("data/levin/weights.safetensors", safetensors.to_bytes(stored_tensors(weights)))
-        verification.verify(written, graphs, sizes, list(batches))
+        _write_archive(written, files, description, weights)
+        for name, smallest in verification.verify(written, graphs, sizes, others).items():
+            description["entries"][name].update(smallest_batch=smallest.pop("batch", 1), smallest_sizes=smallest)
+        _write_archive(written, files, description, weights)
         os.replace(written, path)
-    yaml = configuration.write(path, found) if config else None
-    return Export(path, yaml, list(graphs), notes)
+    notes += [note for graph in graphs.values() for note in graph.notes if note not in notes]
+    for note in notes:
+        warnings.warn(f"levin: {note}", stacklevel=3)
+    return Export(path, None, list(graphs), notes)
 
 
-def describe(module, weights, layout, precision, graphs):
+def _write_archive(path, files, description, weights):
+    with PT2ArchiveWriter(path) as archive:
+        for name, entry_files in files.items():
+            for file in entry_files:
+                archive.write_file(f"data/aotinductor/{name}/{os.path.basename(file)}", file)
+        archive.write_string("extra/levin.json", json.dumps(description, indent=1))
+        archive.write_bytes("data/levin/weights.safetensors", safetensors.to_bytes(stored_tensors(weights)))
+
+
+def describe(module, weights, precision, processor, graphs):
     """levin.json of the package: all that is known of it without loading code."""
     return {
         "format": FORMAT,
@@ -81,7 +129,8 @@ def describe(module, weights, layout, precision, graphs):
         "torch": torch.__version__.split("+")[0],
         "system": platform.system().lower(),
         "machine": platform.machine(),
-        "processor_features": processor_features(),
+        "processor": processor,
+        "processor_features": sorted(PROCESSORS[processor][1]) if processor in PROCESSORS else processor_features(),
         "precision": precision,
         "hyper_parameters": configuration.hyper_parameters(module),
         "weights": [{"name": name, "kind": kind, "trained": tensor.requires_grad, "saved": name in weights.saved,

@@ -1,12 +1,48 @@
 """levin.load(): weights that levin has trained, in the Python module."""
 
+import os
+
+import torch
+
 from levin import safetensors
+from levin.errors import LoadError
+from levin.steps import Weights
+
+_PREFIX = "state_dict."
 
 
 def load(module, path, strict=True):
-    """Loads the weights of a levin checkpoint or safetensors file into a module, and gives the module."""
-    tensors, _ = safetensors.from_file(path)
-    prefix = "state_dict."
-    weights = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)} or tensors
-    module.load_state_dict(weights, strict=strict)
+    """Loads the weights of a levin checkpoint or safetensors file into a module, and gives the module.
+
+    strict: whether all weights of the module must be in the file, and no others. A weight of another shape is always an error.
+    Raises LoadError, naming the file and the weights.
+    """
+    tensors = _read(os.fspath(path))
+    found = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items() if name.startswith(_PREFIX)} or tensors
+    weights, state = Weights.of(module), module.state_dict()
+    for alias, name in weights.aliases.items():
+        if name in found:
+            found.setdefault(alias, found[name])
+    unsaved = (set(weights.buffers) | set(weights.aliases)) - set(state)
+    found = {name: tensor for name, tensor in found.items() if name not in unsaved}
+    differing = [f"{name} {list(found[name].shape)} in place of {list(tensor.shape)}" for name, tensor in state.items()
+                 if name in found and isinstance(tensor, torch.Tensor) and found[name].shape != tensor.shape]
+    missing, others = sorted(set(state) - set(found)), sorted(set(found) - set(state))
+    problems = [f"{what}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}" for what, names in
+                (("another shape", differing), ("missing", missing if strict else []), ("not in the module", others if strict else [])) if names]
+    if problems:
+        raise LoadError(f"The weights of '{path}' are not those of {type(module).__name__}: {'; '.join(problems)}.")
+    module.load_state_dict(found, strict=strict)
     return module
+
+
+def _read(path):
+    if os.path.isdir(path):
+        raise LoadError(f"'{path}' is a folder. Make one file of it: levin export {path} --to safetensors")
+    try:
+        return safetensors.from_file(path)[0]
+    except OSError as error:
+        raise LoadError(f"'{path}' cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
+        raise LoadError(f"'{path}' is no checkpoint of levin and no safetensors file, or it is damaged ({error}). Files of torch.save() "
+                        "are loaded by torch.load().") from error

@@ -1,6 +1,7 @@
 """torchmetrics objects in a step: which of levin's metrics they are, and what they are updated with."""
 
 import contextlib
+import copy
 import dataclasses
 import sys
 from typing import Any
@@ -10,12 +11,19 @@ from levin.errors import refuse
 
 @dataclasses.dataclass
 class Updated:
-    """A metric object after update(): what log() takes."""
+    """What calling a metric object gives: its value for this batch, computed where it is logged."""
 
     name: str  # of the attribute
     class_path: str
     init_args: dict[str, Any]
     inputs: list[Any]
+    spare: Any
+    arguments: tuple[list[Any], dict[str, Any]]
+
+    def of_this_batch(self):
+        self.spare.reset()
+        self.spare.update(*self.arguments[0], **self.arguments[1])
+        return self.spare.compute()
 
 
 def is_metric(value):
@@ -30,24 +38,50 @@ def last_update(metric):
     return updated
 
 
+def _refused(name, what):
+    def method(*_, **__):
+        refuse(f"the step calls {what}() of the metric {name}", "Log the metric: self.log(name, self.metric). levin computes it where an epoch ends")
+
+    return method
+
+
+_REPLACED = ("forward", "update", "compute", "reset", "_levin_updated")
+
+
+def spares(module):
+    """Copies of the metric objects of a module, with which values of one batch are computed."""
+    found = {name: copy.deepcopy(part) for name, part in module.named_modules() if is_metric(part)}
+    for spare in found.values():
+        if hasattr(spare, "validate_args"):
+            spare.validate_args = False
+    return found
+
+
 @contextlib.contextmanager
-def recorded(module):
+def recorded(module, spares):
     """While it lasts, metric objects of the module keep what they are updated with, and compute nothing."""
     found = [(name, part) for name, part in module.named_modules() if is_metric(part)]
+    collections = [part for part in module.modules() if type(part).__name__ == "MetricCollection"]
+    kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)}) for part in [*(part for _, part in found), *collections]]
     for name, metric in found:
         def update(*inputs, _name=name, _metric=metric, **named):
-            class_path, init_args = equivalent(_metric)
-            updated = Updated(_name, class_path, init_args, [*inputs, *named.values()])
+            updated = Updated(_name, *equivalent(_metric), [*inputs, *named.values()], spares[_name], (inputs, named))
             vars(_metric)["_levin_updated"] = updated
             return updated
 
-        vars(metric).update({"forward": update, "update": update})
+        vars(metric).update({"forward": update, "update": update, "compute": _refused(name, "compute"), "reset": _refused(name, "reset")})
+    for collection in collections:
+        def update_all(*inputs, _collection=collection, **named):
+            return {name: metric(*inputs, **metric._filter_kwargs(**named)) for name, metric in _collection.items(keep_base=False, copy_state=False)}
+
+        vars(collection).update({"forward": update_all, "update": update_all})
     try:
         yield
     finally:
-        for _, metric in found:
-            for name in ("forward", "update", "_levin_updated"):
-                vars(metric).pop(name, None)
+        for part, attributes in kept:
+            for name in _REPLACED:
+                vars(part).pop(name, None)
+            vars(part).update(attributes)
 
 
 _TASKS = {"Binary": "binary", "Multiclass": "multiclass", "Multilabel": "multilabel"}

@@ -24,11 +24,17 @@ _READS = {
                 "Compute with the tensor itself; for sizes that come from data use masks over a fixed length"),
     "__index__": ("a tensor's value is used as an index or a size, which would be fixed in the package",
                   "Use torch.gather, index_select or a mask"),
-    "__float__": ("a tensor's value is read as a Python number", "Keep the tensor: self.log() takes it as it is"),
+    "__float__": ("a tensor's value is read as a Python number",
+                  "Keep the tensor: self.log() takes it as it is, and torch.cos() is there for math.cos()"),
+    "__complex__": ("a tensor's value is read as a Python number", "Keep the tensor"),
     "tolist": ("tensors are read as a list", "Keep tensors"),
     "numpy": ("a tensor is given to numpy", "Use torch's function of that name"),
     "nonzero": ("nonzero() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
     "masked_select": ("masked_select() makes a tensor whose size comes from data", "Multiply by the mask, and divide by its sum"),
+    "argwhere": ("argwhere() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
+    "equal": ("torch.equal() makes a Python value of tensors", "Use (a == b).all() with torch.where"),
+    "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
+    "backward": ("the step calls backward() itself", "Return the loss; its gradients are computed by levin"),
     "unique": ("unique() makes a tensor whose size comes from data", "Count in a fixed number of classes with scatter_add"),
 }
 
@@ -44,22 +50,22 @@ class Decision:
 class Recorder(TorchFunctionMode):
     """While it is active: calls of log() and conditions are kept. `decisions`: the ways to take, from an earlier run."""
 
-    def __init__(self, numbers, batch_size, decisions=None):
+    def __init__(self, numbers, decisions=None):
         super().__init__()
         self.numbers = numbers
         self.numbers_read = {}  # name: the line that read it first
         self.logs = {}  # name: (tensor or None, options, tensors that a metric object takes, the metric)
         self.decisions = []
         self.conditions = []
-        self._batch_size = batch_size
+        self.assigned = {}  # "self.name": the line that assigned it
         self._followed = decisions
 
     def number(self, name):
         self.numbers_read.setdefault(name, calling_line())
         return self.numbers[name]
 
-    def log(self, name, value, prog_bar=False, logger=True, on_step=None, on_epoch=None, reduce_fx="mean", sync_dist=False,
-            add_dataloader_idx=True, batch_size=None, rank_zero_only=False, **_):
+    def log(self, name, value, prog_bar=False, logger=True, on_step=None, on_epoch=None, reduce_fx="mean", enable_graph=False,
+            sync_dist=False, sync_dist_group=None, add_dataloader_idx=True, batch_size=None, metric_attribute=None, rank_zero_only=False):
         if name in self.logs:
             refuse(f'"{name}" is logged twice in one step', "Log it once, or under two names")
         if reduce_fx not in REDUCTIONS:
@@ -67,16 +73,19 @@ class Recorder(TorchFunctionMode):
         options = {"on_step": on_step, "on_epoch": on_epoch, "prog_bar": prog_bar, "logger": logger is not False,
                    "reduce": REDUCTIONS[reduce_fx], "sync_dist": True if sync_dist else None, "rank_zero_only": rank_zero_only,
                    "add_dataloader_idx": add_dataloader_idx}
-        weight = None
-        if batch_size is not None and not (isinstance(batch_size, int) and batch_size == self._batch_size):
+        weight = batch_size
+        if batch_size is not None and not isinstance(batch_size, torch.Tensor):
             weight = torch.scalar_tensor(batch_size, dtype=torch.int64)
-        if isinstance(value, metrics.Updated) or metrics.is_metric(value):
-            updated = value if isinstance(value, metrics.Updated) else metrics.last_update(value)
-            self.logs[name] = (None, options, weight, updated)
+        elif batch_size is not None:
+            weight = batch_size.detach().reshape(()).to(torch.int64)
+        if isinstance(value, metrics.Updated):
+            value = value.of_this_batch()
+        if metrics.is_metric(value):
+            self.logs[name] = (None, options, weight, metrics.last_update(value))
         elif isinstance(value, dict):
             for key, part in value.items():
-                self.log(f"{name}.{key}", part, prog_bar, logger, on_step, on_epoch, reduce_fx, sync_dist, add_dataloader_idx,
-                         batch_size, rank_zero_only)
+                self.log(f"{name}.{key}", part, prog_bar, logger, on_step, on_epoch, reduce_fx, enable_graph, sync_dist,
+                         sync_dist_group, add_dataloader_idx, batch_size, metric_attribute, rank_zero_only)
         else:
             tensor = value.detach() if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=torch.float32)
             if tensor.numel() != 1:
@@ -96,6 +105,10 @@ class Recorder(TorchFunctionMode):
             return args[0].detach().reshape(())
         if name == "__len__" and args[0].dim() > 0:
             return args[0].shape[0]
+        if name in ("__format__", "__repr__") and any(args[0] is number for number in self.numbers.values()):
+            refuse("a number of the run is made a text", "Log it under a name that stays the same")
+        if name == "where" and len(args) + len(kwargs) == 1:
+            name = "nonzero"
         if name in _READS and not kwargs.get("as_tuple") and calling_line():
             what, advice = _READS[name]
             refuse(what, advice)
@@ -139,9 +152,14 @@ def _refused(name, advice):
 _MANUAL = "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts"
 
 
-def stand_in_class(module_class, recorder, training):
-    """The class of a LightningModule while its step is recorded."""
+def stand_in_class(module_class, recorder, training, path):
+    """The class of a LightningModule while its step is recorded. `path`: its name in the module that is exported."""
+    def assign(self, name, value):
+        recorder.assigned[f"self.{path}.{name}".replace("..", ".")] = calling_line()
+        module_class.__setattr__(self, name, value)
+
     members = {
+        "__setattr__": assign,
         "log": lambda self, *args, **options: recorder.log(*args, **options),
         "log_dict": lambda self, *args, **options: recorder.log_dict(*args, **options),
         "print": lambda self, *args, **options: None,
@@ -158,54 +176,26 @@ def stand_in_class(module_class, recorder, training):
     return type(module_class.__name__, (module_class,), members)
 
 
-def _fingerprint(value, depth=0):
-    if isinstance(value, (int, float, str, bool, type(None))):
-        return value
-    if isinstance(value, (list, tuple, set, dict)) and depth < 3:
-        items = value.items() if isinstance(value, dict) else enumerate(value) if not isinstance(value, set) else []
-        return (type(value).__name__, len(value), tuple((str(key), _fingerprint(item, depth + 1)) for key, item in items))
-    return id(value)
-
-
-def python_state(module):
-    """Attributes of Python by name, for finding out what a step changes."""
-    state = {}
-    for prefix, part in module.named_modules():
-        if metrics.is_metric(part) or "torchmetrics" in type(part).__module__:
-            continue
-        for name, value in vars(part).items():
-            if not name.startswith("_") or isinstance(value, (list, dict)) and name not in (
-                    "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set") and not name.endswith("_hooks"):
-                state[f"{prefix}.{name}".lstrip(".")] = _fingerprint(value)
-    return state
-
-
-def changed_state(before, after, step):
-    """Raises ExportError when a step has changed an attribute."""
-    for name in sorted(set(before) | set(after)):
-        if before.get(name, "") != after.get(name, ""):
-            refuse(f"the step changes self.{name}, which a package cannot do",
-                   "Log the value, return it from the step, or make it a buffer (register_buffer)", line_of(step))
-
-
 def call_step(function, module, batch, recorder):
-    """Calls a step as Lightning does, with the arguments that it takes."""
-    arguments = {}
-    parameters = inspect.signature(function).parameters
-    for name in ("batch_idx", "dataloader_idx"):
-        if name in parameters:
-            arguments[name] = recorder.numbers[name]
-    return function(module, batch, **arguments)
+    """Calls a step as Lightning does: with the number of the batch, and of its loader, where it takes them."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(parameter.name == "dataloader_iter" for parameter in parameters):
+        refuse("the step takes dataloader_iter", "Take a batch", line_of(function))
+    count = sum(parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters) - 2
+    if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
+        count = max(1, count)
+    names = NUMBERS[:max(0, min(2, count))]
+    return function(module, batch, *(recorder.numbers[name] for name in names))
 
 
-def outputs_of(result, training, step):
+def outputs_of(result, training, where):
     """The loss, and what else a step gives back, by name."""
     if result is None and training:
-        refuse("the step gives no loss for this batch", "Return the loss", line_of(step))
+        refuse("the step gives no loss for this batch", "Return the loss", where)
     if training or isinstance(result, dict) and "loss" in result:
         loss = result["loss"] if isinstance(result, dict) else result
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            refuse("the step's loss is no tensor of one value", "Return one, as .mean() gives it", line_of(step))
+            refuse("the step's loss is no tensor of one value", "Return one, as .mean() gives it", where)
         rest = {name: value for name, value in result.items() if name != "loss"} if isinstance(result, dict) else {}
-        return loss, [pair for pair in named_leaves(rest)[0] if isinstance(pair[1], torch.Tensor)]
-    return None, [pair for pair in named_leaves(result)[0] if isinstance(pair[1], torch.Tensor)]
+        return loss, [pair for pair in named_leaves(rest, "output")[0] if isinstance(pair[1], torch.Tensor)]
+    return None, [pair for pair in named_leaves(result, "output")[0] if isinstance(pair[1], torch.Tensor)]

@@ -1,6 +1,7 @@
 """The format of Hugging Face's safetensors: a length, a header in JSON, and the bytes of tensors."""
 
 import json
+import os
 import struct
 
 import torch
@@ -24,7 +25,10 @@ def to_bytes(tensors):
 def from_file(path):
     """The tensors of a safetensors file by name, and its metadata."""
     with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
+        begin = file.read(8)
+        size = os.fstat(file.fileno()).st_size
+        if len(begin) < 8 or (length := struct.unpack("<Q", begin)[0]) > size - 8:
+            raise ValueError("its header is cut short")
         header = json.loads(file.read(length))
         data = bytearray(file.read())
     metadata = header.pop("__metadata__", {})
@@ -32,6 +36,8 @@ def from_file(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(data):
+            raise ValueError(f"{name} lies outside of the file")
         flat = torch.frombuffer(data[begin:end], dtype=dtypes[entry["dtype"]]) if end > begin else torch.empty(0, dtype=dtypes[entry["dtype"]])
         tensors[name] = flat.reshape(entry["shape"]).clone()
     return tensors, metadata

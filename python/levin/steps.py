@@ -2,24 +2,15 @@
 
 import contextlib
 import dataclasses
-import sys
 
 import torch
 from torch.nn.utils import stateless
 
 from levin import metrics
-from levin.errors import ExportError, line_of, refuse
-from levin.recording import NUMBERS, Recorder, call_step, changed_state, outputs_of, python_state, stand_in_class
+from levin.errors import line_of, refuse
+from levin.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
+from levin.watching import python_state, refuse_changes, sources_of
 
-HOOKS = ("setup", "configure_model", "on_fit_start", "on_fit_end", "on_train_start", "on_train_end", "on_train_epoch_start",
-         "on_train_epoch_end", "on_train_batch_start", "on_train_batch_end", "on_validation_start", "on_validation_end",
-         "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_batch_start", "on_validation_batch_end",
-         "on_test_start", "on_test_end", "on_test_epoch_start", "on_test_epoch_end", "on_test_batch_start", "on_test_batch_end",
-         "on_predict_start", "on_predict_end", "on_predict_epoch_start", "on_predict_epoch_end", "on_predict_batch_start",
-         "on_predict_batch_end", "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad",
-         "optimizer_step", "optimizer_zero_grad", "backward", "configure_gradient_clipping", "lr_scheduler_step",
-         "on_save_checkpoint", "on_load_checkpoint", "transfer_batch_to_device", "on_before_batch_transfer",
-         "on_after_batch_transfer", "configure_callbacks")
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
@@ -35,14 +26,16 @@ class Weights:
 
     @staticmethod
     def of(module):
-        parameters, aliases, seen = {}, {}, {}
-        for name, parameter in module.named_parameters(remove_duplicate=False):
-            if id(parameter) in seen:
-                aliases[name] = seen[id(parameter)]
-            else:
-                seen[id(parameter)] = name
-                parameters[name] = parameter
-        return Weights(parameters, dict(module.named_buffers()), aliases, set(module.state_dict().keys()))
+        found, aliases = [], {}
+        for named in (module.named_parameters, module.named_buffers):
+            first, tensors = {}, {}
+            for name, tensor in named(remove_duplicate=False):
+                if first.setdefault(id(tensor), name) == name:
+                    tensors[name] = tensor
+                else:
+                    aliases[name] = first[id(tensor)]
+            found.append(tensors)
+        return Weights(*found, aliases, set(module.state_dict().keys()))
 
 
 @contextlib.contextmanager
@@ -55,14 +48,16 @@ def random_state(seed):
 class Step:
     """One entry of a package. `run()` is the step as a function of tensors."""
 
-    def __init__(self, name, module, function, layout, precision):
+    def __init__(self, name, module, function, layout, precision, source=None):
         self.name = name
         self.training = name == "training_step"
         self.layout = layout
         self._module = module
         self._function = function
-        self._precision = precision
+        self.precision = precision
+        self._source = source or function
         self.weights = Weights.of(module)
+        self._spares = metrics.spares(module)
         self.gradients = []  # names of parameters that get one
         self.buffers = []  # names of buffers that the step changes
 
@@ -71,10 +66,10 @@ class Step:
         names of those that the step gives other values."""
         initial, buffers = buffers, {name: buffer.clone() for name, buffer in buffers.items()}
         with self._as_recorded(recorder, {**parameters, **buffers}), torch.set_grad_enabled(self.training):
-            with self._autocast(), recorder:
+            with self._autocast(), torch.compiler.set_stance("force_eager"), recorder:
                 result = call_step(self._function, self._module, self.layout.rebuild(tensors), recorder)
             now = {name: self._module.get_buffer(name) for name in buffers}
-        loss, extras = outputs_of(result, self.training, self._function)
+        loss, extras = outputs_of(result, self.training, self.where)
         gradients = self._gradients_of(loss, recorder, parameters)
         described = []
         if loss is not None:
@@ -103,21 +98,33 @@ class Step:
 
     def probe(self, tensors):
         """Runs the step as it is, to find which parameters get a gradient and which buffers change. Gives the recorder."""
-        recorder = self.recorder(tensors)
+        recorder = self.recorder()
         parameters = {name: parameter.detach().clone().requires_grad_(parameter.requires_grad)
                       for name, parameter in self.weights.parameters.items()}
-        before, changed = python_state(self._module), []
+        before, changed = python_state(self._module, self._source), []
         with random_state(1):
             _, described = self.run(recorder, parameters, self.weights.buffers, tensors, changed)
-        changed_state(before, python_state(self._module), self._function)
+        refuse_changes(before, python_state(self._module, self._source), self.where, recorder.assigned)
         self.gradients = [entry["name"] for entry in described if entry["kind"] == "gradient"]
         self.buffers = changed
         return recorder
 
-    def recorder(self, tensors, decisions=None, numbers=None):
-        numbers = numbers or {name: torch.tensor(0) for name in NUMBERS}
-        batch_size = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 0), 1)
-        return Recorder(numbers, batch_size, decisions)
+    @property
+    def where(self):
+        """Where the user has written it."""
+        return line_of(self._source)
+
+    def attribute_of(self, tensor):
+        """The attribute of the module that a tensor is, as "self.name"."""
+        for prefix, part in self._module.named_modules():
+            for name, value in vars(part).items():
+                inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+                if not name.startswith("_") and any(value is tensor for value in inner):
+                    return f"self.{prefix}.{name}".replace("..", ".")
+        return ""
+
+    def recorder(self, decisions=None, numbers=None):
+        return Recorder(numbers or {name: torch.tensor(0) for name in NUMBERS}, decisions)
 
     def _gradients_of(self, loss, recorder, parameters):
         if not self.training:
@@ -125,31 +132,37 @@ class Step:
         wanted = {name: parameters[name] for name in (self.gradients or parameters) if parameters[name].requires_grad}
         if loss.grad_fn is None:
             refuse("the loss depends on no parameter that requires a gradient", "Check detach() and no_grad() in the step",
-                   line_of(self._function))
+                   self.where)
         found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
-        return {name: gradient for name, gradient in zip(wanted, found) if gradient is not None}
+        gradients = {name: gradient for name, gradient in zip(wanted, found) if gradient is not None}
+        for name, gradient in gradients.items():
+            if gradient.layout != torch.strided:
+                refuse(f"the gradient of {name} is sparse", "Make the embedding with sparse=False", self.where)
+        return gradients
 
     def _autocast(self):
-        dtype = PRECISIONS[self._precision]
+        dtype = PRECISIONS[self.precision]
         return torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _as_recorded(self, recorder, state):
         module = self._module
-        module_class, modes = module.__class__, {part: part.training for part in module.modules()}
-        is_lightning = hasattr(module_class, "configure_optimizers") and hasattr(module_class, "log")
+        modes = {part: part.training for part in module.modules()}
+        classes = {part: type(part) for part in module.modules() if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
+        names = {part: name for name, part in module.named_modules()}
         with contextlib.ExitStack() as stack:
             stack.enter_context(stateless._reparametrize_module(module, state, tie_weights=True))
-            stack.enter_context(metrics.recorded(module))
-            stack.enter_context(_users_builtins(module, self._function))
+            stack.enter_context(metrics.recorded(module, self._spares))
+            stack.enter_context(_users_builtins(module, self._source))
             if not self.training:
                 module.eval()
-            if is_lightning:
-                module.__class__ = stand_in_class(module_class, recorder, self.training)
+            for part, part_class in classes.items():
+                part.__class__ = stand_in_class(part_class, recorder, self.training, names[part])
             try:
                 yield
             finally:
-                module.__class__ = module_class
+                for part, part_class in classes.items():
+                    part.__class__ = part_class
                 for part, mode in modes.items():
                     part.training = mode
 
@@ -176,9 +189,7 @@ def _users_builtins(module, function):
         return chosen
 
     replaced = {"len": length, "min": extreme("min", torch.minimum), "max": extreme("max", torch.maximum)}
-    names = {type(part).__module__ for part in module.modules()} | {getattr(function, "__module__", None)}
-    sources = [vars(sys.modules[name]) for name in names
-               if name in sys.modules and name.split(".")[0] not in ("torch", "lightning", "pytorch_lightning", "torchmetrics")]
+    sources = [vars(source) for source in sources_of(module, function)]
     added = [(source, name) for source in sources for name in replaced if name not in source]
     for source, name in added:
         source[name] = replaced[name]
@@ -187,46 +198,3 @@ def _users_builtins(module, function):
     finally:
         for source, name in added:
             del source[name]
-
-
-def _loss_steps(module, loss):
-    def split(batch):
-        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-            raise ExportError("With loss=, a batch is a tuple: the inputs of the module, and last the target.")
-        return batch[:-1], batch[-1]
-
-    def step(prefix):
-        def run(model, batch):
-            inputs, target = split(batch)
-            value = loss(model(*inputs), target)
-            torch.overrides._get_current_function_mode().log(f"{prefix}_loss", value, prog_bar=True)
-            return value
-
-        return run
-
-    return {"training_step": step("train"), "validation_step": step("val"), "test_step": step("test"),
-            "predict_step": lambda model, batch: model(*split(batch)[0])}
-
-
-def steps_of(module, loss, without):
-    """The functions that become entries, by name. Raises ExportError for what a package cannot hold."""
-    if loss is not None:
-        return _loss_steps(module, loss)
-    if not hasattr(module, "training_step"):
-        raise ExportError(f"{type(module).__name__} has no training_step. Give export() a LightningModule, or a loss function: "
-                          "levin.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
-    if not getattr(module, "automatic_optimization", True):
-        refuse("the module has automatic_optimization = False",
-               "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts",
-               line_of(type(module).training_step))
-    found = {}
-    for name in HOOKS + STEPS:
-        function = getattr(type(module), name, None)
-        if function is None or function.__module__.split(".")[0] in ("lightning", "pytorch_lightning") or name in without:
-            continue
-        if name in STEPS:
-            found[name] = function
-        else:
-            refuse(f"{type(module).__name__} has the hook {name}(), which a package cannot run",
-                   f'Write it in C++, in a class below levin::ExportedModule, and say without=["{name}"]', line_of(function))
-    return found

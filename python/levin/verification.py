@@ -16,62 +16,87 @@ def tolerance(tensor, precision):
 
 
 def verify(package, graphs, sizes, batches):
-    """Raises ExportError when an output of an entry differs from the module's own, for any size of the batch and seed."""
+    """Raises ExportError when an output of an entry differs from the module's own, for any size of the batch, seed and weights.
+    Gives the smallest size of each dimension that varies, by the entry's name: 1, or the smallest for which both agree."""
+    smallest = {}
     for name, graph in graphs.items():
-        loaded = torch._inductor.package.load_package(package, name)
-        compared = 0
-        for seed, batch in enumerate(_batches(graph.step, sizes, batches)):
-            compared += _compare(loaded, graph, batch, seed)
-        if compared == 0:
-            raise ExportError(f"{name} could not be run with a batch of any size. Give export() a batch that the module takes.")
+        loaded, layout = torch._inductor.package.load_package(package, name), graph.step.layout
+        agreed = []
+        for seed, batch in enumerate(_batches(layout, sizes, batches)):
+            if _compare(loaded, graph, batch, seed):
+                agreed.append(layout.sizes(batch))
+        if not agreed:
+            raise ExportError(f"{name} could not be compared: the module refuses batches of all sizes that were tried ({sizes}), or goes "
+                              "another way for them than for the example. Give export() sizes=, or a batch that is usual in training.")
+        smallest[name] = {}
+        for dimension in layout.sizes():
+            one = layout.resized({**agreed[0], dimension: 1}, len(agreed))
+            smallest[name][dimension] = 1 if _agree(loaded, graph, one) else min(found[dimension] for found in agreed)
+    return smallest
 
 
-def _batches(step, sizes, others):
-    layout = step.layout
+def _agree(loaded, graph, tensors):
+    try:
+        return _compare(loaded, graph, tensors, 1)
+    except ExportError:
+        return False
+
+
+def _batches(layout, sizes, others):
     yield layout.tensors
     for other in others:
-        leaves = torch.utils._pytree.tree_leaves(other)
-        yield [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        yield [leaf for leaf in torch.utils._pytree.tree_leaves(other) if isinstance(leaf, torch.Tensor)]
     example = layout.sizes()
-    for seed, size in enumerate(sizes):
-        if "batch" in example:
-            scaled = {name: size if name == "batch" else max(2, old - seed) for name, old in example.items()}
-            yield layout.resized(scaled, seed + 1)
+    for seed, size in enumerate(sizes if example else ()):
+        yield layout.resized({name: size if name == "batch" else max(2, old - seed) for name, old in example.items()}, seed + 1)
+
+
+def _moved(tensors, seed):
+    """Weights that training has changed a little: what was computed of them before the step shows as a difference."""
+    generator = torch.Generator().manual_seed(seed)
+    return {name: tensor.detach() * (1 + 0.02 * seed * torch.rand(tensor.shape, generator=generator)).to(tensor.dtype) if tensor.is_floating_point()
+            else tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def _compare(loaded, graph, tensors, seed):
+    """Whether there was something to compare for this batch."""
     step = graph.step
     numbers = {name: torch.tensor(3 * seed + position) for position, name in enumerate(NUMBERS)}
-    parameters = {name: parameter.detach().clone().requires_grad_(parameter.requires_grad)
-                  for name, parameter in step.weights.parameters.items()}
-    recorder = step.recorder(tensors, None, numbers)
+    parameters, buffers = _moved(step.weights.parameters, seed), _moved(step.weights.buffers, seed)
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(step.weights.parameters[name].requires_grad)
+    recorder = step.recorder(None, numbers)
     with random_state(seed):
         try:
-            expected, described = step.run(recorder, parameters, step.weights.buffers, tensors)
+            expected, described = step.run(recorder, parameters, buffers, tensors)
         except ExportError:
             raise
         except Exception:
-            return 0  # the module itself refuses this batch
+            return False  # the module itself refuses this batch
         after = torch.random.get_rng_state()
+    if [entry.get("taken") for entry in described] != [entry.get("taken") for entry in graph.outputs]:
+        return False  # the module goes another way for this batch: the package's conditions say so
+    shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in zip(step.layout.names, tensors))
     if [_what(entry) for entry in described] != [_what(entry) for entry in graph.outputs]:
-        return 0  # the module goes another way for this batch: the package's conditions say so
-    sources = {"parameter": parameters, "buffer": step.weights.buffers, "number": numbers,
-               "batch": dict(zip(step.layout.names, tensors))}
+        raise ExportError(f"{step.where}: {step.name} gives or logs other things for another batch ({shapes}). A package gives the same ones always.")
+    sources = {"parameter": parameters, "buffer": buffers, "number": numbers, "batch": dict(zip(step.layout.names, tensors))}
     inputs = [sources[entry["kind"]][entry["name"]].detach() for entry in graph.inputs]
     with random_state(seed):
-        found = loaded.loader.boxed_run([tensor.contiguous() for tensor in inputs])
+        try:
+            found = loaded.loader.boxed_run([tensor.contiguous() for tensor in inputs])
+        except RuntimeError as error:
+            raise ExportError(f"{step.name}: the compiled step fails for a batch that the module takes ({shapes}): {error}") from error
         same_random = torch.equal(after, torch.random.get_rng_state())
     for entry, theirs, ours in zip(described, expected, found):
-        relative, absolute = tolerance(theirs, step._precision)
+        relative, absolute = tolerance(theirs, step.precision)
         scale = float(theirs.detach().abs().max()) if theirs.numel() and theirs.is_floating_point() else 0.0
         if theirs.shape != ours.shape or not torch.allclose(ours.to(theirs.dtype), theirs, relative, absolute * max(1.0, scale), equal_nan=True):
-            sizes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in zip(step.layout.names, tensors))
             difference = "shape" if theirs.shape != ours.shape else f"{float((ours.double() - theirs.double()).abs().max()):.3g}"
-            raise ExportError(f"{step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the module's by "
-                              f"{difference} (batch: {sizes}; random numbers {'alike' if same_random else 'differ'}). "
+            raise ExportError(f"{step.where}: {step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the module's "
+                              f"by {difference} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
                               "The package is not written.")
-    return 1
+    return True
 
 
 def _what(entry):
-    return entry["kind"], entry.get("name"), entry.get("taken")
+    return entry["kind"], entry.get("name")
