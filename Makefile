@@ -83,6 +83,11 @@ tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ f
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
 	@scripts/tidy.sh build-tidy $(TIDY)
 
+# EXPORT_PYTHON: one with torch, lightning and torchmetrics from PyPI.
+EXPORT_PYTHON ?= python3
+packages: ## Export the packages of tests/exported anew, with EXPORT_PYTHON
+	@PYTHONPATH=python $(EXPORT_PYTHON) tests/exported/make_packages.py
+
 # METRICS_PYTHON: one with torch and torchmetrics 1.9 from PyPI.
 METRICS_PYTHON ?= python3
 metric-references: ## Write what torchmetrics says of the cases of tests/metrics anew, with METRICS_PYTHON

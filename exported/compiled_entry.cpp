@@ -16,7 +16,9 @@ namespace {
 
 using Kind = PackageEntry::Input::Kind;
 
-std::string shape_text(const at::Tensor& tensor) { return format("[{}]", join(tensor.sizes(), ", ")); }
+std::string shape_text(const at::Tensor& tensor) {
+  return format("[{}]", join(tensor.sizes(), ", ", [](std::int64_t size) { return std::to_string(size); }));
+}
 
 std::string wanted_shape(const PackageEntry::Input& input) {
   std::vector<std::string> sizes;
@@ -24,6 +26,18 @@ std::string wanted_shape(const PackageEntry::Input& input) {
     sizes.push_back(input.sizes[axis] < 0 ? input.dimensions[axis] : std::to_string(input.sizes[axis]));
   }
   return format("{} [{}]", c10::getDtypeNames(input.dtype).first, join(sizes));
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// What a step was exported for, where it failed before the conditions could be looked at.
+std::string conditions_text(const PackageEntry& entry) {
+  std::vector<std::string> places;
+  for (const PackageEntry::Output& output : entry.outputs) {
+    if (output.kind == PackageEntry::Output::Kind::kCondition) places.push_back(output.where);
+  }
+  if (places.empty()) return "";
+  return format(" It holds where the condition at {} is as it was for the batch with which it was exported.", join(places));
 }
 
 }  // namespace
@@ -46,7 +60,13 @@ std::vector<at::Tensor> CompiledEntry::run(std::vector<at::Tensor> inputs) const
   for (at::Tensor& input : inputs) {
     if (!input.is_contiguous()) input = input.contiguous();
   }
-  std::vector<at::Tensor> outputs = loader_->boxed_run(std::move(inputs));
+  std::vector<at::Tensor> outputs;
+  try {
+    outputs = loader_->boxed_run(std::move(inputs));
+  } catch (const std::exception& error) {  // a c10::Error of the package's own
+    throw MisuseError(
+        format("{} of '{}' failed: {}.{}", entry_.name, file_, first_line(error.what()), conditions_text(entry_)));
+  }
   if (outputs.size() != entry_.outputs.size()) {
     throw IoError(format("{} of '{}' gives {} tensors, and its levin.json describes {}.", entry_.name, file_, outputs.size(),
                          entry_.outputs.size()));

@@ -12,7 +12,7 @@ from torch.fx.experimental import _config as shape_config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from levin.elf import replace_needed
+from levin.elf import replace_needed, strip
 from levin.errors import ExportError, is_users, raising_line, refuse
 from levin.recording import NUMBERS
 from levin.steps import random_state
@@ -230,4 +230,5 @@ def compiled(graph, processor="native"):
     for file in kept:
         if file.endswith(".so"):  # a LibTorch for CPUs alone has no libtorch.so
             replace_needed(file, "libtorch.so", "libtorch_cpu.so")
+            strip(file)
     return kept
