@@ -68,7 +68,13 @@ def _fake(mode, tensor, dynamic=()):
 
 def record(step, tensors):
     """The graph of a step. `tensors`: a batch, at the sizes at which it is recorded."""
-    eager = step.probe(tensors)
+    try:
+        eager = step.probe(tensors)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"{raising_line(error)}: {step.name} fails on the example batch, before it is compiled: {type(error).__name__}: "
+                          f"{error}. A package gives a step its batch and the numbers of the run, and no trainer or logger.") from error
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
