@@ -68,7 +68,13 @@ def _fake(mode, tensor, dynamic=()):
 
 def record(step, tensors):
     """The graph of a step. `tensors`: a batch, at the sizes at which it is recorded."""
-    eager = step.probe(tensors)
+    try:
+        eager = step.probe(tensors)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"{raising_line(error)}: {step.name} fails on the example batch, before it is compiled: {type(error).__name__}: "
+                          f"{error}. A package gives a step its batch and the numbers of the run, and no trainer or logger.") from error
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
@@ -103,6 +109,7 @@ def record(step, tensors):
                for name, tensor, dimensions in zip(step.layout.names, tensors, step.layout.dimensions)]
     inputs += [{"kind": "number", "name": name} for name in NUMBERS]
     module.graph.eliminate_dead_code()
+    _write_alpha_out(module)
     _refuse_conditions_on_numbers(module, inputs, described)
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
     _drop_unread_inputs(graph)
@@ -117,9 +124,22 @@ def _explained(step, error):
     advice = "Change this line so that it computes with tensors alone, or move it out of the step"
     if "DataDependent" in kind or "data-dependent" in str(error) or "Unbacked" in str(error):
         advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, in its place"
-    elif "PackedSequence" in str(error) or "_pack_padded_sequence" in str(error):
-        advice = "Packed sequences cannot be exported: run the layer on the padded batch, and mask its outputs and the loss"
     return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
+
+
+_aten = torch.ops.aten
+_WITH_ALPHA = (_aten.add.Tensor, _aten.add_.Tensor, _aten.sub.Tensor, _aten.sub_.Tensor)
+
+
+def _write_alpha_out(module):
+    """a + alpha * b in place of add(a, b, alpha): Inductor makes addmm(a, …) of add(a, mm(…), alpha), and loses alpha."""
+    for node in list(module.graph.nodes):
+        if node.target in _WITH_ALPHA and "alpha" in node.kwargs:
+            other, alpha = node.args[1], node.kwargs["alpha"]
+            with module.graph.inserting_before(node):
+                scaled = module.graph.call_function(_aten.mul.Scalar, (other, alpha)) if isinstance(other, torch.fx.Node) else other * alpha
+            node.args, node.kwargs = (node.args[0], scaled), {}
+    module.recompile()
 
 
 def _constants(step, module):
@@ -214,6 +234,17 @@ PROCESSORS = {
 }
 
 
+def _inductor(graph, options):
+    example = tuple(graph.example)
+    try:
+        return torch._inductor.aot_compile(graph.module, example, options=options)
+    except Exception:  # of one of Inductor's patterns for a part of a graph: without them it knows less, and takes more
+        try:
+            return torch._inductor.aot_compile(graph.module, example, options={**options, "pattern_matcher": False})
+        except Exception as error:
+            raise _explained(graph.step, error) from error
+
+
 def compiled(graph, processor="native"):
     """Compiles a graph. Gives the files for the package."""
     options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1"}
@@ -221,10 +252,7 @@ def compiled(graph, processor="native"):
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
     with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):
         warnings.simplefilter("ignore")
-        try:
-            files = torch._inductor.aot_compile(graph.module, tuple(graph.example), options=options)
-        except Exception as error:
-            raise _explained(graph.step, error) from error
+        files = _inductor(graph, options)
     check_sizes(graph)
     kept = [file for file in files if isinstance(file, str) and file.endswith((".so", ".json"))]
     for file in kept:

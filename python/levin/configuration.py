@@ -122,6 +122,8 @@ def _optimizer_section(module, optimizer, where):
     name = type(optimizer).__name__
     if name not in OPTIMIZERS or type(optimizer).__module__.split(".")[0] != "torch":
         raise ExportError(f"{where}: levin has no optimizer {name}. " + _IN_CODE.format("optimizer") + ".")
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise ExportError(f"{where}: the optimizer has hooks on its step, which levin cannot run. " + _IN_CODE.format("optimizer") + ".")
     defaults = {key: parameter.default for key, parameter in inspect.signature(type(optimizer).__init__).parameters.items()}
     names = {id(parameter): key for key, parameter in module.named_parameters()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
@@ -133,10 +135,12 @@ def _optimizer_section(module, optimizer, where):
     others = []
     for group, parameters in zip(groups[1:], optimizer.param_groups[1:]):
         options = {key: _plain(group[key]) for key in OPTIMIZERS[name] if key in group and _plain(group[key]) != _plain(groups[0][key])}
-        patterns = ["^" + re.escape(names[id(parameter)]) + "$" for parameter in parameters["params"] if id(parameter) in names]
+        patterns = ["^" + re.escape(names[id(parameter)]) + "$" for parameter in parameters["params"]]
         others.append({"parameters": patterns, **options})
     if others:
         section["groups"] = others
+    if any(id(parameter) not in names for group in optimizer.param_groups for parameter in group["params"]):
+        raise ExportError(f"{where}: the optimizer has a parameter that the module does not have. Register it: nn.Parameter, nn.ParameterList.")
     given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     left = [key for key, parameter in module.named_parameters() if parameter.requires_grad and id(parameter) not in given]
     if left:

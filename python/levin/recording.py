@@ -34,6 +34,8 @@ _READS = {
     "argwhere": ("argwhere() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
     "equal": ("torch.equal() makes a Python value of tensors", "Use (a == b).all() with torch.where"),
     "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
+    "_pack_padded_sequence": ("packed sequences cannot be exported: their size comes from data",
+                              "Run the layer on the padded batch, and mask its outputs and the loss"),
     "backward": ("the step calls backward() itself", "Return the loss; its gradients are computed by levin"),
     "unique": ("unique() makes a tensor whose size comes from data", "Count in a fixed number of classes with scatter_add"),
 }

@@ -17,6 +17,7 @@ class Case:
     batch: Callable[[int], Any]  # of a number of rows, with torch's random numbers
     ranks: tuple[int, ...]  # with how many ranks it is compared with one process
     rows: int
+    unused: bool  # some parameters take no part in the loss
     export: dict[str, Any]  # options of levin.export()
     trainer: dict[str, Any]  # options of both trainers
 
@@ -24,12 +25,12 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(batch, ranks=(2,), rows=16, trainer=None, **export):
+def case(batch, ranks=(2,), rows=16, unused=False, trainer=None, **export):
     """Enters a module in the matrix. `ranks` is () where the loss depends on the batch as a whole, as with BatchNorm."""
 
     def enter(module):
         name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in module.__name__).lstrip("_")
-        CASES[name] = Case(name, module, batch, ranks, rows, export, trainer or {})
+        CASES[name] = Case(name, module, batch, ranks, rows, unused, export, trainer or {})
         return module
 
     return enter

@@ -220,7 +220,7 @@ class Physics(Module):
         return F.mse_loss(u, target) + 0.1 * slope.pow(2).mean()
 
 
-@case(classes(16, 4))
+@case(classes(16, 4), unused=True)
 class Distillation(Module):
     """A frozen teacher without gradients, and a parameter that nothing uses."""
 

@@ -89,9 +89,10 @@ def overridden(module, name):
 
 def with_levin(case, folder, build, ranks):
     """The rows of metrics.csv of a run with so many ranks."""
+    strategy = {"class_path": "ddp", "init_args": {"find_unused_parameters": True}} if case.unused else "ddp"
     data = {"plugins": [str(build / "lib/librecorded_batches.so")], "seed_everything": SEED,
             "data": {"class_path": "RecordedBatches", "init_args": {"path": str(folder / "batches.safetensors")}},
-            "trainer": {"max_epochs": 1, "devices": ranks, "strategy": "ddp" if ranks > 1 else "auto", "threads": 1, "log_every_n_steps": 1,
+            "trainer": {"max_epochs": 1, "devices": ranks, "strategy": strategy if ranks > 1 else "auto", "threads": 1, "log_every_n_steps": 1,
                         "num_sanity_val_steps": 0, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False,
                         "default_root_dir": str(folder / f"ranks{ranks}"), "logger": {"class_path": "CSVLogger"}, **case.trainer}}
     (folder / "data.yaml").write_text(json.dumps(data))
@@ -105,7 +106,7 @@ def with_levin(case, folder, build, ranks):
 
 
 def difference(steps, last, rows):
-    """The largest difference of a value, relative to the larger of its size and 1, and the name of the value."""
+    """The largest difference of a value, relative to the larger of its size and 0.1, and the name of the value."""
     worst = (0.0, "")
     names = {name for name in last if name not in ("epoch", "step")}
     if not names:
@@ -116,7 +117,7 @@ def difference(steps, last, rows):
         if len(theirs) != len(ours):
             raise RuntimeError(f"{name}: {len(ours)} values of Lightning, {len(theirs)} of levin")
         for a, b in zip(ours, theirs):
-            off = abs(a - b) / max(1.0, abs(a))
+            off = abs(a - b) / max(0.1, abs(a))
             worst = max(worst, (off if off == off else float("inf"), name))
     return worst
 

@@ -1,0 +1,154 @@
+"""Tests of the YAML that levin.export() writes, and of the way back by levin.load(): python tests/exported/export_files_test.py"""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+import lightning  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import levin  # noqa: E402
+from levin import configuration, safetensors  # noqa: E402
+
+BATCH = torch.randn(8, 6)
+
+
+class Base(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(6, 3)
+
+
+class Configuration(unittest.TestCase):
+    def sections(self, configure):
+        return configuration.sections(type("Model", (Base,), {"configure_optimizers": configure, "__module__": __name__})())
+
+    def test_optimizers(self):
+        for name, options in {"SGD": {"momentum": 0.9, "nesterov": True}, "Adam": {"betas": [0.8, 0.99]}, "AdamW": {"weight_decay": 0.1},
+                              "Adagrad": {"lr_decay": 0.1}, "RMSprop": {"centered": True}, "LBFGS": {"max_iter": 5, "max_eval": 9}, "NAdam": {"momentum_decay": 0.01},
+                              "RAdam": {"eps": 1e-6}, "Adamax": {"eps": 1e-6}, "Adadelta": {"rho": 0.8}, "Adafactor": {"d": 2.0}, "ASGD": {"alpha": 0.5},
+                              "Rprop": {"etas": [0.4, 1.3]}, "SparseAdam": {"eps": 1e-6}}.items():
+            with self.subTest(name):
+                given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+                found = self.sections(lambda self, name=name, given=given: getattr(torch.optim, name)(self.parameters(), lr=0.05, **given))
+                self.assertEqual(found, {"optimizer": {"class_path": name, "init_args": {"lr": 0.05, **options}}})
+
+    def test_schedules(self):
+        schedules = torch.optim.lr_scheduler
+        for name, arguments in {"StepLR": {"step_size": 3, "gamma": 0.5}, "MultiStepLR": {"milestones": [2, 4]}, "ExponentialLR": {"gamma": 0.9},
+                                "ConstantLR": {"factor": 0.5}, "LinearLR": {"total_iters": 3}, "PolynomialLR": {"power": 2.0},
+                                "CosineAnnealingLR": {"T_max": 7}, "CosineAnnealingWarmRestarts": {"T_0": 5}, "OneCycleLR": {"max_lr": 0.1, "total_steps": 50},
+                                "CyclicLR": {"base_lr": 0.01, "max_lr": 0.1, "cycle_momentum": False}, "ReduceLROnPlateau": {"patience": 2}}.items():
+            with self.subTest(name):
+                def configure(self, name=name, arguments=arguments):
+                    optimizer = torch.optim.Adam(self.parameters(), lr=0.05)
+                    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": getattr(schedules, name)(optimizer, **arguments), "interval": "step",
+                                                                     "monitor": "val_loss"}}
+
+                found = self.sections(configure)
+                self.assertEqual(found["lr_scheduler"], {"class_path": name, "init_args": arguments, "interval": "step", "monitor": "val_loss"})
+                if name not in ("OneCycleLR", "CyclicLR"):  # they set the rate themselves
+                    self.assertEqual(found["optimizer"]["init_args"]["lr"], 0.05)
+
+    def test_length_of_training_is_left_to_levin(self):
+        def configure(self):
+            optimizer = torch.optim.Adam(self.parameters())
+            return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs)]
+
+        self.assertEqual(self.sections(configure)["lr_scheduler"], {"class_path": "CosineAnnealingLR", "init_args": {}})
+
+    def test_groups(self):
+        def configure(self):
+            return torch.optim.AdamW([{"params": [self.net.weight]}, {"params": [self.net.bias], "weight_decay": 0.0}], lr=0.05)
+
+        self.assertEqual(self.sections(configure)["optimizer"]["groups"], [{"parameters": ["^net\\.bias$"], "weight_decay": 0.0}])
+
+    def test_refusals(self):
+        class Own(torch.optim.SGD):
+            pass
+
+        def schedule(make):
+            def configure(self):
+                optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+                return [optimizer], [make(self, optimizer)]
+
+            return configure
+
+        lambda_lr, cosine = torch.optim.lr_scheduler.LambdaLR, torch.optim.lr_scheduler.CosineAnnealingLR
+        for wanted, configure in {
+            "levin has no optimizer Own": lambda self: Own(self.parameters(), lr=0.1),
+            "no maximize=True": lambda self: torch.optim.AdamW(self.parameters(), maximize=True),
+            "leaves out net.bias": lambda self: torch.optim.SGD([self.net.weight], lr=0.1),
+            "that the module does not have": lambda self: torch.optim.SGD([*self.parameters(), nn.Parameter(torch.ones(1))], lr=0.1),
+            "trained by one optimizer": lambda self: [torch.optim.SGD([self.net.weight], lr=0.1), torch.optim.SGD([self.net.bias], lr=0.1)],
+            "LambdaLR": schedule(lambda self, optimizer: lambda_lr(optimizer, lambda epoch: 1.0)),
+            "length of training": schedule(lambda self, optimizer: cosine(optimizer, self.trainer.max_epochs // 2)),
+        }.items():
+            with self.subTest(wanted):
+                with self.assertRaises(levin.ExportError) as raised:
+                    self.sections(configure)
+                self.assertIn(wanted, str(raised.exception))
+                self.assertIn("export_files_test.py:", str(raised.exception))
+
+
+class Loading(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def written(self, tensors, name="last.ckpt"):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_bytes(safetensors.to_bytes(tensors))
+        return path
+
+    def module(self):
+        module = Base()
+        module.head = nn.Linear(6, 3)
+        module.head.weight = module.net.weight
+        module.register_buffer("seen", torch.zeros(()), persistent=False)
+        return module
+
+    def test_round_trip(self):
+        trained, fresh = self.module(), self.module()
+        state = {f"state_dict.{name}": tensor for name, tensor in trained.state_dict().items()}
+        for tensors in ({**state, "state_dict.seen": torch.ones(()), "rng.seed": torch.ones(1)}, dict(trained.state_dict()),
+                        {name: tensor for name, tensor in state.items() if name != "state_dict.head.weight"}):
+            self.assertIs(levin.load(fresh, self.written(tensors)), fresh)
+            self.assertTrue(torch.equal(fresh.net(BATCH), trained.net(BATCH)))
+            self.assertIs(fresh.head.weight, fresh.net.weight)
+            self.assertEqual(float(fresh.seen), 0)
+
+    def test_types(self):
+        tensors = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in safetensors.NAMES}
+        tensors["empty"] = torch.empty(0, 4)
+        found, _ = safetensors.from_file(self.written(tensors))
+        self.assertTrue(all(torch.equal(found[name], tensor) and found[name].dtype == tensor.dtype for name, tensor in tensors.items()))
+
+    def test_errors(self):
+        state = {f"state_dict.{name}": tensor for name, tensor in self.module().state_dict().items()}
+        whole = self.written(state).read_bytes()
+        cut = pathlib.Path(self.folder.name) / "cut.ckpt"
+        torch.save({"a": torch.ones(2)}, cut.with_name("torch.pt"))
+        cases = {"missing: net.bias": self.written({key: value for key, value in state.items() if key != "state_dict.net.bias"}, "a"),
+                 "not in the module: more": self.written({**state, "state_dict.more": torch.ones(1)}, "b"),
+                 "net.bias [4] in place of [3]": self.written({**state, "state_dict.net.bias": torch.ones(4)}, "c"),
+                 "cannot be read: No such file": cut.with_name("none"), "levin export": cut.parent, "torch.load()": cut.with_name("torch.pt")}
+        for wanted, path in cases.items():
+            with self.subTest(wanted):
+                with self.assertRaises(levin.LoadError) as raised:
+                    levin.load(self.module(), path)
+                self.assertIn(wanted, str(raised.exception))
+                self.assertIn(str(path), str(raised.exception))
+        for length in (0, 5, 8, 50, len(whole) - 1):
+            cut.write_bytes(whole[:length])
+            with self.subTest(length), self.assertRaises(levin.LoadError):
+                levin.load(self.module(), cut)
+        levin.load(self.module(), cases["missing: net.bias"], strict=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
