@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12

@@ -92,7 +92,7 @@ def _write_package(module, steps, optional, path, processor, sizes, others, note
     for step in steps:
         try:
             graphs[step.name] = record(step, step.layout.resized(traced_sizes(step)))
-        except ExportError as error:
+        except Exception as error:  # of the module's own, where it is called with what it does not take
             if step.name not in optional:
                 raise
             notes.append(f"{step.name} is left out, as the module has no own one and forward() does not take the batch: {error}")
