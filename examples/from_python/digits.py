@@ -12,7 +12,7 @@ class Digits(L.LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.net = nn.Sequential(
-            nn.Conv2d(1, width // 4, 3, padding=1), nn.BatchNorm2d(width // 4), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(1, width // 4, 3, padding=1, bias=False), nn.BatchNorm2d(width // 4), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Linear(width * 4, width), nn.ReLU(), nn.Linear(width, 10))
         self.accuracy = MulticlassAccuracy(num_classes=10, average="micro")
 
