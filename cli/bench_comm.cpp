@@ -62,10 +62,7 @@ struct BenchOptions {
 void show(const BenchOptions& options, const RankGroup& ranks, const std::vector<CollectiveTime>& times) {
   std::cout << format("{} ranks, {}. Bus bandwidth as nccl-tests define it.\n\n", ranks.world_size(), ranks.description())
             << table_of(times) << std::endl;
-  if (options.csv.empty()) return;
-  AtomicFile file(options.csv);
-  file.write(csv_of(times));
-  file.commit();
+  if (!options.csv.empty()) write_file(options.csv, csv_of(times));
 }
 
 /// What collectives take among the ranks that `trainer:` asks for. Ranks: all.
