@@ -13,7 +13,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/strategies/failure/status_board.h"
 

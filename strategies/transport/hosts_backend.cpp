@@ -12,7 +12,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/base/unfinished_work.h"
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 
