@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "levin/core/formats/package_file.h"
@@ -16,7 +15,5 @@ PackageFile read_package(std::string_view bytes);
 TensorFile open_package(std::string_view bytes);
 /// The checksums of the files in it.
 std::vector<ChecksumReport> package_checks(std::string_view bytes);
-/// What a package is for, and what its entries take, give and log, in lines: for `levin inspect`.
-std::string package_text(const PackageFile& package);
 
 }  // namespace levin

@@ -64,6 +64,8 @@ struct LEVIN_API PackageFile {
   /// Throws ConfigError, naming what the package is for and what is here, unless its code runs with this LibTorch, on this
   /// system and on this processor.
   void check_fits() const;
+  /// What it is for, and what its entries take, give and log, in lines: for `levin inspect`.
+  std::string summary() const;
 };
 
 }  // namespace levin

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "exported/packages.h"
-#include "levin/core/formats/file_report.h"
 #include "levin/exported/compiled_function.h"
 #include "levin/exported/exported_module.h"
 #include "support/error_of.h"
@@ -94,16 +93,15 @@ TEST_CASE("a package that is cut short or changed anywhere is an error that name
 }
 
 TEST_CASE("what a package holds is told without loading it") {
-  const FileReport report = inspect_file(package_file("steps.pt2"));
-  CHECK(report.kind == "package of levin.export()");
-  CHECK(report.is_whole());
+  const std::string summary = PackageFile::open(package_file("steps.pt2")).summary();
   for (const char* line :
        {"module: Steps, precision 32-true", "torch 2.13.0 on linux, x86_64 with", "hyper-parameters: width int 6",
         "  takes x float32[batch, 4]; label int64[batch]; global_step", "  takes batches of 2 or more",
         "train_loss (on_epoch=true, prog_bar), seen (on_step=true, on_epoch=false)", "val_accuracy (Accuracy)",
         "  holds where make_packages.py:"}) {
-    INFO(report.summary);
-    CHECK(report.summary.find(line) != std::string::npos);
+    INFO(summary);
+    CHECK(summary.find(line) != std::string::npos);
   }
-  CHECK(inspect_file(package_file("other_torch.pt2")).summary.find("torch 2.12.0") != std::string::npos);
+  CHECK(PackageFile::open(package_file("other_torch.pt2")).summary().find("torch 2.12.0") != std::string::npos);
+  CHECK(TensorFile::open(package_file("steps.pt2")).kind == TensorFileKind::kPackage);
 }

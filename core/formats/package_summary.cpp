@@ -1,3 +1,5 @@
+#include "levin/core/formats/package_file.h"
+
 #include <c10/core/ScalarType.h>
 
 #include <cstddef>
@@ -5,7 +7,6 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/formats/package_archive.h"
 
 namespace levin {
 namespace {
@@ -66,19 +67,19 @@ std::string entry_text(const PackageEntry& entry) {
 
 }  // namespace
 
-std::string package_text(const PackageFile& package) {
-  const auto text = [&](const char* key) { return package.description.at(key).as_string(); };
+std::string PackageFile::summary() const {
+  const auto text = [&](const char* key) { return description.at(key).as_string(); };
   std::vector<std::string> features;
-  for (const Value& feature : package.description.at("processor_features").as_list()) features.push_back(feature.as_string());
+  for (const Value& feature : description.at("processor_features").as_list()) features.push_back(feature.as_string());
   std::string result =
-      format("module: {}, precision {}\nfor: torch {} on {}, {} with {}\n", text("module"), package.precision, text("torch"),
+      format("module: {}, precision {}\nfor: torch {} on {}, {} with {}\n", text("module"), precision, text("torch"),
              text("system"), text("machine"), features.empty() ? "nothing more" : join(features));
-  if (const Value& kept = package.description.at("hyper_parameters"); kept.size() > 0) {
+  if (const Value& kept = description.at("hyper_parameters"); kept.size() > 0) {
     std::vector<std::string> values;
     for (const auto& [name, value] : kept.as_map()) values.push_back(format("{} {}", name, describe(value)));
     result += format("hyper-parameters: {}\n", join(values));
   }
-  for (const PackageEntry& entry : package.entries) result += entry_text(entry);
+  for (const PackageEntry& entry : entries) result += entry_text(entry);
   return result;
 }
 
