@@ -100,6 +100,7 @@ READINGS = {
     "value": lambda finished: float(line_of_json(finished.output)["value"]),
     "started": lambda finished: float(line_of_json(finished.output)["at"]) - finished.started,
     "peak": lambda finished: float(line_of_json(finished.output)["peak"]),
+    "loading": lambda finished: float(line_of_json(finished.output)["loading"]),
     "copies": lambda finished: float(line_of_json(finished.output)["copies"]),
     "peak_memory": lambda finished: finished.peak_memory / 1e6,
     "seconds": lambda finished: finished.seconds,

@@ -37,6 +37,7 @@ class Row:
     rounds: float = 1  # so many times the usual number of rounds
     short: str = ""  # in the picture, in place of `what`
     note: str = ""
+    package: str = ""  # of which network a package of levin.export() is needed
 
 
 def program(name, *arguments):
@@ -141,6 +142,41 @@ def compute_bound(network, what):
                baseline=side(BY_HAND, "by_hand"), note="By hand with torch::optim::AdamW.")
 
 
+def exported(network, what, target, limit, baseline_name=BY_HAND):
+    """A step of a package of Python's levin.export() under the Trainer, over another way to train the same network."""
+    by_hand = Side(BY_HAND, program("exported_step", "by_hand", network))
+    compiled = peer_side("torch.compile, PyTorch", peer("exported_networks.py", "compile", network))
+    others = (peer_side(PYTORCH, peer("exported_networks.py", "eager", network)),
+              peer_side(LIGHTNING, peer("exported_networks.py", "lightning", network), slow=True))
+    baseline, first = (by_hand, compiled) if baseline_name == BY_HAND else (compiled, replace(by_hand, is_peer=True))
+    return Row(key=f"exported_{network}", short=f"{what} from Python, step / {baseline.name}",
+               what=f"{what}, exported from Python, AdamW, batch 32, one thread: a step under the Trainer with everything on; over "
+               f"{baseline.name}", target=target, kind="ratio", limit=limit, unit="ms", rounds=0.5, package=network,
+               levin=Side(LEVIN, program("exported_step", "package", network, "{packages}/" + network + ".pt2")),
+               baseline=baseline, peers=(first, *others),
+               note="AdamW is torch::optim::AdamW by hand, and fused in PyTorch by hand and with torch.compile.")
+
+
+def exported_rows():
+    one = Side("one process", program("exported_step", "package", "mlp", "{packages}/mlp.pt2"))
+    return [
+        exported("mlp", "MLP", "≤ 0.5 ×", 0.5),
+        exported("resnet", "small ResNet", "≤ 1.0 ×", 1.0, "torch.compile"),
+        exported("transformer", "character transformer", "≤ 1.0 ×", 1.0, "torch.compile"),
+        exported("lstm", "LSTM", "≤ 1.0 ×", 1.0, "torch.compile"),
+        Row(key="exported_two_ranks", short="MLP from Python, two ranks' step / one process",
+            what="the exported MLP on two ranks: a step over the one-process step", target="≤ 1.5 ×", kind="ratio", limit=1.5, unit="ms",
+            package="mlp", levin=Side("2 ranks", program("exported_step", "package", "mlp", "{packages}/mlp.pt2", "2")), baseline=one),
+        Row(key="exported_loading", short="loading of a package", what="the exported MLP: until the package and its code are loaded",
+            target="≤ 0.3 s", kind="value", limit=0.3, unit="s", rounds=0.5, package="mlp", levin=replace(one, name=LEVIN, reads="loading")),
+        Row(key="exported_memory", short="transformer from Python, peak memory / by hand",
+            what="character transformer, exported from Python: peak memory over that by hand", target="≤ 1.0 ×", kind="ratio", limit=1.0,
+            unit="MB", rounds=0.5, package="transformer",
+            levin=Side(LEVIN, program("exported_step", "package", "transformer", "{packages}/transformer.pt2"), reads="peak"),
+            baseline=Side(BY_HAND, program("exported_step", "by_hand", "transformer"), reads="peak")),
+    ]
+
+
 def more_ranks_than_cores(ranks, cores):
     return Row(
         key=f"ranks_{ranks}", short=f"{ranks} ranks' step / one process",
@@ -231,6 +267,7 @@ def all_rows(cores):
             levin=Side("averaged", program("large_model", "averaged", "transformer")),
             baseline=Side("not averaged", program("large_model", "trainer", "transformer"))),
         *activation_checkpointing(),
+        *exported_rows(),
         more_ranks_than_cores(4, cores),
         more_ranks_than_cores(8, cores),
         Row(key="scale", short="boundary's work, 1,024 ranks / 8",

@@ -8,10 +8,12 @@ folder. A peer that cannot be had is named, and left out. --samples makes table 
 """
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,8 +43,10 @@ class Driver:
         self.environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONWARNINGS="ignore")
 
     def places(self):
+        sources = sorted((SOURCE.parent / "python/levin").glob("*.py")) + [SOURCE / "peers/exported_networks.py"]
+        made_by = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
         return {"bin": self.build / "bin", "lib": self.build / "lib", "source": SOURCE, "examples": SOURCE.parent / "examples",
-                "python": self.python or "python3"}
+                "python": self.python or "python3", "packages": self.build / "bench" / f"packages-{made_by}"}
 
     def rounds_of(self, row):
         return max(1, round((QUICK_ROUNDS if self.quick else ROUNDS) * (1 if self.quick else row.rounds)))
@@ -57,8 +61,25 @@ class Driver:
             return None
         return ""
 
+    def make_package(self, network):
+        """Exports a network, unless this was done before. Gives why that is impossible, or an empty string."""
+        file = self.places()["packages"] / f"{network}.pt2"
+        if file.exists():
+            return ""
+        if self.python is None:
+            return self.python_missing
+        file.parent.mkdir(parents=True, exist_ok=True)
+        print(f"benchmarks: exporting {network}; this is done once", file=sys.stderr, flush=True)
+        exported = subprocess.run([str(self.python), str(SOURCE / "peers/exported_networks.py"), "export", network, str(file)],
+                                  capture_output=True, text=True, check=False)
+        return "" if exported.returncode == 0 else "its package cannot be exported: " + exported.stderr.strip().splitlines()[-1]
+
     def measure(self, row):
         failed = set()
+        missing = self.make_package(row.package) if row.package else ""
+        if missing:
+            self.record(summary.Sample(row.key, 0, row.levin.name, failed=missing))
+            return
         for number in range(self.rounds_of(row)):
             for side in report.sides_of(row):
                 reason = self.reason_to_leave_out(side, number)
@@ -87,7 +108,7 @@ class Driver:
 def shown_command(command):
     """As it is typed in the repository's folder."""
     places = {"bin": "build/bin", "lib": "build/lib", "source": "benchmarks", "examples": "examples",
-              "python": "build/bench-venv/bin/python"}
+              "python": "build/bench-venv/bin/python", "packages": "build/bench/packages"}
     return [part.format(**places) for part in command]
 
 
@@ -109,7 +130,7 @@ def read_samples(file):
 
 def take_samples(arguments, chosen, samples_file):
     python, missing = None, ""
-    if any(side.needs_peers for row in chosen for side in report.sides_of(row)):
+    if any(row.package or side.needs_peers for row in chosen for side in report.sides_of(row)):
         try:
             python = peer_environment.make(arguments.build, SOURCE)
         except peer_environment.Unavailable as error:

@@ -8,7 +8,8 @@
 namespace levin::detail {
 
 at::Tensor plain(const at::Tensor& tensor, at::ScalarType type) {
-  return tensor.detach().to(type).contiguous().resolve_conj().resolve_neg();
+  const bool is_plain = tensor.scalar_type() == type && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  return is_plain ? tensor : tensor.detach().to(type).contiguous().resolve_conj().resolve_neg();
 }
 
 at::Tensor tensor_of(std::span<const double> numbers) {
@@ -69,13 +70,13 @@ void check_labels(const ClassTask& task, const at::Tensor& labels, const char* w
 }
 
 void check_numbers(const ClassTask& task, const at::Tensor& scores) {
-  const auto [least, most] = at::aminmax(scores.numel() > 0 ? scores.detach() : at::zeros({1}));
-  const bool outside = least.item<double>() < 0 || most.item<double>() > 1;
-  const bool nan = std::isnan(least.item<double>());
-  if (nan) {
+  if (scores.numel() == 0) return;
+  const auto [least_number, most_number] = at::aminmax(scores.detach());
+  const double least = least_number.item<double>();
+  if (std::isnan(least)) {
     throw MisuseError(format("{} got a prediction that is NaN: look for where the model's output becomes that.", task.metric));
   }
-  if (outside && task.scores == Scores::kProbabilities) {
+  if (task.scores == Scores::kProbabilities && (least < 0 || most_number.item<double>() > 1)) {
     throw MisuseError(
         format("{} has scores: probabilities, and got one that is not from 0 to 1: take 'logits' for scores before a "
                "sigmoid or softmax.",
