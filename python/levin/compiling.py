@@ -40,17 +40,19 @@ class _Layers(int):
 
 
 @contextlib.contextmanager
-def _dropout_between_layers():
-    helper = decompositions._rnn_helper
+def _rnns_for_training():
+    """torch decomposes an LSTM for inference: into oneDNN's layer, which keeps nothing for the backward pass, and without dropout."""
+    helper, select = decompositions._rnn_helper, decompositions.select_one_layer_lstm_function
 
     def with_dropout(input, hidden, params, has_biases, num_layers, *rest):
         return helper(input, hidden, params, has_biases, _Layers(num_layers), *rest)
 
     decompositions._rnn_helper = with_dropout
+    decompositions.select_one_layer_lstm_function = lambda *_: decompositions.one_layer_lstm
     try:
         yield
     finally:
-        decompositions._rnn_helper = helper
+        decompositions._rnn_helper, decompositions.select_one_layer_lstm_function = helper, select
 
 
 def traced_sizes(step):
@@ -96,7 +98,7 @@ def record(step, tensors):
         described[:] = found
         return tuple(outputs)
 
-    with random_state(1), _dropout_between_layers(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+    with random_state(1), _rnns_for_training(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = make_fx(function, tracing_mode="symbolic")(*example)
