@@ -122,9 +122,11 @@ std::vector<at::Tensor> CompiledEntry::batch_inputs(const Batch& batch) const {
     }
     found.push_back(tensor);
   }
-  if (const auto size = sizes.find("batch"); size != sizes.end() && size->second < entry_.smallest_batch) {
-    throw MisuseError(format("{} of '{}' takes batches of {} or more, and this one has {}.", entry_.name, file_,
-                             entry_.smallest_batch, size->second));
+  for (const auto& [dimension, smallest] : entry_.smallest) {
+    if (const auto size = sizes.find(dimension); size != sizes.end() && size->second < smallest) {
+      throw MisuseError(format("{} of '{}' takes a {} of {} or more, and this one has {}.", entry_.name, file_, dimension,
+                               smallest, size->second));
+    }
   }
   return found;
 }

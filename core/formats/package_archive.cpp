@@ -119,7 +119,13 @@ PackageEntry entry_of(const std::string& name, const Value& value) {
   PackageEntry entry{.name = name, .inputs = {}, .outputs = {}};
   for (const Value& input : value.at("inputs").as_list()) entry.inputs.push_back(input_of(input));
   for (const Value& output : value.at("outputs").as_list()) entry.outputs.push_back(output_of(output));
-  if (const Value* smallest = value.find("smallest_batch")) entry.smallest_batch = smallest->as_int();
+  const auto keep_smallest = [&](const std::string& dimension, const Value& size) {
+    if (size.as_int() > 1) entry.smallest[dimension] = size.as_int();
+  };
+  if (const Value* smallest = value.find("smallest_batch")) keep_smallest("batch", *smallest);
+  if (const Value* sizes = value.find("smallest_sizes")) {
+    for (const auto& [dimension, size] : sizes->as_map()) keep_smallest(dimension, size);
+  }
   return entry;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ struct LEVIN_API PackageEntry {
   std::string name;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  std::int64_t smallest_batch = 1;
+  std::map<std::string, std::int64_t> smallest;  ///< of dimensions that vary, by name, where it is more than 1
 };
 
 /// A package, as Python's levin.export() writes it: compiled steps of a module and its weights (docs/from-python.md). Reading

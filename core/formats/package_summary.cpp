@@ -61,7 +61,7 @@ std::string entry_text(const PackageEntry& entry) {
   if (!gives.empty()) text += format("  gives {}\n", join(gives));
   if (!logs.empty()) text += format("  logs {}\n", join(logs));
   if (!conditions.empty()) text += format("  holds where {}\n", join(conditions));
-  if (entry.smallest_batch > 1) text += format("  takes batches of {} or more\n", entry.smallest_batch);
+  for (const auto& [dimension, size] : entry.smallest) text += format("  takes {} of {} or more\n", dimension, size);
   return text;
 }
 

@@ -226,7 +226,7 @@ TEST_CASE("what a package does not take is refused, with what it takes") {
   check_says(error_with(with(x.slice(1, 0, 3), label)), "float32 [8, 3]");
   check_says(error_with(with(x, label.slice(0, 0, 5))), "takes \"label\" as int64 [batch], and the batch has int64 [5]");
   check_says(error_with(Batch{{"x", x}}), "takes label, and the batch has 1 tensor");
-  check_says(error_with(with(x.slice(0, 0, 1), label.slice(0, 0, 1))), "batches of 2 or more");
+  check_says(error_with(with(x.slice(0, 0, 1), label.slice(0, 0, 1))), "takes a batch of 2 or more");
   const std::string negative = error_with(with(x, label - 5));
   check_says(negative, "training_step of 'steps.pt2' failed");
   check_says(negative, "holds where the condition at make_packages.py:");

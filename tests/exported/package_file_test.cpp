@@ -96,7 +96,7 @@ TEST_CASE("what a package holds is told without loading it") {
   const std::string summary = PackageFile::open(package_file("steps.pt2")).summary();
   for (const char* line :
        {"module: Steps, precision 32-true", "torch 2.13.0 on linux, x86_64 with", "hyper-parameters: width int 6",
-        "  takes x float32[batch, 4]; label int64[batch]; global_step", "  takes batches of 2 or more",
+        "  takes x float32[batch, 4]; label int64[batch]; global_step", "  takes batch of 2 or more",
         "train_loss (on_epoch=true, prog_bar), seen (on_step=true, on_epoch=false)", "val_accuracy (Accuracy)",
         "  holds where make_packages.py:"}) {
     INFO(summary);
