@@ -1,5 +1,3 @@
-#include "levin/callbacks/prediction_writer.h"
-
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tensor.h>
 
@@ -7,12 +5,17 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <sstream>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/batch.h"
+#include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
@@ -23,6 +26,21 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
+
+/// What files of predictions are.
+enum class PredictionFormat : std::uint8_t { kCsv, kNpy, kSafetensors };
+template <>
+inline constexpr std::array kChoices<PredictionFormat> = {Choice{PredictionFormat::kCsv, "csv"},
+                                                          Choice{PredictionFormat::kNpy, "npy"},
+                                                          Choice{PredictionFormat::kSafetensors, "safetensors"}};
+
+/// When predictions are written: each batch as it comes, all at the end, or both. Lightning's names.
+enum class WriteInterval : std::uint8_t { kBatch, kEpoch, kBatchAndEpoch };
+template <>
+inline constexpr std::array kChoices<WriteInterval> = {Choice{WriteInterval::kBatch, "batch"},
+                                                       Choice{WriteInterval::kEpoch, "epoch"},
+                                                       Choice{WriteInterval::kBatchAndEpoch, "batch_and_epoch"}};
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,57 +70,40 @@ void append_number(std::string& text, Number number) {
   text.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
 }
 
-/// A tensor whose rows become fields.
-class CsvColumns {
- public:
-  CsvColumns(const std::string& name, const at::Tensor& tensor)
-      : name_(name), is_vector_(tensor.dim() > 1 && tensor.numel() != tensor.size(0)) {
-    const at::Tensor rows =
-        tensor.reshape({tensor.size(0), is_vector_ ? tensor.numel() / std::max<std::int64_t>(1, tensor.size(0)) : 1});
-    type_ = !rows.is_floating_point() ? at::kLong : rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    values_ = plain(rows.to(type_));
-  }
-
-  std::string header() const {
-    if (!is_vector_) return csv_field(name_);
-    std::vector<std::string> names;
-    for (std::int64_t column = 0; column < values_.size(1); ++column)
-      names.push_back(csv_field(format("{}_{}", name_, column)));
-    return join(names, ",");
-  }
+/// A number of each row.
+struct CsvColumn {
+  std::string header;
+  at::Tensor values;
 
   void append(std::string& line, std::int64_t row) const {
-    if (type_ == at::kLong) append_row<std::int64_t>(line, row);
-    if (type_ == at::kDouble) append_row<double>(line, row);
-    if (type_ == at::kFloat) append_row<float>(line, row);
+    if (values.scalar_type() == at::kLong) return append_number(line, values.const_data_ptr<std::int64_t>()[row]);
+    if (values.scalar_type() == at::kDouble) return append_number(line, values.const_data_ptr<double>()[row]);
+    append_number(line, values.const_data_ptr<float>()[row]);
   }
-
- private:
-  template <class Number>
-  void append_row(std::string& line, std::int64_t row) const {
-    const Number* values = values_.const_data_ptr<Number>() + row * values_.size(1);
-    for (std::int64_t column = 0; column < values_.size(1); ++column) {
-      if (column > 0) line += ',';
-      append_number(line, values[column]);
-    }
-  }
-
-  std::string name_;
-  bool is_vector_;
-  at::ScalarType type_ = at::kFloat;
-  at::Tensor values_;
 };
 
+/// One column, or as many as rows have numbers.
+void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const at::Tensor& tensor) {
+  const bool is_vector = tensor.dim() > 1 && tensor.numel() != tensor.size(0);
+  const at::Tensor rows =
+      tensor.reshape({tensor.size(0), is_vector ? tensor.numel() / std::max<std::int64_t>(1, tensor.size(0)) : 1});
+  const at::ScalarType type = !rows.is_floating_point()           ? at::kLong
+                              : rows.scalar_type() == at::kDouble ? at::kDouble
+                                                                  : at::kFloat;
+  for (std::int64_t column = 0; column < rows.size(1); ++column)
+    columns.push_back({csv_field(is_vector ? format("{}_{}", name, column) : name), plain(rows.select(1, column).to(type))});
+}
+
 fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) {
-  std::vector<CsvColumns> columns;
-  for (const auto& [name, tensor] : items) columns.emplace_back(name, tensor);
+  std::vector<CsvColumn> columns;
+  for (const auto& [name, tensor] : items) add_columns(columns, name, tensor);
   const fs::path path = with_ending(stem, ".csv");
   AtomicFile file(path);
-  file.write(join(columns, ",", &CsvColumns::header) + "\n");
+  file.write(join(columns, ",", &CsvColumn::header) + "\n");
   std::string line;
   for (std::int64_t row = 0; row < items.front().second.size(0); ++row) {
     line.clear();
-    for (const CsvColumns& column : columns) {
+    for (const CsvColumn& column : columns) {
       if (!line.empty()) line += ',';
       column.append(line, row);
     }
@@ -197,88 +198,117 @@ std::vector<std::string> names_on_all_ranks(Trainer& trainer, const std::vector<
   return names;
 }
 
-}  // namespace
+struct PredictionWriterOptions {
+  std::optional<std::filesystem::path> dirpath = std::nullopt;
+  std::string filename = "predictions";
+  PredictionFormat format = PredictionFormat::kCsv;
+  WriteInterval write_interval = WriteInterval::kEpoch;
+
+  static void declare(OptionList<PredictionWriterOptions>& options) {
+    using O = PredictionWriterOptions;
+    options.add(&O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
+    options.add(&O::filename, "Name of the file, without .csv and the like").not_empty();
+    options.add(&O::format, "What the file is");
+    options.add(
+        &O::write_interval,
+        "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
+    options.rule({"filename"}, [](const O& writer) -> std::string {
+      if (!leaves_folder(writer.filename)) return "";
+      return levin::format("filename is {}, which leads out of the folder: say with dirpath where to write",
+                           quoted_text(writer.filename));
+    });
+  }
+};
+
+/// Writes what predict_step returns, a row for each sample. `levin predict` has one unless it is told otherwise.
+///
+/// `epoch`: one file, `predictions.csv`, with each sample once and in the dataset's order, on any number of ranks; of several
+/// loaders `predictions-0.csv`, `predictions-1.csv`, …. All predictions are in memory for it, on every rank. `batch`: a file
+/// for each batch in the folder `predictions`, written by the rank that has it (`loader_0-rank_0-batch_0.csv`); nothing is
+/// kept. Its column `sample` is the sample's index in the dataset, where the loader knows it.
+///
+/// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
+/// `prediction_0`, `prediction_1`, …. A `.npy` file holds one array: of several tensors each has a file, `predictions-KEY.npy`.
+/// Files that are there are replaced, each in one instant. fast_dev_run writes nothing.
+class PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
+ public:
+  explicit PredictionWriter(Options options) : WithOptions("PredictionWriter", std::move(options)) {}
+
+  void on_predict_start(Trainer& trainer, Module&) override {
+    folder_ = options_.dirpath.value_or(trainer.log_dir());
+    kept_.assign(trainer.num_evaluation_batches().size(), {});
+    written_.clear();
+  }
+
+  void on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch, std::int64_t batch_idx,
+                            std::int64_t dataloader_idx) override {
+    if (trainer.options().fast_dev_run || prediction.empty()) return;
+    std::vector<Batch::Item> items = named(prediction);
+    check_rows(items, batch.batch_size());
+    for (auto& [name, tensor] : items) tensor = tensor.detach().to(at::kCPU);
+    if (writes_epoch()) {
+      auto& batches = kept_[static_cast<std::size_t>(dataloader_idx)];
+      const auto name_of = [](const std::vector<Batch::Item>& one) {
+        return join(one, ", ", [](const Batch::Item& item) { return item.first; });
+      };
+      if (!batches.empty() && name_of(batches.front()) != name_of(items)) {
+        throw MisuseError(format(
+            "PredictionWriter: predict_step gave {} for batch {}, and {} for the first: every batch needs the same names.",
+            name_of(items), batch_idx, name_of(batches.front())));
+      }
+      batches.push_back(items);
+    }
+    if (!writes_batches()) return;
+    if (const auto samples = samples_of_batch(trainer)) {
+      items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
+    }
+    const std::filesystem::path folder = folder_ / options_.filename;
+    write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
+                      items);
+    if (written_.empty()) written_.push_back(as_typed(folder) + "/");
+  }
+
+  void on_predict_epoch_end(Trainer& trainer, Module& module) override {
+    if (trainer.options().fast_dev_run || !writes_epoch()) return;
+    for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
+  }
+
+  void on_predict_end(Trainer& trainer, Module&) override {
+    if (trainer.options().fast_dev_run) return;
+    if (!written_.empty()) {
+      rank_zero_info("predictions: ", join(written_));
+    } else if (writes_epoch()) {
+      rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
+    }
+  }
+
+ private:
+  bool writes_batches() const { return options_.write_interval != WriteInterval::kEpoch; }
+  bool writes_epoch() const { return options_.write_interval != WriteInterval::kBatch; }
+
+  void write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
+    const auto batches = std::move(kept_[dataloader_idx]);
+    std::vector<Batch::Item> columns;
+    const std::vector<std::string> names = names_on_all_ranks(trainer, batches);
+    for (std::size_t position = 0; position < names.size(); ++position) {
+      std::vector<at::Tensor> rows;
+      for (const auto& items : batches) rows.push_back(items[position].second);
+      columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
+    }
+    if (columns.empty() || !trainer.is_global_zero()) return;
+    const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
+    for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
+      written_.push_back(
+          format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
+    }
+  }
+
+  std::filesystem::path folder_;
+  std::vector<std::vector<std::vector<Batch::Item>>> kept_;  ///< by loader and batch
+  std::vector<std::string> written_;                         ///< what the end of the run tells
+};
 
 LEVIN_REGISTER_CALLBACK(PredictionWriter, "Write predictions to files");
 
-void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& options) {
-  using O = PredictionWriterOptions;
-  options.add(&O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
-  options.add(&O::filename, "Name of the file, without .csv and the like").not_empty();
-  options.add(&O::format, "What the file is");
-  options.add(
-      &O::write_interval,
-      "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
-  options.rule({"filename"}, [](const O& writer) -> std::string {
-    if (!leaves_folder(writer.filename)) return "";
-    return levin::format("filename is {}, which leads out of the folder: say with dirpath where to write",
-                         quoted_text(writer.filename));
-  });
-}
-
-void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
-  folder_ = options_.dirpath.value_or(trainer.log_dir());
-  kept_.assign(trainer.num_evaluation_batches().size(), {});
-  written_.clear();
-}
-
-void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch,
-                                            std::int64_t batch_idx, std::int64_t dataloader_idx) {
-  if (trainer.options().fast_dev_run || prediction.empty()) return;
-  std::vector<Batch::Item> items = named(prediction);
-  check_rows(items, batch.batch_size());
-  for (auto& [name, tensor] : items) tensor = tensor.detach().to(at::kCPU);
-  if (writes_epoch()) {
-    auto& batches = kept_[static_cast<std::size_t>(dataloader_idx)];
-    const auto name_of = [](const std::vector<Batch::Item>& one) {
-      return join(one, ", ", [](const Batch::Item& item) { return item.first; });
-    };
-    if (!batches.empty() && name_of(batches.front()) != name_of(items)) {
-      throw MisuseError(
-          format("PredictionWriter: predict_step gave {} for batch {}, and {} for the first: every batch needs the same names.",
-                 name_of(items), batch_idx, name_of(batches.front())));
-    }
-    batches.push_back(items);
-  }
-  if (!writes_batches()) return;
-  if (const auto samples = samples_of_batch(trainer)) {
-    items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
-  }
-  const std::filesystem::path folder = folder_ / options_.filename;
-  write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
-                    items);
-  if (written_.empty()) written_.push_back(as_typed(folder) + "/");
-}
-
-void PredictionWriter::on_predict_epoch_end(Trainer& trainer, Module& module) {
-  if (trainer.options().fast_dev_run || !writes_epoch()) return;
-  for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
-}
-
-void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
-  const auto batches = std::move(kept_[dataloader_idx]);
-  std::vector<Batch::Item> columns;
-  const std::vector<std::string> names = names_on_all_ranks(trainer, batches);
-  for (std::size_t position = 0; position < names.size(); ++position) {
-    std::vector<at::Tensor> rows;
-    for (const auto& items : batches) rows.push_back(items[position].second);
-    columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
-  }
-  if (columns.empty() || !trainer.is_global_zero()) return;
-  const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
-  for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
-    written_.push_back(
-        format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
-  }
-}
-
-void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
-  if (trainer.options().fast_dev_run) return;
-  if (!written_.empty()) {
-    rank_zero_info("predictions: ", join(written_));
-  } else if (writes_epoch()) {
-    rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
-  }
-}
-
+}  // namespace
 }  // namespace levin

@@ -348,6 +348,7 @@ class LEVIN_API SequentialLr final : public LrScheduler {
   torch::optim::Optimizer& optimizer() const override { return optimizer_; }
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
+  void change_rates(const RateChange& change) override;
 
  private:
   // Which schedule is due at a step.
@@ -381,6 +382,7 @@ class LEVIN_API ChainedScheduler final : public LrScheduler {
   torch::optim::Optimizer& optimizer() const override { return optimizer_; }
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
+  void change_rates(const RateChange& change) override;
 
  private:
   torch::optim::Optimizer& optimizer_;

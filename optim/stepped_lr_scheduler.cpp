@@ -106,6 +106,12 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   last_lr_ = std::move(last_lr);
 }
 
+void SteppedLrScheduler::change_rates(const RateChange& change) {
+  take_new_groups();
+  while (last_lr_.size() < group_count()) last_lr_.push_back(get_lr(optimizer_.param_groups()[last_lr_.size()]));
+  LrScheduler::change_rates(change);
+}
+
 std::vector<double> PerGroup::expand(std::size_t groups, const std::string& option) const {
   if (!is_list_) return std::vector<double>(groups, values_.front());
   if (values_.size() != groups) {
@@ -214,6 +220,11 @@ void SequentialLr::step(std::optional<double>) {
   last_lr_ = scheduler.last_lr();
 }
 
+void SequentialLr::change_rates(const RateChange& change) {
+  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
+  LrScheduler::change_rates(change);
+}
+
 Value SequentialLr::state_dict() const {
   Value state(Value::Map{});
   state["_milestones"] = OptionType<std::vector<std::int64_t>>::write(milestones_);
@@ -278,6 +289,11 @@ ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, std::vect
 void ChainedScheduler::step(std::optional<double>) {
   for (const auto& scheduler : schedulers_) scheduler->step();
   last_lr_ = get_lrs(optimizer_);
+}
+
+void ChainedScheduler::change_rates(const RateChange& change) {
+  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
+  LrScheduler::change_rates(change);
 }
 
 Value ChainedScheduler::state_dict() const {
