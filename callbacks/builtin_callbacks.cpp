@@ -18,7 +18,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/module.h"

@@ -11,7 +11,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/callback.h"
-#include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"

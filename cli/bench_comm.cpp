@@ -28,7 +28,7 @@ std::string table_of(const std::vector<CollectiveTime>& times) {
                   .rows = {},
                   .align = {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight}};
   for (const CollectiveTime& time : times) {
-    table.rows.push_back({time.group, std::string(choice_name(time.collective)), size_text(time.bytes), time_text(time.seconds),
+    table.rows.push_back({time.group, time.collective, size_text(time.bytes), time_text(time.seconds),
                           format("{:.3g}", time.throughput()), format("{:.3g}", time.bus_bandwidth())});
   }
   return table.str();
@@ -37,8 +37,8 @@ std::string table_of(const std::vector<CollectiveTime>& times) {
 std::string csv_of(const std::vector<CollectiveTime>& times) {
   std::string text = "group,collective,ranks,bytes,seconds,gb_per_second,bus_gb_per_second\n";
   for (const CollectiveTime& time : times) {
-    text += format("{},{},{},{},{},{},{}\n", time.group, choice_name(time.collective), time.ranks, time.bytes,
-                   float_text(time.seconds), float_text(time.throughput()), float_text(time.bus_bandwidth()));
+    text += format("{},{},{},{},{},{},{}\n", time.group, time.collective, time.ranks, time.bytes, float_text(time.seconds),
+                   float_text(time.throughput()), float_text(time.bus_bandwidth()));
   }
   return text;
 }
@@ -62,10 +62,7 @@ struct BenchOptions {
 void show(const BenchOptions& options, const RankGroup& ranks, const std::vector<CollectiveTime>& times) {
   std::cout << format("{} ranks, {}. Bus bandwidth as nccl-tests define it.\n\n", ranks.world_size(), ranks.description())
             << table_of(times) << std::endl;
-  if (options.csv.empty()) return;
-  AtomicFile file(options.csv);
-  file.write(csv_of(times));
-  file.commit();
+  if (!options.csv.empty()) write_file(options.csv, csv_of(times));
 }
 
 /// What collectives take among the ranks that `trainer:` asks for. Ranks: all.
@@ -91,8 +88,7 @@ Subcommand bench_subcommand() {
   return {
       "bench", "Measure what ranks say to one another",
       [options](CLI::App& app) {
-        app.add_option("what", options->what,
-                       "comm: time all-reduce, all-gather, broadcast and reduce-scatter among --trainer.devices ranks")
+        app.add_option("what", options->what, "comm: time all-reduce, all-gather and broadcast among --trainer.devices ranks")
             ->required()
             ->check(CLI::IsMember({"comm"}));
         app.add_option("--csv", options->csv, "Also write the numbers to this file")->type_name("FILE");

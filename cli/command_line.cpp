@@ -5,13 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <sstream>
 
 #include "levin/cli/config_file.h"
-#include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
@@ -143,7 +143,7 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
 }
 
 constexpr std::string_view kPrefix = "LEVIN_";
-constexpr std::string_view kDefaultFile = "levin.yaml";
+constexpr const char* kDefaultFile = "levin.yaml";
 
 std::string option_name(std::string part) {
   const auto is_lower = [](unsigned char letter) { return std::islower(letter) != 0; };
@@ -151,11 +151,6 @@ std::string option_name(std::string part) {
   std::transform(part.begin(), part.end(), part.begin(), [](unsigned char letter) { return std::tolower(letter); });
   return part;
 }
-
-struct Variable {
-  Override given;
-  bool for_this_command = false;  ///< rather than for all
-};
 
 /// LEVIN_TRAINER_MAX_EPOCHS is not taken for LEVIN_TRAINER__MAX_EPOCHS, since other variables may begin so as well.
 void warn_of_one_underscore(const std::string& name, const std::string& key) {
@@ -165,35 +160,6 @@ void warn_of_one_underscore(const std::string& name, const std::string& key) {
   if (!is_among(names_of(describe_options<TrainerOptions>()), option)) return;
   rank_zero_warn(format("The variable {} is not used: LEVIN_TRAINER__{}, with two underscores, is trainer.{}.", name,
                         name.substr(kPrefix.size() + kSection.size()), option));
-}
-
-/// Nothing for a variable that has another meaning, or is for another command.
-std::optional<Variable> read_variable(const std::string& name, const std::string& text, const std::string& command) {
-  std::vector<std::string> parts = split(std::string_view(name).substr(kPrefix.size()), "__");
-  std::transform(parts.begin(), parts.end(), parts.begin(), option_name);
-  Variable variable{{.key = "", .text = text, .variable = name}};
-  if (parts.size() > 1 && is_among(run_command_names(), parts.front())) {
-    if (parts.front() != command) return std::nullopt;
-    variable.for_this_command = true;
-    parts.erase(parts.begin());
-  }
-  if (!is_among(section_names(), parts.front())) {
-    if (parts.size() == 1 && !variable.for_this_command) {
-      warn_of_one_underscore(name, parts.front());
-      return std::nullopt;
-    }
-    throw ConfigError(Mark{variable.given.name()}, format("there is no section {}{}", quoted_text(parts.front()),
-                                                          did_you_mean(parts.front(), section_names(), "sections")));
-  }
-  variable.given.key = join(parts, ".");
-  return variable;
-}
-
-std::optional<std::string> default_file(const std::map<std::string, std::string>& variables) {
-  const auto named = variables.find("LEVIN_DEFAULT_CONFIG");
-  if (named != variables.end()) return named->second.empty() ? std::nullopt : std::optional(named->second);
-  std::error_code ignored;
-  return std::filesystem::exists(kDefaultFile, ignored) ? std::optional<std::string>(kDefaultFile) : std::nullopt;
 }
 
 /// The variables of this process whose names begin with LEVIN_.
@@ -209,13 +175,27 @@ std::map<std::string, std::string> levin_variables() {
 }
 
 std::vector<ConfigSource> environment_sources(const std::string& command) {
-  const std::map<std::string, std::string> variables = levin_variables();
   std::vector<ConfigSource> sources, of_command;
-  if (const auto file = default_file(variables)) sources.push_back(ConfigFile{*file});
-  if (const auto named = variables.find("LEVIN_CONFIG"); named != variables.end()) sources.push_back(ConfigFile{named->second});
-  for (const auto& [name, text] : variables) {
-    std::optional<Variable> variable = read_variable(name, text, command);
-    if (variable) (variable->for_this_command ? of_command : sources).push_back(std::move(variable->given));
+  std::error_code ignored;
+  const char* const default_file = std::getenv("LEVIN_DEFAULT_CONFIG");
+  if (default_file != nullptr ? *default_file != '\0' : std::filesystem::exists(kDefaultFile, ignored))
+    sources.push_back(ConfigFile{default_file != nullptr ? default_file : kDefaultFile});
+  if (const char* const file = std::getenv("LEVIN_CONFIG")) sources.push_back(ConfigFile{file});
+  for (const auto& [name, text] : levin_variables()) {
+    std::vector<std::string> parts = split(std::string_view(name).substr(kPrefix.size()), "__");
+    std::transform(parts.begin(), parts.end(), parts.begin(), option_name);
+    const bool names_command = parts.size() > 1 && is_among(run_command_names(), parts.front());
+    if (names_command && parts.front() != command) continue;
+    if (names_command) parts.erase(parts.begin());
+    const Override given{.key = join(parts, "."), .text = text, .variable = name};
+    if (is_among(section_names(), parts.front())) {
+      (names_command ? of_command : sources).push_back(given);
+    } else if (parts.size() == 1 && !names_command) {
+      warn_of_one_underscore(name, parts.front());
+    } else {
+      throw ConfigError(Mark{given.name()}, format("there is no section {}{}", quoted_text(parts.front()),
+                                                   did_you_mean(parts.front(), section_names(), "sections")));
+    }
   }
   sources.insert(sources.end(), of_command.begin(), of_command.end());
   return sources;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -7,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "levin/cli/config_merge.h"
 #include "levin/cli/run_config.h"
+#include "levin/core/yaml/to_yaml.h"
 
 namespace CLI {
 class App;
@@ -20,6 +21,18 @@ namespace levin::cli {
 struct ConfigFile {
   std::string path;
   friend bool operator==(const ConfigFile&, const ConfigFile&) = default;
+};
+/// One `--key=value` of the command line, or a variable of the environment.
+struct Override {
+  std::string key;            ///< "trainer.callbacks.patience"
+  std::string text;           ///< read as YAML
+  bool append = false;        ///< `--trainer.callbacks+=EarlyStopping`
+  std::string variable = {};  ///< the variable that it came from; empty: the command line
+  /// "command line: --trainer.callbacks+", "environment: LEVIN_TRAINER__MAX_EPOCHS"; a long key is cut.
+  std::string name() const;
+  /// As it was written: "--trainer.max_epochs=5", "LEVIN_TRAINER__MAX_EPOCHS=5".
+  std::string written() const;
+  friend bool operator==(const Override&, const Override&) = default;
 };
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
@@ -66,9 +79,28 @@ void add_environment(CommandLine& line);
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
                            bool has_init_from = false);
 
+/// What follows CLI11's help of `levin fit` and its like: the sections of the YAML, and where to read on.
+std::string run_command_footer();
+
+/// Help on a class ("EarlyStopping"), a kind of class ("callbacks"), a section ("trainer") or a key ("trainer.max_epochs").
+/// Throws ConfigError ("did you mean …") on any other topic.
+std::string topic_help(const std::string& topic);
+
+/// The comments of `--print_config`: the help of each option in `config`, its range and choices.
+CommentOf config_comments(const Value& config);
+
+/// JSON Schema (draft 2020-12) of the YAML: every section, and every class that is registered now with its init_args.
+Value config_schema();
+
+/// A text with blanks behind it, as a cell of a column so wide.
+inline std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
 // Each is made in the source that does its work.
 Subcommand run_subcommand(const std::string& name, const std::string& help);  // run.cpp
-Subcommand tune_subcommand();                                                 // tune.cpp
+Subcommand tune_subcommand();                                                 // run.cpp
 Subcommand list_subcommand();                                                 // help_text.cpp
 Subcommand schema_subcommand();                                               // help_text.cpp
 Subcommand new_subcommand();                                                  // new_project.cpp
@@ -94,7 +126,5 @@ inline std::vector<Subcommand> subcommands() {
 
 /// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.
 RunConfig begin_run(const CommandLine& line);  // run_main.cpp
-/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
-void override_optimizers(Trainer& trainer, const RunConfig& config);  // run.cpp
 
 }  // namespace levin::cli

@@ -1,13 +1,17 @@
 #include "levin/cli/config_file.h"
 
-#include <fstream>
-#include <sstream>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
 #include <string>
-#include <system_error>
+#include <string_view>
+#include <vector>
 
-#include "levin/cli/help_text.h"
+#include "levin/cli/command_line.h"
 #include "levin/cli/plugin_loader.h"
-#include "levin/cli/references.h"
+#include "levin/cli/run_config.h"
+#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -21,86 +25,60 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The files of a command line: read once, although all is merged twice.
+std::vector<Value> read_files(const CommandLine& line) {
+  std::vector<Value> files;
+  for (const ConfigSource& source : line.sources) {
+    if (const auto* file = std::get_if<ConfigFile>(&source))
+      files.push_back(read_config_file(file->path, line.configured_as()));
+  }
+  return files;
+}
+
 /// What a command line and its files say.
-class Sources {
- public:
-  /// Reads the files: once, although all is merged twice.
-  explicit Sources(const CommandLine& line) : line_(line) {
-    for (const ConfigSource& source : line.sources) {
-      if (const auto* file = std::get_if<ConfigFile>(&source))
-        files_.push_back(read_config_file(file->path, line.configured_as()));
-    }
+Value merged_sources(const CommandLine& line, const std::vector<Value>& files) {
+  Value config(Value::Map{});
+  auto file = files.begin();
+  for (const ConfigSource& source : line.sources) {
+    if (const auto* given = std::get_if<Override>(&source))
+      apply_override(config, *given);
+    else
+      config = merged(std::move(config), *file++);
   }
+  return config;
+}
 
-  Value merged() const {
-    Value config(Value::Map{});
-    auto file = files_.begin();
-    for (const ConfigSource& source : line_.sources) {
-      if (const auto* given = std::get_if<Override>(&source))
-        apply_override(config, *given);
-      else
-        config = cli::merged(std::move(config), *file++);
-    }
-    return config;
+/// Loads the plug-ins that they name, and gives the libraries. Merged again afterwards, the configuration knows their classes,
+/// which an override that changes a class needs.
+std::vector<std::string> load_plugins(const CommandLine& line, const std::vector<Value>& files) {
+  const Value config = merged_sources(line, files);
+  Value names(Value::List{});
+  if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
+    names = interpolated(*named, config);
+    if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
   }
-
-  /// Loads what this line and the files name, and gives their files. Merged again afterwards, the configuration knows their
-  /// classes, which an override that changes a class needs.
-  std::vector<std::string> load_plugins() const {
-    std::vector<std::string> files;
-    const Value names = plugin_names();
-    for (const Value& name : names.as_list()) {
-      detail::check_text(name);
-      const fs::path file = find_plugin(name);
-      load_plugin(file, name.mark());
-      files.push_back(file.string());
-    }
-    return files;
+  for (const std::string& plugin : line.plugins) names.push_back(Value(plugin).with_mark(Mark{"command line: --plugin"}));
+  std::vector<std::string> libraries;
+  for (const Value& name : names.as_list()) {
+    detail::check_text(name);
+    const fs::path file = find_plugin(name);
+    load_plugin(file, name.mark());
+    libraries.push_back(file.string());
   }
-
- private:
-  Value plugin_names() const {
-    const Value config = merged();
-    Value names(Value::List{});
-    if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
-      names = interpolated(*named, config);
-      if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
-    }
-    for (const std::string& plugin : line_.plugins) names.push_back(Value(plugin).with_mark(Mark{"command line: --plugin"}));
-    return names;
-  }
-
-  const CommandLine& line_;
-  std::vector<Value> files_;
-};
+  return libraries;
+}
 
 std::string with_place(const Value& value) {
   const std::string place = value.mark().str();
   return format("{} ({})", describe(value), place.empty() ? "the default" : place);
 }
 
-[[noreturn]] void throw_not_written(const fs::path& file, const std::string& reason) {
-  throw IoError(format("cannot write '{}': {}", file, reason));
-}
-
-/// Keeps the configuration of an earlier run as config_1.yaml, config_2.yaml, …, the highest number the latest.
-void set_aside(const fs::path& file) {
-  for (int number = 1;; ++number) {
-    const fs::path aside = file.parent_path() / format("config_{}.yaml", number);
-    if (fs::exists(fs::symlink_status(aside))) continue;
-    std::error_code error;
-    fs::rename(file, aside, error);
-    if (error) throw_not_written(aside, error.message());
-    return;
-  }
-}
-
 }  // namespace
 
 RunConfig load_config(const CommandLine& line) {
-  const Sources sources(line);
-  const std::vector<std::string> plugins = sources.load_plugins();
-  const Value merged = with_links(sources.merged());
+  const std::vector<Value> files = read_files(line);
+  const std::vector<std::string> plugins = load_plugins(line, files);
+  const Value merged = with_links(merged_sources(line, files));
   Value whole = interpolated(merged, merged);
   RunConfig config;
   ErrorCollector errors;
@@ -118,9 +96,9 @@ RunConfig load_config(const CommandLine& line) {
 
 Value config_as_far_as_known(const CommandLine& line) {
   try {
-    const Sources sources(line);
-    sources.load_plugins();
-    return sources.merged();
+    const std::vector<Value> files = read_files(line);
+    load_plugins(line, files);
+    return merged_sources(line, files);
   } catch (const ConfigError&) {
   } catch (const IoError&) {
   }
@@ -129,7 +107,7 @@ Value config_as_far_as_known(const CommandLine& line) {
 
 std::string load_plugins_of(const CommandLine& line) {
   std::string text;
-  for (const std::string& file : Sources(line).load_plugins()) text += format("plug-in: {}\n", file);
+  for (const std::string& file : load_plugins(line, read_files(line))) text += format("plug-in: {}\n", file);
   return text.empty() ? "" : text + "\n";
 }
 
@@ -159,21 +137,198 @@ std::vector<std::string> different_shared_options(const Value& model, const Valu
 std::string printed_config(const Value& config) { return to_yaml(escaped(config), config_comments(config)); }
 
 fs::path save_config(const Value& config, const fs::path& folder) {
-  const std::string text = format("# levin {}\n{}", kVersion, to_yaml(escaped(config)));
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw_not_written(folder, error.message());
   const fs::path file = folder / "config.yaml";
-  if (fs::exists(file, error)) {
-    std::ostringstream present;
-    present << std::ifstream(file, std::ios::binary).rdbuf();
-    if (present.str() == text) return file;
-    set_aside(file);
-  }
-  AtomicFile output(file);
-  output.write(text);
-  output.commit();
+  write_file_beside_older(file, format("# levin {}\n{}", kVersion, to_yaml(escaped(config))),
+                          [](int number) { return format("config_{}.yaml", number); });
   return file;
+}
+
+namespace {
+
+/// The value at a key, which is written as an override writes it ("model.lr", "trainer.callbacks.0.patience"). What is not
+/// given is the default of its option, as far as options are known; a key that leads nowhere is an error.
+Value value_at(const Value& config, const std::string& key, const Mark& mark) {
+  const std::vector<std::string> parts = split(key, ".");
+  Value node = config;                                              // what the parts so far lead to
+  std::vector<OptionInfo> options = describe_options<RunConfig>();  // that it may have, where they are known
+  for (std::size_t next = 0; next < parts.size(); ++next) {
+    const std::string& part = parts[next];
+    if (node.is_list()) {
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+      if (error != std::errc() || end != part.data() + part.size() || index >= node.size())
+        throw ConfigError(mark, format("there is no {}: the list has {} elements", quoted_text(key), node.size()));
+      node = Value(node.as_list()[index]);
+      options.clear();
+      continue;
+    }
+    const bool is_class = names_class(node) || (next == 1 && is_component_section(parts.front()) && !node.is_null()) ||
+                          (next > 1 && node.is_string() && class_of(node) != nullptr);
+    if (is_class) {
+      const bool is_direct = is_direct_key(parts, part);
+      options = is_direct ? std::vector<OptionInfo>{} : options_of(node);
+      if (node.is_string()) node = class_only(node);
+      if (!is_direct) node = node.contains("init_args") ? Value(node.at("init_args")) : Value(Value::Map{});
+    }
+    const Value* found = node.find(part);
+    const OptionInfo* option = found == nullptr ? find_option(options, part) : nullptr;
+    if (option != nullptr && option->required)
+      throw ConfigError(mark, format("{} is not given, and has no default", quoted_text(key)));
+    if (found == nullptr && option == nullptr) {
+      std::vector<std::string> known = names_of(options);
+      for (const auto& [name, value] : node.is_map() ? node.as_map() : Value::Map{}) {
+        if (!is_among(known, name)) known.push_back(name);
+      }
+      throw ConfigError(mark, format("there is no {} to take a value from{}", quoted_text(key),
+                                     known.empty() ? "" : did_you_mean(part, known, "keys")));
+    }
+    node = Value(found != nullptr ? *found : option->default_value);
+    options = next == 0 && part == "trainer" ? describe_options<TrainerOptions>() : std::vector<OptionInfo>{};
+  }
+  return node;
+}
+
+bool leads_somewhere(const Value& config, const std::string& key) {
+  try {
+    return !value_at(config, key, Mark{}).is_null();
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+/// `is_class`: a text here names a class.
+Value linked(const Value& value, bool is_class, const Value& config) {
+  Value result = value.is_string() && is_class ? class_only(value) : value;
+  if (result.is_list()) {
+    for (Value& element : result.as_list()) element = linked(element, is_class, config);
+  }
+  if (!result.is_map()) return result;
+  for (auto& [key, part] : result.as_map()) {
+    if (key != "class_path") part = linked(part, is_component_section(key) || key == "callbacks", config);
+  }
+  for (const OptionInfo& option : options_of(result)) {
+    const Value* arguments = result.find("init_args");
+    const bool is_given = arguments != nullptr && arguments->contains(option.name);
+    if (option.linked_to.empty() || is_given || !leads_somewhere(config, option.linked_to)) continue;
+    result["init_args"][option.name] = Value("${" + option.linked_to + "}").with_mark(result.mark());
+  }
+  return value.is_string() && !result.contains("init_args") ? value : result;
+}
+
+/// A scalar in a text: as YAML writes it, a text without its quotes.
+std::string text_of(const Value& value, const Mark& mark, const std::string& reference) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_list() || value.is_map())
+    throw ConfigError(mark, format("{} is {}, which cannot be put into a text", quoted_text(reference), describe(value)));
+  return scalar_text(value);
+}
+
+class Interpolation {
+ public:
+  explicit Interpolation(const Value& config) : config_(config) {}
+
+  Value resolve(const Value& value) {
+    ++level_;
+    Value resolved = value;
+    if (value.is_string()) {
+      resolved = resolve_text(value);
+    } else if (value.is_list()) {
+      for (Value& element : resolved.as_list()) element = resolve(element);
+    } else if (value.is_map()) {
+      for (auto& entry : resolved.as_map()) entry.second = resolve(entry.second);
+    }
+    --level_;
+    return resolved;
+  }
+
+ private:
+  Value resolve_text(const Value& value) {
+    const std::string& text = value.as_string();
+    if (text.find("${") == std::string::npos) return value;
+    std::string result;
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const std::size_t begin = text.find("${", at);
+      if (begin != std::string::npos && begin > at && text[begin - 1] == '\\') {
+        result.append(text, at, begin - 1 - at).append("${");
+        at = begin + 2;
+        continue;
+      }
+      result.append(text, at, begin == std::string::npos ? begin : begin - at);
+      if (begin == std::string::npos) break;
+      const std::size_t end = text.find('}', begin);
+      if (end == std::string::npos) throw ConfigError(value.mark(), "'${' has no '}' in " + quoted_text(text));
+      const std::string reference = text.substr(begin + 2, end - begin - 2);
+      const Value found = marked_as(value, look_up(reference, value.mark()));
+      if (begin == 0 && end + 1 == text.size()) return found;
+      result += text_of(found, value.mark(), reference);
+      at = end + 1;
+    }
+    Value resolved(std::move(result));
+    size_.add(resolved, level_, value.mark());
+    return marked_as(value, std::move(resolved));
+  }
+
+  Value look_up(const std::string& reference, const Mark& mark) {
+    if (reference.find("${") != std::string::npos)
+      throw ConfigError(mark, format("one '${{' within another, in {}", quoted_text(reference)));
+    for (const std::string_view prefix : {"env:", "oc.env:"}) {
+      if (reference.starts_with(prefix)) return variable(reference.substr(prefix.size()), mark);
+    }
+    if (std::find(open_.begin(), open_.end(), reference) != open_.end())
+      throw ConfigError(mark, format("refers to itself: {}, {}", join(open_), reference));
+    auto known = found_.find(reference);
+    if (known == found_.end()) {
+      open_.push_back(reference);
+      known = found_.emplace(reference, resolve(value_at(config_, reference, mark))).first;
+      open_.pop_back();
+    }
+    size_.add(known->second, level_ - 1, mark);
+    return known->second;
+  }
+
+  static Value variable(const std::string& reference, const Mark& mark) {
+    const std::size_t comma = reference.find(',');
+    const std::string name = reference.substr(0, comma);
+    const char* text = std::getenv(name.c_str());
+    if (text == nullptr && comma == std::string::npos)
+      throw ConfigError(mark, format("the environment variable {} is not set; ${{env:{},DEFAULT}} gives it a default",
+                                     quoted_text(name), name));
+    return read_yaml_argument("environment: " + name, text != nullptr ? text : reference.substr(comma + 1));
+  }
+
+  /// Errors about it are told where it was referred to.
+  static Value marked_as(const Value& place, Value value) {
+    value.set_mark(place.mark());
+    value.set_key_position(place.key_mark().line, place.key_mark().column);
+    return value;
+  }
+
+  const Value& config_;
+  std::vector<std::string> open_;
+  std::size_t level_ = 0;  ///< how many values the one that is resolved stands in, itself counted
+  ConfigSize size_;        ///< of what references stand for
+  std::map<std::string, Value> found_;
+};
+
+}  // namespace
+
+Value with_links(const Value& config) { return linked(config, /*is_class=*/false, config); }
+
+Value interpolated(const Value& value, const Value& config) { return Interpolation(config).resolve(value); }
+
+Value escaped(Value value) {
+  if (value.is_string()) {
+    std::string text = value.as_string();
+    for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '\\');
+    return text;
+  }
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) element = escaped(std::move(element));
+  } else if (value.is_map()) {
+    for (auto& entry : value.as_map()) entry.second = escaped(std::move(entry.second));
+  }
+  return value;
 }
 
 }  // namespace levin::cli

@@ -34,4 +34,48 @@ std::filesystem::path save_config(const Value& config, const std::filesystem::pa
 /// The same as `--print_config` prints it: with a comment above each option.
 std::string printed_config(const Value& config);
 
+/// `base` with everything that `overlay` says. Maps merge key by key, other values and lists replace what was there. Where a
+/// class is named (`class_path`, or its name alone) that differs from the one in `base`, only those init_args stay that the new
+/// class has too, as in LightningCLI. A null section over a map changes nothing.
+Value merged(Value base, const Value& overlay);
+
+/// Reads a configuration file for one command, with what it leads to:
+/// - `include: base.yaml`, or a list of files: read first, so that what stands in the file itself wins;
+/// - `model: model.yaml`: a section that is the name of a YAML file is what that file holds;
+/// - `fit:`, `validate:`, `test:`, `predict:`: sections for that command alone, which win over the others of the file. Those of
+///   other commands are left out.
+///
+/// Files are looked for beside the file that names them, then from the working folder. Throws ConfigError, also when files
+/// include one another in a circle.
+Value read_config_file(const std::filesystem::path& file, const std::string& command);
+
+/// True for a map with class_path or init_args.
+bool names_class(const Value& value);
+/// A class that is named alone, as a map with its class_path.
+Value class_only(const Value& name);
+/// True for a part of a key that is about the specification of a class itself, as against its init_args.
+bool is_direct_key(const std::vector<std::string>& key, const std::string& part);
+
+/// Puts an override into a configuration. A key leads through maps; through a class to its init_args (or class_path and
+/// init_args when it names them); through a list to the element of that number, else to its last element.
+/// Throws ConfigError when the key leads nowhere, or deeper than ConfigSize permits.
+void apply_override(Value& config, const Override& given);
+
+/// The configuration with `${key}` in place of each option of a class that is not given and is linked to that key
+/// (OptionList::Builder::linked_to), where the key leads somewhere.
+Value with_links(const Value& config);
+
+/// `value` with every `${…}` in its texts replaced:
+/// - `${data.batch_size}`: the value at that key of `config`, given or the option's default; a whole list or map, too, where
+///   the text is nothing else;
+/// - `${env:NAME}`, `${env:NAME,default}` (or `oc.env:`, as in OmegaConf): an environment variable, read as YAML.
+///
+/// Within a longer text the value's text is put in. `\${` stands for the characters `${`. Throws ConfigError at the text's
+/// place for a key that leads nowhere, a variable that is not set and has no default, keys that refer to one another in a
+/// circle, and for what unfolds to more than ConfigSize permits.
+Value interpolated(const Value& value, const Value& config);
+
+/// `value` with a backslash before each `${` in its texts, so that interpolated() gives back `value`: for what is written.
+Value escaped(Value value);
+
 }  // namespace levin::cli

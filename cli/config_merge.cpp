@@ -1,4 +1,4 @@
-#include "levin/cli/config_merge.h"
+#include "levin/cli/config_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -88,153 +88,90 @@ Value with_class(Value base, const Value& class_path) {
   return base;
 }
 
-/// Walks the parts of an override's key.
-class OverrideWalk {
- public:
-  OverrideWalk(const Override& given, Value value)
-      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(split(given.key, ".")) {}
+bool is_index(const std::string& part) {
+  return std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
-  void apply(Value& config) {
-    ConfigSize().add(value_, parts_.size(), mark_);
-    for (const std::string& part : parts_) {
-      if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
-    }
-    set(child(config, parts_[0]), 1);
+/// The element that a part of a key leads to, the last one unless it is a number. `name`: of the list.
+Value& element_of(Value& list, const std::string& part, const std::string& name, const Mark& mark) {
+  if (list.size() == 0) throw ConfigError(mark, format("'{}' is empty; add an element with --{}+=… first", name, name));
+  if (!is_index(part)) return list.as_list().back();
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+  if (error != std::errc() || index >= list.size())
+    throw ConfigError(mark, format("'{}' has elements 0 to {}, no {}", name, list.size() - 1, part));
+  return list.as_list()[index];
+}
+
+Value& child_of(Value& node, const std::string& key, const Mark& mark) {
+  if (node.is_null()) node = Value(Value::Map{}).with_mark(mark);
+  Value& found = node[key];
+  if (found.is_null()) found.set_mark(mark);
+  return found;
+}
+
+/// `--trainer.logger.name=a` is for the logger that there is when nothing is said; of callbacks there is none.
+void put_default(const std::string& flag_name, Value& flag) {
+  if (flag_name == "logger" && (flag.is_null() || flag == Value(true))) flag = class_only(Value("CSVLogger"));
+  if (flag_name == "callbacks" && flag.is_null()) flag = Value(Value::List{});
+}
+
+/// `--callbacks+=…`
+void append(Value& node, const Value& value, const Mark& mark) {
+  if (!node.is_list()) node = node.is_null() ? Value(Value::List{}) : Value(Value::List{std::move(node)});
+  const Value::List added = value.is_list() ? value.as_list() : Value::List{value};
+  node.as_list().insert(node.as_list().end(), added.begin(), added.end());
+  node.set_mark(mark);
+}
+
+/// Takes the sections of one command out of a file, and those of the others.
+Value take_command_sections(Value& config, const std::string& command) {
+  Value sections(Value::Map{});
+  for (const std::string& each : run_command_names()) {
+    Value found = taken(config, each);
+    if (found.is_null()) continue;
+    check_command_section(found, each);
+    if (each == command) sections = std::move(found);
   }
+  return sections;
+}
 
- private:
-  void set(Value& node, std::size_t next) {
-    if (next == parts_.size()) {
-      finish(node);
-      return;
-    }
-    const std::string& part = parts_[next];
-    if (next == 2 && parts_[0] == "trainer" && !is_direct_key(parts_, part)) put_default(node);
-    if (node.is_list()) {
-      set(element(node, next), is_index(part) ? next + 1 : next);
-      return;
-    }
-    if (node.is_string()) node = class_only(node);
-    if (!node.is_null() && !node.is_map())
-      throw ConfigError(mark_, format("'{}' is {}; it has no '{}'", joined(next), describe(node), part));
-    const bool is_class = names_class(node) || (next == 1 && is_component_section(parts_[0]));
-    Value& holder = is_class && !is_direct_key(parts_, part) ? child(node, "init_args") : node;
-    set(child(holder, part), next + 1);
+Value with_section_files(Value config) {
+  for (auto& [section, value] : config.as_map()) {
+    if (is_section_file(section, value)) value = read_section_file(value);
   }
+  return config;
+}
 
-  /// `--trainer.logger.name=a` is for the logger that there is when nothing is said; of callbacks there is none.
-  void put_default(Value& flag) const {
-    if (parts_[1] == "logger" && (flag.is_null() || flag == Value(true))) flag = class_only(Value("CSVLogger"));
-    if (parts_[1] == "callbacks" && flag.is_null()) flag = Value(Value::List{});
+/// `open`: the files that include this one.
+Value read_with_includes(const fs::path& file, const std::string& command, std::vector<fs::path>& open) {
+  std::error_code ignored;
+  const fs::path real = fs::weakly_canonical(file, ignored);
+  if (std::find(open.begin(), open.end(), real) != open.end())
+    throw ConfigError(Mark{file}, format("includes itself: {}", join(open, " includes ", &fs::path::native)));
+  open.push_back(real);
+  Value own = read_yaml_file(file);
+  check_is_config(own, file);
+  Value config(Value::Map{});
+  Value included = taken(own, "include");
+  if (!included.is_list() && !included.is_null()) included = Value(Value::List{std::move(included)});
+  for (const Value& name : included.is_null() ? Value::List{} : included.as_list()) {
+    if (!name.is_string()) detail::throw_wrong_type(name, "the name of a file, or a list of names");
+    config = merged(std::move(config), read_with_includes(file_named_by(name), command, open));
   }
-
-  void finish(Value& node) {
-    if (!given_.append) {
-      node = merged(std::move(node), value_);
-      return;
-    }
-    if (!node.is_list()) node = node.is_null() ? Value(Value::List{}) : Value(Value::List{std::move(node)});
-    if (value_.is_list())
-      node.as_list().insert(node.as_list().end(), value_.as_list().begin(), value_.as_list().end());
-    else
-      node.push_back(value_);
-    node.set_mark(mark_);
-  }
-
-  Value& child(Value& node, const std::string& key) {
-    if (node.is_null()) node = Value(Value::Map{}).with_mark(mark_);
-    Value& found = node[key];
-    if (found.is_null()) found.set_mark(mark_);
-    return found;
-  }
-
-  Value& element(Value& list, std::size_t next) {
-    const std::string& part = parts_[next];
-    const std::string name = joined(next);
-    if (list.size() == 0) throw ConfigError(mark_, format("'{}' is empty; add an element with --{}+=… first", name, name));
-    if (!is_index(part)) return list.as_list().back();
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-    if (error != std::errc() || index >= list.size())
-      throw ConfigError(mark_, format("'{}' has elements 0 to {}, no {}", name, list.size() - 1, part));
-    return list.as_list()[index];
-  }
-
-  static bool is_index(const std::string& part) {
-    return std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-  }
-
-  std::string joined(std::size_t count) const { return join(std::span(parts_).first(count), "."); }
-
-  const Override& given_;
-  const Mark mark_;
-  const Value value_;
-  const std::vector<std::string> parts_;
-};
-
-/// Reads files that may include others.
-class Reader {
- public:
-  explicit Reader(const std::string& command) : command_(command) {}
-
-  Value read(const fs::path& file) {
-    enter(file);
-    Value own = read_yaml_file(file);
-    check_is_config(own, file);
-    Value config = included(taken(own, "include"));
-    const Value of_command = take_command_sections(own);
-    config = merged(std::move(config), with_section_files(std::move(own)));
-    config = merged(std::move(config), with_section_files(of_command));
-    open_.pop_back();
-    return config;
-  }
-
- private:
-  void enter(const fs::path& file) {
-    std::error_code ignored;
-    const fs::path real = fs::weakly_canonical(file, ignored);
-    if (std::find(open_.begin(), open_.end(), real) != open_.end())
-      throw ConfigError(Mark{file}, format("includes itself: {}",
-                                           join(open_, " includes ", [](const fs::path& each) { return each.string(); })));
-    open_.push_back(real);
-  }
-
-  Value included(const Value& names) {
-    Value config(Value::Map{});
-    if (names.is_null()) return config;
-    const Value::List list = names.is_list() ? names.as_list() : Value::List{names};
-    for (const Value& name : list) {
-      if (!name.is_string()) detail::throw_wrong_type(name, "the name of a file, or a list of names");
-      config = merged(std::move(config), read(file_named_by(name)));
-    }
-    return config;
-  }
-
-  Value take_command_sections(Value& config) {
-    Value sections(Value::Map{});
-    for (const std::string& command : run_command_names()) {
-      Value found = taken(config, command);
-      if (found.is_null()) continue;
-      check_command_section(found, command);
-      if (command == command_) sections = std::move(found);
-    }
-    return sections;
-  }
-
-  static Value with_section_files(Value config) {
-    for (auto& [section, value] : config.as_map()) {
-      if (is_section_file(section, value)) value = read_section_file(value);
-    }
-    return config;
-  }
-
-  const std::string& command_;
-  std::vector<fs::path> open_;
-};
+  const Value of_command = take_command_sections(own, command);
+  config = merged(std::move(config), with_section_files(std::move(own)));
+  config = merged(std::move(config), with_section_files(of_command));
+  open.pop_back();
+  return config;
+}
 
 }  // namespace
 
-Value read_config_file(const fs::path& file, const std::string& command) { return Reader(command).read(file); }
+Value read_config_file(const fs::path& file, const std::string& command) {
+  std::vector<fs::path> open;
+  return read_with_includes(file, command, open);
+}
 
 bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
 
@@ -277,9 +214,36 @@ Value merged(Value base, const Value& overlay) {
 }
 
 void apply_override(Value& config, const Override& given) {
+  const Mark mark{given.name()};
+  const std::vector<std::string> parts = split(given.key, ".");
   Value value = read_yaml_argument(given.name(), given.text);
   if (is_section_file(given.key, value)) value = read_section_file(value);
-  OverrideWalk(given, std::move(value)).apply(config);
+  ConfigSize().add(value, parts.size(), mark);
+  if (is_among(parts, "")) throw ConfigError(mark, "the key has an empty part");
+  Value* node = &child_of(config, parts[0], mark);
+  for (std::size_t next = 1; next < parts.size();) {
+    const std::string& part = parts[next];
+    const bool is_direct = is_direct_key(parts, part);
+    const auto name = [&] { return join(std::span(parts).first(next), "."); };
+    if (next == 2 && parts[0] == "trainer" && !is_direct) put_default(parts[1], *node);
+    if (node->is_list()) {
+      node = &element_of(*node, part, name(), mark);
+      if (is_index(part)) ++next;
+      continue;
+    }
+    if (node->is_string()) *node = class_only(*node);
+    if (!node->is_null() && !node->is_map())
+      throw ConfigError(mark, format("'{}' is {}; it has no '{}'", name(), describe(*node), part));
+    const bool is_class = names_class(*node) || (next == 1 && is_component_section(parts[0]));
+    if (is_class && !is_direct) node = &child_of(*node, "init_args", mark);
+    node = &child_of(*node, part, mark);
+    ++next;
+  }
+  if (given.append) {
+    append(*node, value, mark);
+  } else {
+    *node = merged(std::move(*node), value);
+  }
 }
 
 }  // namespace levin::cli

@@ -1,3 +1,6 @@
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -7,73 +10,91 @@
 #include <sstream>
 
 #include "levin/cli/command_line.h"
-#include "levin/cli/help_text.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/formats/file_report.h"
+#include "levin/core/formats/tensor_file.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {
 
-std::string checks_text(const FileReport& report) {
-  if (report.checks.empty()) return "checksums: the file has none\n";
+/// A file that is looked into.
+struct Inspected {
+  std::vector<ChecksumReport> checks;
+  TensorFile content;  ///< empty where a checksum does not hold
+  bool is_whole = true;
+
+  Inspected(const std::string& file, const std::string& key) : checks(TensorFile::checks(file)) {
+    is_whole = std::ranges::all_of(checks, &ChecksumReport::holds);
+    if (is_whole) content = TensorFile::open(file, {}, key);
+  }
+};
+
+std::string checks_text(const std::vector<ChecksumReport>& checks) {
+  if (checks.empty()) return "checksums: the file has none\n";
   std::vector<std::string> damaged;
-  for (const FileReport::Check& check : report.checks) {
+  for (const ChecksumReport& check : checks) {
     if (!check.holds) damaged.push_back(check.what);
   }
-  const std::string count = counted(report.checks.size(), "checksum");
+  const std::string count = counted(checks.size(), "checksum");
   if (damaged.empty()) return format("checksums: all hold ({})\n", count);
   return format("checksums: damaged: {} (of {})\n", printable(join(damaged)), count);
 }
 
-std::string table_of(const std::vector<FileReport::Tensor>& tensors) {
+std::string_view dtype_of(const at::Tensor& tensor) { return c10::getDtypeNames(tensor.scalar_type()).first; }
+
+std::string table_of(const TensorFile& content) {
   std::size_t width = 0;
   std::size_t dtype_width = 0;
-  for (const FileReport::Tensor& tensor : tensors) {
-    width = std::max(width, tensor.name.size());
-    dtype_width = std::max(dtype_width, tensor.dtype.size());
+  for (const auto& [name, tensor] : content.content.tensors) {
+    width = std::max(width, name.size());
+    dtype_width = std::max(dtype_width, dtype_of(tensor).size());
   }
   std::string text;
-  for (const FileReport::Tensor& tensor : tensors) {
-    const std::string shape = join(tensor.shape, ", ", [](std::int64_t size) { return std::to_string(size); });
-    text += format("  {}{}[{}]  {} bytes\n", padded(printable(tensor.name), width + 2), padded(tensor.dtype, dtype_width + 2),
-                   shape, tensor.bytes);
+  for (const std::string& name : content.names) {
+    const at::Tensor& tensor = content.content.tensors.at(name);
+    const std::string shape = join(tensor.sizes(), ", ", [](std::int64_t size) { return std::to_string(size); });
+    text += format("  {}{}[{}]  {} bytes\n", padded(printable(name), width + 2),
+                   padded(std::string(dtype_of(tensor)), dtype_width + 2), shape, tensor.nbytes());
   }
   return text;
 }
 
-std::string report_text(const std::string& file, const FileReport& report) {
-  if (!report.is_whole()) return format("{}: damaged\n{}", file, checks_text(report));
+std::string report_text(const std::string& file, const Inspected& inspected) {
+  if (!inspected.is_whole) return format("{}: damaged\n{}", file, checks_text(inspected.checks));
+  const auto& [kind, content, names, beside] = inspected.content;
   std::uint64_t bytes = 0;
-  for (const FileReport::Tensor& tensor : report.tensors) bytes += tensor.bytes;
-  std::string text = format("{}: {}, {}, {} bytes\n", file, report.kind, counted(report.tensors.size(), "tensor"), bytes);
-  if (!report.beside.empty()) text += format("beside: {}\n", printable(join(report.beside)));
-  if (!report.manifest.is_null()) {
+  for (const auto& [name, tensor] : content.tensors) bytes += tensor.nbytes();
+  std::string text = format("{}: {}, {}, {} bytes\n", file, kind_name(kind), counted(names.size(), "tensor"), bytes);
+  if (!beside.empty()) text += format("beside: {}\n", printable(join(beside)));
+  if (content.manifest.size() > 0) {
     text += "manifest:\n";
-    std::istringstream manifest(printable(to_yaml(report.manifest)));
+    std::istringstream manifest(printable(to_yaml(content.manifest)));
     for (std::string line; std::getline(manifest, line);) text += format("  {}\n", line);
   }
-  return text + "tensors:\n" + table_of(report.tensors) + checks_text(report);
+  return text + "tensors:\n" + table_of(inspected.content) + checks_text(inspected.checks);
 }
 
-Value report_value(const std::string& file, const FileReport& report) {
-  Value value(Value::Map{{"file", Value(file)}, {"kind", Value(report.kind)}, {"manifest", report.manifest}});
+Value report_value(const std::string& file, const Inspected& inspected) {
+  const auto& [kind, content, names, beside] = inspected.content;
+  Value value(Value::Map{{"file", Value(file)},
+                         {"kind", inspected.is_whole ? kind_name(kind) : ""},
+                         {"manifest", content.manifest.size() > 0 ? content.manifest : Value()}});
   value["tensors"] = Value(Value::List{});
-  for (const FileReport::Tensor& tensor : report.tensors) {
-    value["tensors"].push_back(Value(Value::Map{{"name", Value(tensor.name)},
-                                                {"dtype", Value(tensor.dtype)},
-                                                {"shape", Value(Value::List(tensor.shape.begin(), tensor.shape.end()))},
-                                                {"bytes", Value(static_cast<std::int64_t>(tensor.bytes))}}));
+  for (const std::string& name : names) {
+    const at::Tensor& tensor = content.tensors.at(name);
+    value["tensors"].push_back(Value::Map{{"name", name},
+                                          {"dtype", dtype_of(tensor)},
+                                          {"shape", Value::List(tensor.sizes().begin(), tensor.sizes().end())},
+                                          {"bytes", static_cast<std::int64_t>(tensor.nbytes())}});
   }
   value["checksums"] = Value(Value::List{});
-  for (const FileReport::Check& check : report.checks) {
-    value["checksums"].push_back(Value(Value::Map{{"of", Value(check.what)}, {"holds", Value(check.holds)}}));
-  }
-  if (!report.beside.empty()) value["beside"] = Value(Value::List(report.beside.begin(), report.beside.end()));
-  value["damaged"] = !report.is_whole();
+  for (const ChecksumReport& check : inspected.checks)
+    value["checksums"].push_back(Value::Map{{"of", check.what}, {"holds", check.holds}});
+  if (!beside.empty()) value["beside"] = Value(Value::List(beside.begin(), beside.end()));
+  value["damaged"] = !inspected.is_whole;
   return value;
 }
 
@@ -129,9 +150,9 @@ Subcommand inspect_subcommand() {
           },
           [options](const CommandLine&) {
             const std::string& file = options->file;
-            const FileReport report = inspect_file(file, options->weights.key);
-            std::cout << (options->as_json ? plain_json(report_value(file, report)) : report_text(file, report));
-            return report.is_whole() ? 0 : 1;
+            const Inspected inspected(file, options->weights.key);
+            std::cout << (options->as_json ? plain_json(report_value(file, inspected)) : report_text(file, inspected));
+            return inspected.is_whole ? 0 : 1;
           }};
 }
 

@@ -1,4 +1,4 @@
-#include "levin/cli/help_text.h"
+#include "levin/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "levin/cli/command_line.h"
-#include "levin/cli/project_templates.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -18,6 +17,18 @@ namespace levin::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A file of a project's template. In its text @NAME@ and @CLASS@ are the user's, @LEVIN@ and @LEVIN_DIR@ where levin is.
+struct TemplateFile {
+  std::string_view project;  ///< the template: the folder below cli/templates; empty: each of them has it
+  std::string_view name;
+  std::string_view text;
+};
+
+/// What stands below cli/templates, compiled in.
+constexpr TemplateFile kTemplateFiles[] = {
+#include "project_templates.inc"
+};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
@@ -63,18 +74,16 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
 }
 
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
-  for (const TemplateFile& file : template_files()) {
+  for (const TemplateFile& file : kTemplateFiles) {
     if (!file.project.empty() && file.project != template_name) continue;
     // Files whose names begin with a dot stand in the template without it.
-    AtomicFile output(folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name));
-    output.write(filled(std::string(file.text), values));
-    output.commit();
+    write_file(folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name), filled(std::string(file.text), values));
   }
 }
 
 std::vector<std::string> template_names() {
   std::vector<std::string> names;
-  for (const TemplateFile& file : template_files()) {
+  for (const TemplateFile& file : kTemplateFiles) {
     if (!file.project.empty() && (names.empty() || names.back() != file.project)) names.emplace_back(file.project);
   }
   return names;

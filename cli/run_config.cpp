@@ -114,56 +114,47 @@ struct InitFromOptions {
   }
 };
 
-/// "; did you mean 'interval', which goes beside class_path?" for a key that is no argument of the section's class.
-std::string instead_of_argument(const std::string& key, const std::vector<std::string>& arguments,
-                                const std::vector<std::string>& settings) {
+/// What is wrong with a key that is no argument of the section's class.
+std::string no_argument(const std::string& key, const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& settings) {
+  if (is_among(settings, key)) return format("{} goes beside class_path and init_args, not into init_args", key);
   std::vector<std::string> all = arguments;
   all.insert(all.end(), settings.begin(), settings.end());
   const std::string nearest = nearest_name(key, all);
-  if (is_among(settings, nearest)) return format("; did you mean '{}', which goes beside class_path?", nearest);
-  const std::string beside = format("; beside class_path go {}", quoted_list(settings));
-  return did_you_mean(key, arguments, "keys") + (nearest.empty() ? beside : "");
+  const std::string wrong = "unknown key " + quoted_text(key);
+  if (is_among(settings, nearest)) return format("{}; did you mean '{}', which goes beside class_path?", wrong, nearest);
+  const std::string beside = nearest.empty() ? format("; beside class_path go {}", quoted_list(settings)) : "";
+  return wrong + did_you_mean(key, arguments, "keys") + beside;
 }
 
-/// An error about a key knows the class's arguments, below init_args, and the section's settings, beside class_path.
-void check_section_keys(const std::string& section, const Value& value) {
-  if (!value.is_map()) return;
+/// Takes out of a section what stands beside class_path and init_args. An error about a key knows the class's arguments, below
+/// init_args, and the section's settings, beside class_path.
+Value take_settings(const std::string& section, Value& value) {
+  Value taken(Value::Map{});
+  if (!value.is_map()) return taken;
   const std::vector<std::string> settings = names_of(section_settings(section));
   std::vector<std::string> beside = {"class_path", "init_args"};
   beside.insert(beside.end(), settings.begin(), settings.end());
   ErrorCollector errors;
-  for (const auto& [key, setting] : value.as_map()) {
-    if (is_among(beside, key)) continue;
-    errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
-                                           did_you_mean(key, beside, "keys"))});
-  }
+  std::erase_if(value.as_map(), [&](const auto& entry) {
+    const auto& [key, setting] = entry;
+    if (!is_among(beside, key))
+      errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
+                                             did_you_mean(key, beside, "keys"))});
+    if (is_among(settings, key)) taken.as_map().push_back(entry);
+    return is_among(settings, key);
+  });
   const Value* name = value.find("class_path");
   const ClassInfo* info = name != nullptr && name->is_string() ? class_kind(section).find(name->as_string()) : nullptr;
   const Value* init_args = value.find("init_args");
   if (info != nullptr && init_args != nullptr && init_args->is_map()) {
     const std::vector<std::string> arguments = names_of(info->options);
     for (const auto& [key, argument] : init_args->as_map()) {
-      if (is_among(arguments, key)) continue;
-      errors.add({argument.key_mark(),
-                  is_among(settings, key)
-                      ? format("{} goes beside class_path and init_args, not into init_args", key)
-                      : format("unknown key {}{}", quoted_text(key), instead_of_argument(key, arguments, settings))});
+      if (!is_among(arguments, key)) errors.add({argument.key_mark(), no_argument(key, arguments, settings)});
     }
   }
   errors.throw_if_any();
-}
-
-/// Takes out of a section what stands beside class_path and init_args.
-Value take_settings(const std::string& section, Value& value) {
-  Value settings(Value::Map{});
-  if (!value.is_map()) return settings;
-  const std::vector<std::string> known = names_of(section_settings(section));
-  Value::Map& entries = value.as_map();
-  const auto first =
-      std::stable_partition(entries.begin(), entries.end(), [&](const auto& entry) { return !is_among(known, entry.first); });
-  settings.as_map().assign(first, entries.end());
-  entries.erase(first, entries.end());
-  return settings;
+  return taken;
 }
 
 void check(const OptimizerSection& section, const Value&) {
@@ -316,7 +307,6 @@ Value OptionType<cli::InitFrom>::schema() {
 
 template <class Base, class Settings>
 cli::Section<Base, Settings> OptionType<cli::Section<Base, Settings>>::read(const Value& value) {
-  cli::check_section_keys(Registry<Base>::kind(), value);
   Value named = value;
   const Value beside = cli::take_settings(Registry<Base>::kind(), named);
   cli::Section<Base, Settings> section;

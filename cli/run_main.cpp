@@ -9,8 +9,7 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
-#include "levin/cli/help_text.h"
-#include "levin/cli/source_text.h"
+#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"

@@ -1,4 +1,4 @@
-# levin_embed_templates(OUTPUT): writes a C++ source that holds every file below cli/templates (cli/project_templates.h), so that
+# levin_embed_templates(OUTPUT): writes the initializers of a TemplateFile for each file below cli/templates (cli/new_project.cpp), so that
 # `levin new` works wherever the program is.
 function(levin_embed_templates output)
   set(root ${PROJECT_SOURCE_DIR}/cli/templates)
@@ -17,19 +17,7 @@ function(levin_embed_templates output)
     if(length GREATER 60000)
       message(FATAL_ERROR "cli/templates/${file} is too long to be compiled in.")
     endif()
-    string(APPEND entries "      {\"${project}\", \"${name}\", R\"levin_template(${text})levin_template\"},\n")
+    string(APPEND entries "{\"${project}\", \"${name}\", R\"levin_template(${text})levin_template\"},\n")
   endforeach()
-  file(CONFIGURE OUTPUT ${output} @ONLY CONTENT [[
-#include "levin/cli/project_templates.h"
-
-namespace levin::cli {
-
-const std::vector<TemplateFile>& template_files() {
-  static const std::vector<TemplateFile> files = {
-@entries@  };
-  return files;
-}
-
-}  // namespace levin::cli
-]])
+  file(CONFIGURE OUTPUT ${output} @ONLY CONTENT "@entries@")
 endfunction()

@@ -72,8 +72,8 @@ void put(const Tensors& values, const Tensors& buffers) {
 }
 
 /// What a part needs to be computed once more, but for its inputs.
-struct Part : torch::CustomClassHolder {
-  Part(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
+struct CheckpointedPart : torch::CustomClassHolder {
+  CheckpointedPart(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
       : body(std::move(part)),
         buffers(std::move(changed)),
         buffers_before(copies(buffers)),
@@ -129,7 +129,7 @@ Tensors parameters_of(const Tensors& outputs, const Tensors& inputs, std::uint64
 /// gradients come in the order and with the hooks of any others.
 class PartFunction : public torch::autograd::Function<PartFunction> {
  public:
-  static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<Part>& part, at::TensorList tensors) {
+  static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<CheckpointedPart>& part, at::TensorList tensors) {
     context->save_for_backward(tensors.vec());
     context->saved_data["part"] = c10::IValue::make_capsule(part);
     context->set_materialize_grads(false);
@@ -146,7 +146,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     if (at::GradMode::is_enabled())
       throw MisuseError("What levin::checkpointed() computes has no gradients of gradients (create_graph).");
-    const auto part = c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    const auto part = c10::static_intrusive_pointer_cast<CheckpointedPart>(context->saved_data["part"].toCapsule());
     const Tensors saved = context->get_saved_variables();
     Tensors tensors = detached({saved.begin(), saved.begin() + part->inputs});
     const Tensors parameters(saved.begin() + part->inputs, saved.end());
@@ -191,7 +191,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
   }
 
  private:
-  static Tensors compute_anew(const Part& part, const Tensors& inputs) {
+  static Tensors compute_anew(const CheckpointedPart& part, const Tensors& inputs) {
     const RandomScope random;
     part.random.restore();
     const auto autocast = with_autocast(part.autocast);
@@ -206,7 +206,7 @@ at::DeviceType device_of(const Tensors& inputs) {
 }
 
 /// The forward pass. Gives its inputs, which the graph of the outputs begins with.
-Tensors compute(Part& part, const Tensors& inputs) {
+Tensors compute(CheckpointedPart& part, const Tensors& inputs) {
   const Tensors given = detached(inputs);
   std::vector<std::int64_t> versions;
   for (const at::Tensor& input : given) versions.push_back(input._version());
@@ -232,7 +232,7 @@ Tensors detail::checkpointed(std::function<Tensors(const Tensors&)> body, const 
   Tensors changed;
   std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(changed),
                [](const at::Tensor& buffer) { return buffer.defined(); });
-  const auto part = c10::make_intrusive<Part>(std::move(body), std::move(changed), device_of(inputs));
+  const auto part = c10::make_intrusive<CheckpointedPart>(std::move(body), std::move(changed), device_of(inputs));
   const std::uint64_t first = at::sequence_number::peek();
   const Tensors given = compute(*part, inputs);
   const auto has_gradient = [](const at::Tensor& output) { return output.requires_grad(); };

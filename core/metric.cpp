@@ -1,6 +1,7 @@
 #include "levin/core/metric.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,10 +14,6 @@
 
 namespace levin {
 namespace {
-
-std::string shape_text(at::IntArrayRef sizes) {
-  return "[" + join(sizes, ", ", [](std::int64_t size) { return std::to_string(size); }) + "]";
-}
 
 void check_count(const std::string& what, std::size_t wanted, std::int64_t given) {
   if (given == static_cast<std::int64_t>(wanted)) return;
@@ -42,11 +39,10 @@ MetricValue::MetricValue(const at::Tensor& value) : shape(value.sizes().vec()) {
 }
 
 double MetricValue::item() const {
-  if (values.size() != 1) throw MisuseError(format("a metric of the shape {} was asked for one number.", shape_text(shape)));
+  if (values.size() != 1)
+    throw MisuseError(format("a metric of the shape {} was asked for one number.", c10::str(at::IntArrayRef(shape))));
   return values.front();
 }
-
-at::Tensor MetricValue::tensor() const { return at::tensor(values, at::kDouble).reshape(shape); }
 
 /// What has been taken in, on the host and on a device.
 class Metric::Accumulator final : public MetricStateReader {
@@ -65,41 +61,36 @@ class Metric::Accumulator final : public MetricStateReader {
     }
     ++state_.updates;
   }
-  std::span<double> in_place(std::size_t index) {
-    const NumbersPart& part = metric_.numbers_[index];
-    ++state_.updates;
-    return std::span(state_.numbers).subspan(part.begin, part.count);
-  }
-  /// Into a new tensor: a copy of this one may hold the old one.
-  void take_on_device(std::size_t index, const at::Tensor& values) {
+  void take(std::size_t index, const at::Tensor& values) {
+    if (values.is_cpu()) return take(index, numbers_in(values));
+    // Into a new tensor: a copy of this one may hold the old one.
     at::Tensor& total = numbers_on_device_[index];
     total = total.defined() ? combined(metric_.numbers_[index].reduce, total, values) : values.clone();
   }
   void append(std::size_t index, const at::Tensor& rows) {
+    if (!rows.is_cpu()) return rows_on_device_[index].push_back(rows.clone());
     state_.rows[index].append(static_cast<const char*>(rows.const_data_ptr()), rows.nbytes());
     ++state_.updates;
   }
-  void append_on_device(std::size_t index, const at::Tensor& rows) { rows_on_device_[index].push_back(rows.clone()); }
-  void take_all(std::span<const double> numbers) {
-    metric_.take_batch(state_.numbers, numbers, state_.empty());
-    ++state_.updates;
-  }
-  void take_all_on_device(const at::Tensor& numbers) {
+  void take_all(const at::Tensor& numbers) {
     constexpr std::size_t kMostThatWait = 64;
-    if (batches_on_device_.size() == kMostThatWait) read();
-    batches_on_device_.push_back(numbers.clone());
+    if (!numbers.is_cpu()) {
+      if (batches_on_device_.size() == kMostThatWait) read();
+      return batches_on_device_.push_back(numbers.clone());
+    }
+    metric_.take_batch(state_.numbers, numbers_in(numbers), state_.empty());
+    ++state_.updates;
   }
 
   const MetricState& read() override {
     for (std::size_t index = 0; index < numbers_on_device_.size(); ++index) {
-      if (numbers_on_device_[index].defined()) take(index, numbers_in(std::exchange(numbers_on_device_[index], {}).cpu()));
+      if (numbers_on_device_[index].defined()) take(index, std::exchange(numbers_on_device_[index], {}).cpu());
     }
     for (std::size_t index = 0; index < rows_on_device_.size(); ++index) {
       if (!rows_on_device_[index].empty()) append(index, at::cat(std::exchange(rows_on_device_[index], {})).cpu());
     }
     if (!batches_on_device_.empty()) {
-      for (const at::Tensor& batch : at::stack(std::exchange(batches_on_device_, {})).cpu().unbind())
-        take_all(numbers_in(batch));
+      for (const at::Tensor& batch : at::stack(std::exchange(batches_on_device_, {})).cpu().unbind()) take_all(batch);
     }
     return state_;
   }
@@ -150,18 +141,10 @@ void MetricNumbers::take(std::span<const double> values) {
 }
 
 void MetricNumbers::take(const at::Tensor& values) {
-  const at::Tensor flat = flat_doubles(values);
-  if (flat.is_cpu()) return take(numbers_in(flat));
   const Metric::NumbersPart& part = metric_->numbers_[index_];
+  const at::Tensor flat = flat_doubles(values);
   check_count(part.name, part.count, flat.numel());
-  metric_->take_in([&](Metric::Accumulator& into) { into.take_on_device(index_, flat); });
-}
-
-std::array<std::span<double>, 2> MetricNumbers::places() {
-  std::array<std::span<double>, 2> places;
-  std::size_t used = 0;
-  metric_->take_in([&](Metric::Accumulator& into) { places[used++] = into.in_place(index_); });
-  return places;
+  metric_->take_in([&](Metric::Accumulator& into) { into.take(index_, flat); });
 }
 
 std::span<const double> MetricNumbers::values() const {
@@ -169,21 +152,14 @@ std::span<const double> MetricNumbers::values() const {
   return std::span(metric_->readable().numbers).subspan(part.begin, part.count);
 }
 
-at::Tensor MetricNumbers::tensor() const {
-  const std::span<const double> numbers = values();
-  return at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble).reshape(metric_->numbers_[index_].shape);
-}
-
 void MetricSamples::append(const at::Tensor& rows) {
   const Metric::RowsPart& part = metric_->rows_[index_];
   if (rows.dim() == 0 || rows.sizes().slice(1) != at::IntArrayRef(part.shape)) {
     throw MisuseError(format("{} of a metric takes rows of the shape {}, and got a tensor of the shape {}.", part.name,
-                             shape_text(part.shape), shape_text(rows.sizes())));
+                             c10::str(at::IntArrayRef(part.shape)), c10::str(rows.sizes())));
   }
   const at::Tensor converted = rows.detach().to(part.type).contiguous();
-  metric_->take_in([&](Metric::Accumulator& into) {
-    converted.is_cpu() ? into.append(index_, converted) : into.append_on_device(index_, converted);
-  });
+  metric_->take_in([&](Metric::Accumulator& into) { into.append(index_, converted); });
 }
 
 at::Tensor MetricSamples::tensor() const {
@@ -238,13 +214,7 @@ void Metric::merge(MetricState& total, const MetricState& more) const {
 }
 
 MetricValue Metric::compute(const MetricState& state) const {
-  struct Reading {
-    Reading(const MetricState*& which, const MetricState& now) : place(which), before(std::exchange(which, &now)) {}
-    ~Reading() { place = before; }
-    const MetricState*& place;
-    const MetricState* before;
-  };
-  const Reading reading(reading_, state);
+  const auto read_again = c10::make_scope_exit([this, before = std::exchange(reading_, &state)] { reading_ = before; });
   return compute();
 }
 
@@ -287,10 +257,9 @@ MetricState Metric::marked() const {
   return state;
 }
 
-MetricNumbers Metric::add_numbers(std::string name, std::vector<std::int64_t> shape, Reduce reduce) {
-  const std::size_t begin = state_size();
+MetricNumbers Metric::add_numbers(std::string name, const std::vector<std::int64_t>& shape, Reduce reduce) {
   const auto count = static_cast<std::size_t>(c10::multiply_integers(shape));
-  numbers_.push_back({.name = std::move(name), .shape = std::move(shape), .reduce = reduce, .begin = begin, .count = count});
+  numbers_.push_back({.name = std::move(name), .reduce = reduce, .begin = state_size(), .count = count});
   reset();
   return {*this, numbers_.size() - 1};
 }
@@ -311,14 +280,8 @@ void Metric::merge_numbers(std::span<double> total, std::span<const double> more
 
 void Metric::take_numbers(const at::Tensor& numbers) {
   const at::Tensor flat = flat_doubles(numbers);
-  if (flat.is_cpu()) return take_numbers(numbers_in(flat));
   check_count("the state", state_size(), flat.numel());
-  take_in([&](Accumulator& into) { into.take_all_on_device(flat); });
-}
-
-void Metric::take_numbers(std::span<const double> numbers) {
-  check_count("the state", state_size(), static_cast<std::int64_t>(numbers.size()));
-  take_in([&](Accumulator& into) { into.take_all(numbers); });
+  take_in([&](Accumulator& into) { into.take_all(flat); });
 }
 
 void Metric::take_batch(std::span<double> total, std::span<const double> batch, bool first) const {
@@ -332,6 +295,145 @@ void Metric::take_batch(std::span<double> total, std::span<const double> batch, 
 const MetricState& Metric::readable() const {
   if (reading_ != nullptr) return *reading_;
   return all_ranks_ ? *all_ranks_ : state();
+}
+
+struct MetricCollection::Members {
+  std::string prefix;
+  std::vector<Member> list;
+  std::vector<std::shared_ptr<SharedState>> states;  ///< each once
+};
+
+/// The state of one metric, its holder, and the values that several compute of it.
+class MetricCollection::SharedState final : public MetricObject {
+ public:
+  explicit SharedState(std::shared_ptr<Metric> holder) : holder_(std::move(holder)) {}
+
+  const std::shared_ptr<Metric>& holder() const { return holder_; }
+  void add(std::string full_name, std::shared_ptr<Metric> metric) {
+    metrics_.emplace_back(std::move(full_name), std::move(metric));
+  }
+  const std::string& first_name() const { return metrics_.front().first; }
+
+  MetricState empty_state() const override { return holder_->empty_state(); }
+  void merge(MetricState& total, const MetricState& more) const override { holder_->merge(total, more); }
+  std::vector<double> values_of(const MetricState& state) const override {
+    std::vector<double> values;
+    for (const auto& [name, metric] : metrics_) {
+      const std::vector<double> more = metric->values_of(state);
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    return values;
+  }
+  /// Each metric has a name of its own.
+  std::vector<std::string> value_names(const std::string&) const override {
+    std::vector<std::string> names;
+    for (const auto& [name, metric] : metrics_) {
+      const std::vector<std::string> more = metric->value_names(name);
+      names.insert(names.end(), more.begin(), more.end());
+    }
+    return names;
+  }
+  const MetricState& state() const override { return holder_->state(); }
+  void set_state(MetricState state) override { holder_->set_state(std::move(state)); }
+  void reset() override { holder_->reset(); }
+  std::shared_ptr<MetricStateReader> batch_state() override { return holder_->batch_state(); }
+  void show_all_ranks(std::shared_ptr<const MetricState> state) override { holder_->show_all_ranks(std::move(state)); }
+  void mark() override { holder_->mark(); }
+  MetricState marked() const override { return holder_->marked(); }
+
+ private:
+  std::shared_ptr<Metric> holder_;
+  std::vector<std::pair<std::string, std::shared_ptr<Metric>>> metrics_;
+};
+
+MetricCollection::MetricCollection(std::string prefix) : members_(std::make_shared<Members>()) {
+  members_->prefix = std::move(prefix);
+}
+
+MetricCollection::MetricCollection(const std::map<std::string, Component<Metric>>& metrics, std::string prefix)
+    : MetricCollection(std::move(prefix)) {
+  for (const auto& [name, component] : metrics) {
+    if (component.empty()) {
+      throw MisuseError(format("a MetricCollection has no metric of the name {}: it is empty.", quoted_text(name)));
+    }
+    const bool is_named = !component.class_path().is_null();
+    add(name, is_named ? Registry<Metric>::instance().make(component.class_path(), component.init_args()) : component.get());
+  }
+}
+
+MetricCollection::~MetricCollection() = default;
+
+MetricCollection& MetricCollection::add(const std::string& name, std::shared_ptr<Metric> metric) {
+  std::vector<Member>& members = members_->list;
+  if (std::any_of(members.begin(), members.end(), [&](const Member& member) { return member.name == name; })) {
+    throw MisuseError(format("a MetricCollection has two metrics of the name {}: rename one.", quoted_text(name)));
+  }
+  const auto has_state = [&](const Member& member) {
+    return member.metric == metric || (!metric->state_kind().empty() && member.metric->state_kind() == metric->state_kind());
+  };
+  const auto found = std::find_if(members.begin(), members.end(), has_state);
+  std::shared_ptr<SharedState> state;
+  if (found != members.end()) {
+    state = found->state;
+  } else {
+    state = members_->states.emplace_back(std::make_shared<SharedState>(metric));
+  }
+  state->add(members_->prefix + name, metric);
+  members.push_back({name, std::move(metric), state});
+  return *this;
+}
+
+void MetricCollection::update(const at::Tensor& predictions, const at::Tensor& targets) {
+  for (const auto& state : members_->states) state->holder()->update(predictions, targets);
+}
+
+std::vector<std::pair<std::string, MetricValue>> MetricCollection::compute() const {
+  std::vector<std::pair<std::string, MetricValue>> values;
+  for (const Member& member : members_->list) {
+    values.emplace_back(members_->prefix + member.name, member.metric->compute_from(*member.state->holder()));
+  }
+  return values;
+}
+
+MetricValue MetricCollection::compute(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const Member& member : members_->list) {
+    if (member.name == name) return member.metric->compute_from(*member.state->holder());
+    known.push_back(member.name);
+  }
+  throw MisuseError(format("a MetricCollection has no metric {}{}", quoted_text(name), did_you_mean(name, known, "metrics")));
+}
+
+void MetricCollection::reset() {
+  for (const auto& state : members_->states) state->reset();
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<MetricObject>>> MetricCollection::states() const {
+  std::vector<std::pair<std::string, std::shared_ptr<MetricObject>>> states;
+  for (const auto& state : members_->states) states.emplace_back(state->first_name(), state);
+  return states;
+}
+
+at::Tensor accuracy(const at::Tensor& scores, const at::Tensor& labels, std::int64_t top_k) {
+  const bool fit = scores.dim() >= 2 && labels.dim() == scores.dim() - 1 && scores.select(1, 0).sizes() == labels.sizes();
+  if (!fit) {
+    throw MisuseError(
+        format("accuracy() takes scores of the shape [samples, classes, …] and labels of [samples, …], got {} and {}.",
+               c10::str(scores.sizes()), c10::str(labels.sizes())));
+  }
+  if (top_k < 1 || top_k > scores.size(1)) {
+    throw MisuseError(format("accuracy(): top_k is {}, and there are {} classes.", top_k, scores.size(1)));
+  }
+  const at::Tensor best = top_k == 1 ? scores.argmax(1, /*keepdim=*/true) : std::get<1>(scores.topk(top_k, 1));
+  return best.eq(labels.unsqueeze(1)).any(1).to(at::kFloat).mean();
+}
+
+at::Tensor binary_accuracy(const at::Tensor& scores, const at::Tensor& labels, double threshold) {
+  if (scores.sizes() != labels.sizes()) {
+    throw MisuseError(format("binary_accuracy() takes scores and labels of one shape, got {} and {}.", c10::str(scores.sizes()),
+                             c10::str(labels.sizes())));
+  }
+  return scores.gt(threshold).eq(labels.gt(0.5)).to(at::kFloat).mean();
 }
 
 }  // namespace levin

@@ -2,9 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/options/component.h"
 #include "levin/core/protocol/metric_state.h"
 #include "levin/core/protocol/metrics.h"
 
@@ -33,8 +34,6 @@ struct LEVIN_API MetricValue {
 
   /// The number. Throws MisuseError when there are several.
   double item() const;
-  /// Of kDouble, on the CPU.
-  at::Tensor tensor() const;
 };
 
 /// A part of a metric's state that does not grow: numbers, all with one reduction. Its metric owns what it holds.
@@ -45,26 +44,15 @@ class LEVIN_API MetricNumbers {
   void take(const at::Tensor& values);
   void take(std::span<const double> values);
   void take(double value) { take(std::span<const double>(&value, 1)); }
-  /// Calls `add` with the numbers themselves, for an update that adds to many of them in place; with those of the epoch and
-  /// with those of the batch, where they are kept apart.
-  template <class Add>
-  void in_place(const Add& add) {
-    for (const std::span<double> numbers : places()) {
-      if (!numbers.empty()) add(numbers);
-    }
-  }
 
   /// What has been taken in, one rank's or all ranks', as Metric::compute() is to see it: 0 (or the infinity that every value
   /// replaces) when nothing has.
   std::span<const double> values() const;
   double value() const { return values().front(); }
-  /// Of kDouble, on the CPU, with the shape that was asked for.
-  at::Tensor tensor() const;
 
  private:
   friend class Metric;
   MetricNumbers(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
-  std::array<std::span<double>, 2> places();
 
   Metric* metric_;
   std::size_t index_;
@@ -148,7 +136,7 @@ class LEVIN_API Metric : public MetricObject {
 
  protected:
   /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
-  MetricNumbers add_numbers(std::string name, std::vector<std::int64_t> shape = {}, Reduce reduce = Reduce::kSum);
+  MetricNumbers add_numbers(std::string name, const std::vector<std::int64_t>& shape = {}, Reduce reduce = Reduce::kSum);
   /// Declares a part that grows with the data. All of it is gathered on every rank when an epoch ends.
   MetricSamples add_samples(std::string name, at::ScalarType type, std::vector<std::int64_t> shape = {});
 
@@ -156,7 +144,6 @@ class LEVIN_API Metric : public MetricObject {
   virtual void merge_numbers(std::span<double> total, std::span<const double> more) const;
   /// Takes a batch's numbers in with merge_numbers(): as many as the whole state has, of kDouble, on any device.
   void take_numbers(const at::Tensor& numbers);
-  void take_numbers(std::span<const double> numbers);
   /// Takes the numbers of a batch into `total`, for a state that adds a batch in another way than it merges those of ranks.
   /// `first`: nothing has been taken in before.
   virtual void take_batch(std::span<double> total, std::span<const double> batch, bool first) const;
@@ -167,7 +154,6 @@ class LEVIN_API Metric : public MetricObject {
 
   struct NumbersPart {
     std::string name;
-    std::vector<std::int64_t> shape;
     Reduce reduce = Reduce::kSum;
     std::size_t begin = 0;
     std::size_t count = 1;
@@ -197,5 +183,68 @@ class LEVIN_API Metric : public MetricObject {
   std::unique_ptr<Accumulator> marked_;  ///< without rows
   std::vector<std::size_t> marked_row_bytes_;
 };
+
+/// Metrics with names that are updated and logged together. Those with the same state, such as Accuracy, Precision and Recall
+/// with the same options (Metric::state_kind()), have one: it is counted once, travels once, and each computes its value of it.
+///
+///     levin::MetricCollection scores_ = add_metrics("scores", levin::MetricCollection("val_")
+///                                                                 .add<levin::Accuracy>("acc", {.num_classes = 10})
+///                                                                 .add<levin::F1Score>("f1", {.num_classes = 10}));
+///     …
+///     scores_.update(logits, labels);
+///     log_dict(scores_);  // val_acc, val_f1
+///
+/// A copy has the same metrics. In a module's options it is a std::map<std::string, Component<Metric>>. Threading: one thread.
+class LEVIN_API MetricCollection {
+ public:
+  /// `prefix`: before each name. add() fills it.
+  explicit MetricCollection(std::string prefix = "");
+  /// What is named by its class is made anew, so that several collections can be made of the same options. Throws MisuseError
+  /// on an empty component.
+  MetricCollection(const std::map<std::string, Component<Metric>>& metrics, std::string prefix = "");
+  MetricCollection(const MetricCollection&) = default;
+  MetricCollection& operator=(const MetricCollection&) = default;
+  ~MetricCollection();
+
+  /// After those before. Throws MisuseError when the name is taken.
+  MetricCollection& add(const std::string& name, std::shared_ptr<Metric> metric);
+  template <class Derived>
+  MetricCollection& add(const std::string& name, const typename Derived::Options& options = {}) {
+    return add(name, std::make_shared<Derived>(options));
+  }
+
+  /// Takes a batch in, once for all that share a state.
+  void update(const at::Tensor& predictions, const at::Tensor& targets);
+  /// Every name, with the prefix, and its value, in order.
+  std::vector<std::pair<std::string, MetricValue>> compute() const;
+  /// The value of one, by its name without the prefix. Throws MisuseError on a name that there is not.
+  MetricValue compute(const std::string& name) const;
+  void reset();
+
+  /// For levin itself: the states, each under the name of the first metric that has it.
+  std::vector<std::pair<std::string, std::shared_ptr<MetricObject>>> states() const;
+
+ private:
+  class SharedState;
+  struct Member {
+    std::string name;
+    std::shared_ptr<Metric> metric;
+    std::shared_ptr<SharedState> state;
+  };
+  struct Members;
+
+  std::shared_ptr<Members> members_;
+};
+
+/// The share of samples whose label is the class with the highest score, or one of the `top_k` highest: a tensor of one number,
+/// for log(). `scores`: [samples, classes, …], any numbers that grow with the class's chance; `labels`: [samples, …], the
+/// classes' numbers. Throws MisuseError for other shapes, which would be compared with one another.
+///
+///     log("val_acc", levin::accuracy(net_->forward(batch["image"]), batch["label"]));
+LEVIN_API at::Tensor accuracy(const at::Tensor& scores, const at::Tensor& labels, std::int64_t top_k = 1);
+
+/// The same of two classes: the share of samples that are labelled 1 and have a score above `threshold`, or 0 and have not.
+/// `scores` and `labels`: of one shape. Scores before a sigmoid have the threshold 0.
+LEVIN_API at::Tensor binary_accuracy(const at::Tensor& scores, const at::Tensor& labels, double threshold = 0.5);
 
 }  // namespace levin

@@ -9,7 +9,6 @@
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/metric.h"
-#include "levin/core/metric_collection.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {

@@ -146,7 +146,7 @@ class LEVIN_API Module : public torch::nn::Module {
   /// is an array gets a key for each number: `name_0`, `name_1`, …. Its state is reset after the epoch.
   void log(std::string_view name, Metric& metric, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
-  /// Several metric objects with names of their own (core/metric_collection.h). Throws as add_metric() does.
+  /// Several metric objects with names of their own (core/metric.h). Throws as add_metric() does.
   MetricCollection add_metrics(const std::string& name, const MetricCollection& metrics);
   /// Records the values of all of them, as log() does of one.
   void log_dict(const MetricCollection& metrics, const LogOptions& options = {},

@@ -10,7 +10,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/loops/evaluation_loop.h"
-#include "levin/core/engine/loops/evaluation_report.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/run/entry_point.h"

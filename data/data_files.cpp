@@ -1,9 +1,6 @@
 #include "levin/data/data_files.h"
 
 #include <ATen/ops/empty.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,11 +9,13 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <istream>
 #include <limits>
 #include <map>
 #include <new>
 #include <sstream>
+#include <system_error>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -24,15 +23,15 @@
 #include "levin/core/files/paths.h"
 
 namespace levin {
-
 namespace {
 
 constexpr std::uint64_t kAlwaysAllowed = 64u << 20;  // bytes that any file may expand to
 
-const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a pipe";
-  return S_ISSOCK(mode) ? "a socket" : "a device";
+const char* kind_of(std::filesystem::file_type type) {
+  using Type = std::filesystem::file_type;
+  if (type == Type::directory) return "a folder";
+  if (type == Type::fifo) return "a pipe";
+  return type == Type::socket ? "a socket" : "a device";
 }
 
 /// A file of data, read once from its beginning, and decompressed on the way when it is a gzip file.
@@ -40,23 +39,16 @@ class InputFile final : public std::streambuf {
  public:
   InputFile(const std::filesystem::path& path, double max_expansion)
       : path_(path), max_expansion_(max_expansion), buffer_(1u << 20) {
-    // A pipe without a writer would be waited for without O_NONBLOCK. On files it has no meaning.
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) fail(std::strerror(errno) + working_folder_of(path));
-    struct stat status {};
-    const bool known = fstat(descriptor, &status) == 0;
-    if (!known || !S_ISREG(status.st_mode)) {
-      const std::string reason = known ? format("it is {}, not a file", kind_of(status.st_mode)) : std::strerror(errno);
-      close(descriptor);
-      fail(reason);
-    }
-    size_on_disk_ = static_cast<std::uint64_t>(status.st_size);
+    std::error_code error;
+    const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+    if (error) fail(error.message() + working_folder_of(path));
+    // A pipe without a writer would be waited for.
+    if (type != std::filesystem::file_type::regular) fail(format("it is {}, not a file", kind_of(type)));
+    size_on_disk_ = std::filesystem::file_size(path, error);
     // Passes a file that is not compressed on as it is.
-    file_ = gzdopen(descriptor, "rb");
-    if (file_ == nullptr) {
-      close(descriptor);
-      fail("not enough memory");
-    }
+    errno = ENOMEM;
+    file_ = gzopen(path.c_str(), "rbe");
+    if (file_ == nullptr) fail(std::strerror(errno));
   }
   ~InputFile() override { gzclose_r(file_); }
   InputFile(const InputFile&) = delete;

@@ -1,10 +1,17 @@
 #include "levin/data/data_loader.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <mutex>
+#include <numeric>
 #include <string>
 #include <system_error>
 
@@ -13,12 +20,83 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
 #include "levin/data/reading_options.h"
 
 namespace levin {
+
+LEVIN_REGISTER_SAMPLER(SequentialSampler, "Each sample once, in the dataset's order");
+LEVIN_REGISTER_SAMPLER(RandomSampler, "Each sample once, in a new order in each epoch");
+
+Sampler::~Sampler() = default;
+
+std::int64_t Sampler::size(std::int64_t dataset_size) const { return dataset_size; }
+
+namespace {
+
+at::Generator seeded_generator(std::int64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
+}
+
+/// Sums wrap around, so that any seed is a good one.
+std::int64_t seed_of(const EpochKey& key) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(key.seed) + static_cast<std::uint64_t>(key.epoch));
+}
+
+std::vector<std::int64_t> to_vector(const at::Tensor& indices) {
+  const auto* data = indices.const_data_ptr<std::int64_t>();
+  return std::vector<std::int64_t>(data, data + indices.numel());
+}
+
+}  // namespace
+
+std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed) {
+  return to_vector(at::randperm(size, seeded_generator(seed), at::TensorOptions(at::kLong)));
+}
+
+std::vector<std::int64_t> SequentialSampler::order(const EpochKey& key) const {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(key.dataset_size));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+std::vector<std::int64_t> RandomSampler::order(const EpochKey& key) const {
+  return random_permutation(key.dataset_size, seed_of(key));
+}
+
+WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::int64_t samples_per_epoch, bool replacement)
+    : weights_(std::move(weights)), samples_per_epoch_(samples_per_epoch), replacement_(replacement) {
+  const auto usable = std::count_if(weights_.begin(), weights_.end(), [](double weight) { return weight > 0.0; });
+  for (std::size_t index = 0; index < weights_.size(); ++index) {
+    if (std::isfinite(weights_[index]) && weights_[index] >= 0.0) continue;
+    throw MisuseError(
+        format("WeightedRandomSampler: weight {} is {:f}; weights are finite and not negative", index, weights_[index]));
+  }
+  if (samples_per_epoch_ < 0) throw MisuseError("WeightedRandomSampler: samples_per_epoch is negative");
+  if (samples_per_epoch_ > 0 && usable == 0) throw MisuseError("WeightedRandomSampler: every weight is 0");
+  if (!replacement_ && samples_per_epoch_ > usable) {
+    throw MisuseError(
+        format("WeightedRandomSampler: without replacement {} samples cannot be drawn from {} with a weight above 0",
+               samples_per_epoch_, usable));
+  }
+}
+
+std::int64_t WeightedRandomSampler::size(std::int64_t dataset_size) const {
+  if (static_cast<std::int64_t>(weights_.size()) != dataset_size) {
+    throw MisuseError(
+        format("WeightedRandomSampler has {} weights for a dataset of {} samples", weights_.size(), dataset_size));
+  }
+  return samples_per_epoch_;
+}
+
+std::vector<std::int64_t> WeightedRandomSampler::order(const EpochKey& key) const {
+  if (samples_per_epoch_ == 0) return {};
+  const at::Tensor weights = at::tensor(weights_, at::kDouble);
+  return to_vector(at::multinomial(weights, samples_per_epoch_, replacement_, seeded_generator(seed_of(key))));
+}
 
 void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
   using O = DataLoaderOptions;
@@ -244,6 +322,31 @@ std::optional<Batch> DataLoader::next() {
   }
   if (next_batch_ == epoch_->batches) return std::nullopt;
   return epoch_->read(next_batch_++);
+}
+
+Random::Random(std::uint64_t seed) : at::Generator(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+
+Random::result_type Random::operator()() {
+  const std::lock_guard lock(mutex());
+  return get<at::CPUGeneratorImpl>()->random64();
+}
+
+Stream::Stream(Function next, const StreamOptions& options) : next_(std::move(next)), options_(options) {
+  if (!next_) throw MisuseError("stream(): the function is empty");
+  shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
+}
+
+void Stream::start_epoch(std::int64_t epoch) {
+  const auto seed = static_cast<std::uint64_t>(options_.seed.value_or(shard_.default_seed));
+  // Overfitting sees the same few batches in each epoch.
+  random_.emplace(sample_seed(seed, shard_.force_sequential ? 0 : epoch, shard_.rank));
+}
+
+std::optional<Batch> Stream::next() {
+  if (!random_) return std::nullopt;
+  std::optional<Batch> batch = next_(*random_);
+  if (!batch) random_.reset();
+  return batch;
 }
 
 }  // namespace levin

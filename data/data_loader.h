@@ -1,22 +1,79 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/options/options.h"
 #include "levin/data/dataset.h"
-#include "levin/data/sampler.h"
 
 namespace levin {
 
 template <class T>
 class OrderedPrefetcher;
+
+/// What decides an epoch's order: with these equal, the order is equal, on every rank and in every run.
+struct LEVIN_API EpochKey {
+  std::int64_t dataset_size = 0;
+  std::int64_t seed = 0;  ///< DataLoaderOptions::seed, else the seed of seed_everything
+  std::int64_t epoch = 0;
+};
+
+/// The order in which an epoch visits the samples, over all ranks together; the loader then gives each rank its part.
+/// Derive from it for an order of your own: it is respected as it is, and never shuffled again.
+class LEVIN_API Sampler {
+ public:
+  virtual ~Sampler();
+  /// Indices of the epoch's samples. Ranks: every rank calls it and must get the same; use nothing but `key` and fixed state.
+  virtual std::vector<std::int64_t> order(const EpochKey& key) const = 0;
+  /// How many indices order() gives, in each epoch. Default: every sample once.
+  virtual std::int64_t size(std::int64_t dataset_size) const;
+  /// Whether two epochs differ in order.
+  virtual bool shuffles() const = 0;
+};
+
+/// 0, 1, 2, …
+class LEVIN_API SequentialSampler final : public Sampler {
+ public:
+  std::vector<std::int64_t> order(const EpochKey& key) const override;
+  bool shuffles() const override { return false; }
+};
+
+/// A permutation, new in each epoch: number for number that of torch's DistributedSampler(shuffle=True, seed=seed) after
+/// set_epoch(epoch), before it is divided over ranks.
+class LEVIN_API RandomSampler final : public Sampler {
+ public:
+  std::vector<std::int64_t> order(const EpochKey& key) const override;
+  bool shuffles() const override { return true; }
+};
+
+/// Draws samples by weight, as torch's WeightedRandomSampler with a generator seeded with seed + epoch.
+class LEVIN_API WeightedRandomSampler final : public Sampler {
+ public:
+  /// One weight a sample, not negative; they need not add up to 1. With `replacement` a sample may come several times.
+  /// Throws MisuseError on weights that cannot be drawn from.
+  WeightedRandomSampler(std::vector<double> weights, std::int64_t samples_per_epoch, bool replacement = true);
+  std::vector<std::int64_t> order(const EpochKey& key) const override;
+  std::int64_t size(std::int64_t dataset_size) const override;
+  bool shuffles() const override { return true; }
+
+ private:
+  std::vector<double> weights_;
+  std::int64_t samples_per_epoch_;
+  bool replacement_;
+};
+
+/// A permutation of 0 … size - 1: torch.randperm(size, generator=torch.Generator().manual_seed(seed)).
+LEVIN_API std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed);
 
 struct LEVIN_API DataLoaderOptions {
   std::int64_t batch_size = 1;               ///< samples in a batch of one rank
@@ -101,5 +158,63 @@ class LEVIN_API DataLoader final : public BatchLoader {
   bool pins_memory_ = false;
   std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
 };
+
+/// A generator that LibTorch's functions take, and the distributions of the standard library as well.
+///
+///     torch::randn({32, 2}, rng);
+///     std::uniform_int_distribution<int>(1, 6)(rng);
+class LEVIN_API Random : public at::Generator {
+ public:
+  using result_type = std::uint64_t;
+  explicit Random(std::uint64_t seed);
+  static constexpr result_type min() { return 0; }
+  static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
+  result_type operator()();
+};
+
+struct LEVIN_API StreamOptions {
+  /// Batches come of what the run itself does: BatchLoader::acts().
+  bool acts = false;
+  /// Samples in each batch but the last; unset: not known, and batches of several ranks weigh alike.
+  std::optional<std::int64_t> batch_size = std::nullopt;
+  std::optional<std::int64_t> seed = std::nullopt;  ///< of the random numbers; default: the seed of seed_everything
+};
+
+/// Batches that a function makes, one after another, until it gives none: the end of the epoch. How many there are is not known
+/// before; limit_train_batches ends an epoch of a source that never ends.
+///
+/// Each rank and each epoch has random numbers of its own, from (seed, epoch, rank): ranks get different batches, and a run of
+/// as many ranks gets the same ones again. A run that resumes within an epoch asks for the batches that are done once more, and
+/// so goes on exactly as far as a batch is a function of the generator and of the calls before it in the epoch; with `acts` it
+/// goes on with what comes. The function is asked for one batch ahead of the one that is worked on.
+class LEVIN_API Stream final : public BatchLoader {
+ public:
+  using Function = std::function<std::optional<Batch>(Random&)>;
+
+  /// Throws MisuseError for an empty function.
+  explicit Stream(Function next, const StreamOptions& options = {});
+  std::optional<std::int64_t> size() const override { return std::nullopt; }
+  std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
+  void start_epoch(std::int64_t epoch) override;
+  std::optional<Batch> next() override;
+  void set_shard(const Shard& shard) override { shard_ = shard; }
+  bool acts() const override { return options_.acts; }
+
+ private:
+  Function next_;
+  StreamOptions options_;
+  Shard shard_;
+  std::optional<Random> random_;  ///< of the epoch; unset when it is over
+};
+
+/// A loader of made batches:
+///
+///     levin::LoaderPtr train_dataloader() override {
+///       return levin::stream([](auto& rng) -> std::optional<levin::Batch> {
+///         const auto x = torch::rand({32, 1}, rng);
+///         return levin::Batch{{"x", x}, {"y", x.sin()}};
+///       });
+///     }
+inline Stream stream(Stream::Function next, const StreamOptions& options = {}) { return Stream(std::move(next), options); }
 
 }  // namespace levin

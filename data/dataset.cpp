@@ -16,8 +16,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/random/seed.h"
+#include "levin/data/data_loader.h"
 #include "levin/data/distributed_sampler.h"
-#include "levin/data/sampler.h"
 
 namespace levin {
 

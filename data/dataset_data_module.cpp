@@ -8,7 +8,6 @@
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "levin/data/reading_options.h"
-#include "levin/data/sampler.h"
 
 namespace levin {
 

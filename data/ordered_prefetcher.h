@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
 

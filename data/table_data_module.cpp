@@ -244,9 +244,8 @@ void check_same_features(const char* option, const LabelledTable& table, const L
 
 /// Reads the features of a file that may have a column of labels or not, and has those of `training` otherwise. Throws alike.
 at::Tensor read_features(const TableDataOptions& options, const fs::path& path, const LabelledTable& training) {
-  const CsvTable table = read_table(path, options, training.label_column ? options.label_column : "");
-  at::Tensor values = table.values;
-  std::vector<std::string> columns = table.columns;
+  CsvTable table = read_table(path, options, training.label_column ? options.label_column : "");
+  auto& [columns, values, classes, lines] = table;
   if (training.label_column && values.dim() == 2) {
     const std::int64_t with_label = training.features.size(1) + 1;
     const auto label = training.columns.empty() ? columns.end()
@@ -300,16 +299,14 @@ void check_shape(const TableDataOptions& options, const at::Tensor& features) {
 }
 
 Value list_of(const at::Tensor& numbers) {
-  Value list(Value::List{});
-  const at::Tensor flat = numbers.to(at::kDouble).flatten();
-  for (std::int64_t index = 0; index < flat.numel(); ++index) list.push_back(flat[index].item<double>());
-  return list;
+  const at::Tensor doubles = numbers.to(at::kDouble).contiguous();
+  const auto* const first = doubles.const_data_ptr<double>();
+  return OptionType<std::vector<double>>::write({first, first + doubles.numel()});
 }
 
 /// The numbers of a list, in the shape of `like`.
 at::Tensor tensor_of(const Value& list, const at::Tensor& like) {
-  std::vector<double> numbers;
-  for (const Value& number : list.as_list()) numbers.push_back(number.as_double());
+  const auto numbers = OptionType<std::vector<double>>::read(list);
   if (static_cast<std::int64_t>(numbers.size()) != like.numel()) {
     throw ConfigError(
         format("TableDataModule: the checkpoint is of data with {} features, this data has {}", numbers.size(), like.numel()));
@@ -369,10 +366,7 @@ void TableDataModule::setup(Stage) {
 
 Value TableDataModule::state_dict() const {
   Value state;
-  if (!classes_.empty()) {
-    Value::List texts(classes_.begin(), classes_.end());
-    state["classes"] = Value(std::move(texts));
-  }
+  if (!classes_.empty()) state["classes"] = OptionType<std::vector<std::string>>::write(classes_);
   if (options_.standardize && mean_.defined()) {
     state["mean"] = list_of(mean_);
     state["deviation"] = list_of(deviation_);
@@ -381,10 +375,7 @@ Value TableDataModule::state_dict() const {
 }
 
 void TableDataModule::load_state_dict(const Value& state) {
-  if (const Value* texts = state.find("classes")) {
-    classes_.clear();
-    for (const Value& text : texts->as_list()) classes_.push_back(text.as_string());
-  }
+  if (const Value* texts = state.find("classes")) classes_ = OptionType<std::vector<std::string>>::read(*texts);
   const Value* mean = state.find("mean");
   if (mean == nullptr || !options_.standardize) return;
   mean_ = tensor_of(*mean, mean_);

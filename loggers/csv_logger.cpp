@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -78,30 +76,9 @@ fs::path make_next_version_folder(const fs::path& root) {
   }
 }
 
-/// Renames a file to the first free name of `FILE.bak-1`, `FILE.bak-2`, … and gives that name. Throws: IoError.
-fs::path set_aside(const fs::path& file) {
-  for (int number = 1;; ++number) {
-    fs::path aside = file;
-    aside += format(".bak-{}", number);
-    if (fs::exists(fs::symlink_status(aside))) continue;
-    std::error_code error;
-    fs::rename(file, aside, error);
-    if (error) fail("rename", file, error);
-    return aside;
-  }
-}
-
-/// Writes a file in one instant; a file of other content that stood there is set aside first. Throws: IoError.
-void write_file(const fs::path& file, std::string_view content) {
-  if (fs::exists(file)) {
-    std::ostringstream before;
-    before << std::ifstream(file, std::ios::binary).rdbuf();
-    if (before.view() == content) return;
-    set_aside(file);
-  }
-  AtomicFile output(file, AtomicFile::MissingFolder::kRefuse);
-  output.write(content);
-  output.commit();
+/// Names for a file that is set aside: `FILE.bak-1`, `FILE.bak-2`, …
+NameAside backup_names(const fs::path& file) {
+  return [name = file.filename().string()](int number) { return format("{}.bak-{}", name, number); };
 }
 
 }  // namespace
@@ -201,7 +178,7 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     const fs::path history = earlier_folder(run, file_name) / file_name;
     if (fs::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
-    const fs::path aside = set_aside(path);
+    const fs::path aside = set_aside(path, backup_names(path));
     std::error_code no_journal;
     fs::rename(MetricsFile::journal_of(path), MetricsFile::journal_of(aside), no_journal);
     Console::instance().warn(
@@ -240,7 +217,8 @@ void CsvLogger::log_hyperparams(const Value& hyperparams) {
   if (folder_.empty()) throw MisuseError("CSVLogger: log_hyperparams() before open()");
   if (hyperparams.size() == 0) return;
   for (const auto& [name, value] : hyperparams.as_map()) hyperparams_[name] = value;
-  write_file(folder_ / "hparams.yaml", to_yaml(hyperparams_));
+  const fs::path file = folder_ / "hparams.yaml";
+  write_file_beside_older(file, to_yaml(hyperparams_), backup_names(file), AtomicFile::MissingFolder::kRefuse);
 }
 
 RowCounts CsvLogger::rows_written() const {

@@ -2,134 +2,62 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "levin/core/options/options.h"
 #include "levin/metrics/classification.h"
 
-// How metrics read tensors: those on the CPU with plain loops, since a handful of tensor operations takes ten times as long for
-// a small batch. What is on a device is computed there, and not waited for.
+// How metrics read tensors. What is wrong with one on the CPU is said at once, and labels are counted there with a plain loop,
+// since some twenty tensor operations take ten times as long for a small batch. A device is not waited for.
 
 namespace levin::detail {
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::string shape_text(const at::Tensor& tensor);
+/// A tensor on the CPU whose memory is that of so many values of this type, one after another.
+at::Tensor plain(const at::Tensor& tensor, at::ScalarType type);
+/// A copy of numbers that a metric has kept.
+at::Tensor tensor_of(std::span<const double> numbers);
+/// Labels on the CPU as plain integers. Throws MisuseError when they are floats that are no integers.
+at::Tensor plain_labels(const std::string& metric, const at::Tensor& labels);
 
-/// A tensor as a contiguous one of type T on the CPU, without a copy where it is one.
-template <class T>
-class Plain {
- public:
-  explicit Plain(const at::Tensor& tensor) {
-    constexpr auto kType = c10::CppTypeToScalarType<T>::value;
-    if (tensor.scalar_type() != kType || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) {
-      kept_ = tensor.detach().to(kType).contiguous();
-      data_ = kept_.const_data_ptr<T>();
-    } else {
-      data_ = tensor.const_data_ptr<T>();
-    }
-  }
-  const T* data() const { return data_; }
-
- private:
-  at::Tensor kept_;
-  const T* data_;
-};
-
-/// Calls `use` with the scores as plain float or double: other types as float.
-template <class Use>
-void with_scores(const at::Tensor& scores, Use use) {
-  if (scores.scalar_type() == at::kDouble) {
-    use(Plain<double>(scores).data());
-  } else {
-    use(Plain<float>(scores).data());
-  }
-}
-
-/// Labels as plain integers. Throws MisuseError when they are floats that are no integers.
-Plain<std::int64_t> plain_labels(const std::string& metric, const at::Tensor& labels);
-
-/// Throws MisuseError unless the two are on one device. True when that is the CPU.
-bool on_cpu(const std::string& metric, const at::Tensor& predictions, const at::Tensor& targets);
+/// Throws MisuseError unless the two are on one device.
+void check_same_device(const std::string& metric, const at::Tensor& predictions, const at::Tensor& targets);
 /// Throws MisuseError unless the shapes are equal.
 void check_same_shape(const std::string& metric, const at::Tensor& predictions, const at::Tensor& targets);
-
-/// How scores and labels of a batch lie in memory: those of sample n, class c and place i at [(n * classes + c) * inner + i].
-struct ClassShape {
-  bool scores = true;  ///< predictions are scores, else labels
-  std::int64_t samples = 0;
-  std::int64_t inner = 1;
-};
-/// Throws MisuseError when the shapes are not those that ClassCounter::update() wants.
-ClassShape class_shape(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
-
-/// Throws MisuseError when one of `count` labels is none of 0 … task.count (of 0 and 1, unless multiclass) and not ignored.
-void check_labels(const ClassTask& task, const std::int64_t* labels, std::int64_t count, const char* what);
-[[noreturn]] void throw_nan_score(const ClassTask& task);
+/// Throws MisuseError unless shapes and types are those that ClassCounter::update() wants.
+void check_class_shape(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
+/// Throws MisuseError when one of the plain labels is none of 0 … task.count (of 0 and 1, unless multiclass) and not ignored.
+void check_labels(const ClassTask& task, const at::Tensor& labels, const char* what);
+/// Throws MisuseError when a score on the CPU is NaN, or not from 0 to 1 as probabilities are.
+void check_numbers(const ClassTask& task, const at::Tensor& scores);
 /// Throws MisuseError: `wrong` labels and scores on a device were none.
 [[noreturn]] void throw_wrong_on_device(const ClassTask& task, double wrong);
+/// Throws MisuseError when predictions are no scores of the shape that the task has; and, of what is on the CPU, when one is
+/// NaN or when there is no such label.
+void check_scores(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
 
-[[noreturn]] void throw_no_probability(const ClassTask& task);
-
-/// Whether scores are logits. Throws MisuseError when one is NaN, or not from 0 to 1 as probabilities are.
-template <class T>
-bool are_logits(const ClassTask& task, const T* scores, std::int64_t count) {
-  bool outside = false, nan = false;
-  for (std::int64_t index = 0; index < count; ++index) {
-    outside |= scores[index] < 0 || scores[index] > 1;
-    nan |= std::isnan(scores[index]);
-  }
-  if (nan) throw_nan_score(task);
-  if (outside && task.scores == Scores::kProbabilities) throw_no_probability(task);
-  return task.scores == Scores::kLogits || outside;
-}
-
-/// The probabilities of a batch's scores, in the order [sample, place, class]; for binary and multilabel as they lie. Of the
-/// type of the scores. Throws MisuseError when one is NaN.
-template <class T>
-void take_probabilities(const ClassTask& task, const ClassShape& shape, const T* scores, std::vector<T>& probabilities) {
-  const std::int64_t classes = task.task == Task::kBinary ? 1 : task.count;
-  const std::int64_t count = shape.samples * classes * shape.inner;
-  const bool logits = are_logits(task, scores, count);
-  probabilities.resize(static_cast<std::size_t>(count));
-  if (task.task != Task::kMulticlass) {
-    for (std::int64_t index = 0; index < count; ++index) {
-      probabilities[static_cast<std::size_t>(index)] = logits ? 1 / (1 + std::exp(-scores[index])) : scores[index];
-    }
-    return;
-  }
-  T* row = probabilities.data();
-  for (std::int64_t place = 0; place < shape.samples * shape.inner; ++place, row += classes) {
-    const T* first = scores + place / shape.inner * classes * shape.inner + place % shape.inner;
-    T most = first[0], sum = 0;
-    for (std::int64_t c = 0; c < classes; ++c) most = std::max(most, row[c] = first[c * shape.inner]);
-    if (!logits) continue;
-    for (std::int64_t c = 0; c < classes; ++c) sum += row[c] = std::exp(row[c] - most);
-    if (std::isnan(sum)) throw_nan_score(task);
-    for (std::int64_t c = 0; c < classes; ++c) row[c] /= sum;
-  }
-}
-
-/// Labels on a device: which of them there are not, and which are left out, which may be some of the former.
-struct DeviceLabels {
+/// Labels as tensors: which of them there are not, and which are left out, which may be some of the former.
+struct LabelTensors {
   at::Tensor labels;
   at::Tensor wrong;
   at::Tensor ignored;
 };
-DeviceLabels device_labels(const ClassTask& task, const at::Tensor& targets);
+LabelTensors label_tensors(const ClassTask& task, const at::Tensor& targets);
 /// How often each of 0 … size - 1 is among `places`, of kDouble.
 at::Tensor count_places(const at::Tensor& places, std::int64_t size);
 
+/// Labels of several classes (multilabel) with the class in the last dimension instead of the second; others as they are.
+at::Tensor class_last(const ClassTask& task, const at::Tensor& labels);
 /// The numbers of the classes in the second dimension of a tensor of so many, on the device of `scores`.
 at::Tensor class_index(const ClassTask& task, const at::Tensor& scores);
 
-/// The same on any device, of kDouble: [places, classes] for multiclass, else in the shape of the scores. What is no
-/// probability is NaN.
-at::Tensor probabilities_on_device(const ClassTask& task, const at::Tensor& scores);
+/// The probabilities of a batch's scores, of kDouble: [places, classes] for multiclass, else in the shape of the scores. What
+/// is no probability is NaN.
+at::Tensor probabilities_of(const ClassTask& task, const at::Tensor& scores);
 
 /// The task that options mean.
 template <class O>
@@ -186,8 +114,10 @@ void declare_task(OptionList<O>& options) {
   options.rule({"task", "num_classes"}, [](const O& given) { return task_problem(given); });
 }
 
+/// Throws ConfigError as checked() does.
 template <class O>
-ClassTask class_task(const char* metric, const O& options) {
+ClassTask class_task(const char* metric, const O& given) {
+  const O options = checked(metric, given);
   ClassTask task{.metric = metric, .task = task_of(options), .ignore_index = options.ignore_index, .scores = options.scores};
   if (options.num_classes) task.count = *options.num_classes;
   if constexpr (requires { options.num_labels; }) {

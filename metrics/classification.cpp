@@ -36,46 +36,23 @@ std::int64_t table_size(const ClassTask& task, bool pairs) {
   return task.count * (pairs ? task.count : 3);
 }
 
-template <class T>
-void predict_classes(const ClassTask& task, const ClassShape& shape, const T* scores, const std::int64_t* labels,
-                     std::int64_t* predicted) {
-  bool nan = false;
-  for (std::int64_t place = 0; place < shape.samples * shape.inner; ++place) {
-    const T* first = shape.inner == 1 ? scores + place * task.count
-                                      : scores + place / shape.inner * task.count * shape.inner + place % shape.inner;
-    T most = first[0];
-    std::int64_t best = 0;
-    nan |= std::isnan(most);
-    for (std::int64_t c = 1; c < task.count; ++c) {
-      const T score = first[c * shape.inner];
-      nan |= std::isnan(score);
-      best = score > most ? c : best;
-      most = score > most ? score : most;
-    }
-    const std::int64_t label = labels[place];
-    if (task.top_k > 1 && label != best && label >= 0 && label < task.count) {
-      const T of_label = first[label * shape.inner];
-      std::int64_t better = 0;
-      for (std::int64_t c = 0; c < task.count; ++c) {
-        const T score = first[c * shape.inner];
-        better += static_cast<std::int64_t>(score > of_label || (score == of_label && c < label));
-      }
-      if (better < task.top_k) best = label;
-    }
-    predicted[place] = best;
+/// What is predicted, in the shape of the labels: of equal scores the first class.
+at::Tensor predicted_labels(const ClassTask& task, const at::Tensor& given, const at::Tensor& labels) {
+  if (!given.is_floating_point()) return given.to(at::kLong);
+  if (task.task != Task::kMulticlass) {
+    const auto above = [&](bool logits) {
+      return given.gt(logits ? std::log(task.threshold / (1 - task.threshold)) : task.threshold);
+    };
+    if (task.scores != Scores::kAuto) return above(task.scores == Scores::kLogits).to(at::kLong);
+    return at::where(given.lt(0).bitwise_or(given.gt(1)).any(), above(true), above(false)).to(at::kLong);
   }
-  if (nan) throw_nan_score(task);
-}
-
-/// The score above which is a yes.
-double cut(const ClassTask& task, bool logits) {
-  return logits ? std::log(task.threshold / (1 - task.threshold)) : task.threshold;
-}
-
-template <class T>
-void predict_labels(const ClassTask& task, const T* scores, std::int64_t count, std::int64_t* predicted) {
-  const T above = static_cast<T>(cut(task, are_logits(task, scores, count)));
-  for (std::int64_t index = 0; index < count; ++index) predicted[index] = static_cast<std::int64_t>(scores[index] > above);
+  const at::Tensor best = given.argmax(1);
+  if (task.top_k == 1) return best;
+  const at::Tensor label = labels.clamp(0, task.count - 1).unsqueeze(1);
+  const at::Tensor of_label = given.take_along_dim(label, 1);
+  const at::Tensor before = class_index(task, given).lt(label);
+  const at::Tensor better = given.gt(of_label).bitwise_or(given.eq(of_label).bitwise_and(before)).sum(1);
+  return at::where(better.lt(task.top_k), label.squeeze(1), best);
 }
 
 }  // namespace
@@ -94,80 +71,53 @@ std::string ClassCounter::state_kind() const {
 }
 
 void ClassCounter::update(const at::Tensor& predictions, const at::Tensor& targets) {
-  const ClassShape shape = class_shape(task_, predictions, targets);
-  if (!on_cpu(task_.metric, predictions, targets)) return update_on_device(predictions, targets);
-  const std::int64_t count = targets.numel();
-  const Plain<std::int64_t> plain = plain_labels(task_.metric, targets);
-  const std::int64_t* labels = plain.data();
-  check_labels(task_, labels, count, "targets");
-  predicted_.resize(static_cast<std::size_t>(count));
-  if (!shape.scores) {
-    const Plain<std::int64_t> given(predictions);
+  check_class_shape(task_, predictions, targets);
+  check_same_device(task_.metric, predictions, targets);
+  const at::Tensor given = predictions.detach();
+  if (!given.is_cpu()) return update_on_device(given, targets);
+  const at::Tensor labels = plain_labels(task_.metric, targets);
+  check_labels(task_, labels, "targets");
+  const at::Tensor predicted = predicted_labels(task_, given, labels);
+  if (given.is_floating_point()) {
+    check_numbers(task_, given);
+  } else {
     ClassTask all_count = task_;
     all_count.ignore_index.reset();
-    check_labels(all_count, given.data(), count, "predictions");
-    std::copy(given.data(), given.data() + count, predicted_.begin());
-  } else {
-    with_scores(predictions, [&](const auto* scores) {
-      if (task_.task == Task::kMulticlass) {
-        predict_classes(task_, shape, scores, labels, predicted_.data());
-      } else {
-        predict_labels(task_, scores, count, predicted_.data());
-      }
-    });
+    check_labels(all_count, plain(predicted, at::kLong), "predictions");
   }
-  const std::int64_t classes = task_.count;
-  const bool multiclass = task_.task == Task::kMulticlass;
-  counts_.in_place([&](std::span<double> counts) {
-    double* const table = counts.data();
-    for (std::int64_t index = 0; index < count; ++index) {
-      const std::int64_t label = labels[index];
-      const std::int64_t predicted = predicted_[static_cast<std::size_t>(index)];
-      if (label == task_.ignore_index) continue;
-      if (!multiclass) {
-        ++table[4 * (index / shape.inner % classes) + 2 * label + predicted];
-      } else if (pairs_) {
-        ++table[label * classes + predicted];
-      } else if (label == predicted) {
-        ++table[label];
-      } else {
-        ++table[classes + predicted];
-        ++table[2 * classes + label];
-      }
+  const at::Tensor each_label = plain(class_last(task_, labels), at::kLong);
+  const at::Tensor each_predicted = plain(class_last(task_, predicted), at::kLong);
+  const std::int64_t* const label_of = each_label.const_data_ptr<std::int64_t>();
+  const std::int64_t* const prediction_of = each_predicted.const_data_ptr<std::int64_t>();
+  std::vector<double> table(static_cast<std::size_t>(table_size(task_, pairs_)));
+  const auto count_one = [&](std::int64_t place) { ++table[static_cast<std::size_t>(place)]; };
+  for (std::int64_t index = 0; index < each_label.numel(); ++index) {
+    const std::int64_t label = label_of[index], prediction = prediction_of[index];
+    if (label == task_.ignore_index) continue;
+    if (task_.task != Task::kMulticlass) {
+      count_one(4 * (index % task_.count) + 2 * label + prediction);
+    } else if (pairs_) {
+      count_one(label * task_.count + prediction);
+    } else if (label == prediction) {
+      count_one(label);
+    } else {
+      count_one(task_.count + prediction);
+      count_one(2 * task_.count + label);
     }
-  });
+  }
+  counts_.take(table);
 }
 
-void ClassCounter::update_on_device(const at::Tensor& predictions, const at::Tensor& targets) {
+void ClassCounter::update_on_device(const at::Tensor& given, const at::Tensor& targets) {
   const bool multiclass = task_.task == Task::kMulticlass;
-  const bool scores = predictions.is_floating_point();
-  const at::Tensor given = predictions.detach();
-  auto [labels, wrong, ignored] = device_labels(task_, targets);
-  const std::int64_t end = multiclass ? task_.count : 2;
-  at::Tensor predicted;
-  if (!scores) {
-    predicted = given.to(at::kLong);
+  auto [labels, wrong, ignored] = label_tensors(task_, targets);
+  at::Tensor predicted = predicted_labels(task_, given, labels);
+  if (given.is_floating_point()) {
+    wrong = wrong.bitwise_or(multiclass ? given.isnan().any(1) : given.isnan());
+  } else {
+    const std::int64_t end = multiclass ? task_.count : 2;
     wrong = wrong.bitwise_or(predicted.lt(0)).bitwise_or(predicted.ge(end));
     predicted = predicted.clamp(0, end - 1);
-  } else if (multiclass) {
-    wrong = wrong.bitwise_or(given.isnan().any(1));
-    predicted = given.argmax(1);
-    if (task_.top_k > 1) {
-      const at::Tensor label = labels.clamp(0, end - 1).unsqueeze(1);
-      const at::Tensor of_label = given.take_along_dim(label, 1);
-      const at::Tensor before = class_index(task_, given).lt(label);
-      const at::Tensor better = given.gt(of_label).bitwise_or(given.eq(of_label).bitwise_and(before)).sum(1);
-      predicted = at::where(better.lt(task_.top_k), label.squeeze(1), predicted);
-    }
-  } else {
-    wrong = wrong.bitwise_or(given.isnan());
-    const at::Tensor as_logits = given.gt(cut(task_, true));
-    const at::Tensor as_they_are = given.gt(cut(task_, false));
-    predicted = task_.scores == Scores::kLogits ? as_logits
-                : task_.scores == Scores::kProbabilities
-                    ? as_they_are
-                    : at::where(given.lt(0).bitwise_or(given.gt(1)).any(), as_logits, as_they_are);
-    predicted = predicted.to(at::kLong);
   }
   // Two places of the table more: for labels that there are not, and for those that are left out.
   const std::int64_t size = table_size(task_, pairs_);
@@ -215,40 +165,69 @@ std::vector<ClassCounts> ClassCounter::class_counts() const {
   return counts;
 }
 
-ClassScore::ClassScore(const char* metric, const ClassScoreOptions& options)
-    : ClassScore(class_task(metric, checked(metric, options)), options.average, options.zero_division) {}
+ClassScore::ClassScore(const char* metric, Kind kind, const ClassScoreOptions& options)
+    : ClassScore(class_task(metric, options), kind, options.average, options.zero_division) {}
 
-ClassScore::ClassScore(ClassTask task, Average average, double zero_division)
-    : ClassCounter(std::move(task)), average_(average), zero_division_(zero_division) {}
+ClassScore::ClassScore(ClassTask task, Kind kind, Average average, double zero_division, double beta)
+    : ClassCounter(std::move(task)),
+      kind_(kind),
+      average_(average),
+      zero_division_(zero_division),
+      beta_squared_(beta * beta) {}
+
+double ClassScore::score(const ClassCounts& counts) const {
+  const auto [tp, fp, tn, fn] = counts;
+  const auto divided = [&](double part, double whole) { return whole == 0 ? zero_division_ : part / whole; };
+  const bool multiclass = task().task == Task::kMulticlass;
+  const double accuracy = multiclass ? divided(tp, tp + fn) : divided(tp + tn, tp + tn + fp + fn);
+  const double hits = (1 + beta_squared_) * tp;
+  switch (kind_) {
+    case Kind::kAccuracy:
+      return accuracy;
+    case Kind::kHammingDistance:
+      return 1 - accuracy;
+    case Kind::kSpecificity:
+      return divided(tn, tn + fp);
+    case Kind::kPrecision:
+      return divided(tp, tp + fp);
+    case Kind::kRecall:
+      return divided(tp, tp + fn);
+    case Kind::kFBeta:
+      return divided(hits, hits + beta_squared_ * fn + fp);
+    case Kind::kJaccard:
+      return divided(tp, tp + fp + fn);
+  }
+  return kNaN;
+}
 
 MetricValue ClassScore::compute() const {
   const std::vector<ClassCounts> counts = class_counts();
   if (task().task == Task::kBinary) return score(counts.front());
+  const bool multiclass = task().task == Task::kMulticlass;
+  // With top_k, a mean of these leaves out classes that are no label, predicted or not.
+  const bool of_labels = task().top_k > 1 && (kind_ == Kind::kAccuracy || kind_ == Kind::kPrecision || kind_ == Kind::kRecall);
   ClassCounts all;
   std::vector<double> scores;
   double total = 0, weights = 0;
   for (const ClassCounts& each : counts) {
-    all = {.tp = all.tp + each.tp, .fp = all.fp + each.fp, .tn = all.tn + each.tn, .fn = all.fn + each.fn};
+    const bool ignored =
+        kind_ == Kind::kJaccard && multiclass && task().ignore_index == static_cast<std::int64_t>(scores.size());
+    if (!ignored) all = {.tp = all.tp + each.tp, .fp = all.fp + each.fp, .tn = all.tn + each.tn, .fn = all.fn + each.fn};
     scores.push_back(score(each));
     const double labels = each.tp + each.fn;
-    const bool counted = !multiclass() || (of_labels_only() && task().top_k > 1 ? labels : labels + each.fp) > 0;
+    const bool counted = !ignored && (!multiclass || (of_labels ? labels : labels + each.fp) > 0);
     const double weight = average_ == Average::kWeighted ? labels : static_cast<double>(counted);
     total += weight * scores.back();
     weights += weight;
   }
   if (average_ == Average::kNone) return scores;
-  return average_ == Average::kMicro ? score(all) : weights == 0 ? 0 : total / weights;
+  if (average_ == Average::kMicro) return score(all);
+  return weights == 0 && kind_ != Kind::kJaccard ? 0 : total / weights;
 }
 
 }  // namespace detail
 
 using detail::ClassCounts;
-
-namespace {
-
-double divided(double part, double whole, double zero_division) { return whole == 0 ? zero_division : part / whole; }
-
-}  // namespace
 
 void ClassScoreOptions::declare(OptionList<ClassScoreOptions>& options) { detail::declare_task(options); }
 void JaccardIndexOptions::declare(OptionList<JaccardIndexOptions>& options) { detail::declare_task(options); }
@@ -270,59 +249,15 @@ void CohenKappaOptions::declare(OptionList<CohenKappaOptions>& options) {
               "How a wrong class counts: alike, by its distance, by the square of that");
 }
 
-double Accuracy::score(const ClassCounts& counts) const {
-  if (multiclass()) return divided(counts.tp, counts.tp + counts.fn);
-  return divided(counts.tp + counts.tn, counts.tp + counts.tn + counts.fp + counts.fn);
-}
+FBetaScore::FBetaScore(const FBetaScoreOptions& options)
+    : ClassScore(detail::class_task("FBetaScore", options), Kind::kFBeta, options.average, options.zero_division,
+                 options.beta) {}
 
-double HammingDistance::score(const ClassCounts& counts) const {
-  if (multiclass()) return 1 - divided(counts.tp, counts.tp + counts.fn);
-  return 1 - divided(counts.tp + counts.tn, counts.tp + counts.tn + counts.fp + counts.fn);
-}
+JaccardIndex::JaccardIndex(const JaccardIndexOptions& options)
+    : ClassScore(detail::class_task("JaccardIndex", options), Kind::kJaccard, options.average, options.zero_division) {}
 
-double Specificity::score(const ClassCounts& counts) const { return divided(counts.tn, counts.tn + counts.fp); }
-double Precision::score(const ClassCounts& counts) const { return divided(counts.tp, counts.tp + counts.fp); }
-double Recall::score(const ClassCounts& counts) const { return divided(counts.tp, counts.tp + counts.fn); }
-
-double F1Score::score(const ClassCounts& counts) const { return divided(2 * counts.tp, 2 * counts.tp + counts.fn + counts.fp); }
-
-FBetaScore::FBetaScore(FBetaScoreOptions options)
-    : ClassScore(detail::class_task("FBetaScore", checked("FBetaScore", options)), options.average, options.zero_division),
-      beta_squared_(options.beta * options.beta) {}
-
-double FBetaScore::score(const ClassCounts& counts) const {
-  const double hits = (1 + beta_squared_) * counts.tp;
-  return divided(hits, hits + beta_squared_ * counts.fn + counts.fp);
-}
-
-JaccardIndex::JaccardIndex(JaccardIndexOptions options)
-    : ClassCounter(detail::class_task("JaccardIndex", checked("JaccardIndex", options))),
-      average_(options.average),
-      zero_division_(options.zero_division) {}
-
-MetricValue JaccardIndex::compute() const {
-  const bool multiclass = task().task == Task::kMulticlass;
-  std::vector<double> scores;
-  ClassCounts all;
-  double total = 0, weights = 0;
-  for (const ClassCounts& counts : class_counts()) {
-    const bool ignored = multiclass && task().ignore_index == static_cast<std::int64_t>(scores.size());
-    const double both = counts.tp + counts.fp + counts.fn;
-    scores.push_back(divided(counts.tp, both, zero_division_));
-    all.tp += counts.tp;
-    all.fp += ignored ? 0 : counts.fp + counts.fn;
-    const double macro_weight = ignored || (multiclass && both == 0) ? 0 : 1;
-    const double weight = average_ == Average::kWeighted ? counts.tp + counts.fn : macro_weight;
-    total += weight * scores.back();
-    weights += weight;
-  }
-  if (task().task == Task::kBinary) return scores.front();
-  if (average_ == Average::kNone) return scores;
-  return average_ == Average::kMicro ? divided(all.tp, all.tp + all.fp, zero_division_) : total / weights;
-}
-
-MatthewsCorrCoef::MatthewsCorrCoef(MatthewsCorrCoefOptions options)
-    : ClassCounter(detail::class_task("MatthewsCorrCoef", checked("MatthewsCorrCoef", options))) {}
+MatthewsCorrCoef::MatthewsCorrCoef(const MatthewsCorrCoefOptions& options)
+    : ClassCounter(detail::class_task("MatthewsCorrCoef", options)) {}
 
 MetricValue MatthewsCorrCoef::compute() const {
   std::vector<ClassCounts> counts = class_counts();
@@ -346,48 +281,31 @@ MetricValue MatthewsCorrCoef::compute() const {
   return spread == 0 ? 0 : (right * seen - of_both) / std::sqrt(spread);
 }
 
-ConfusionMatrix::ConfusionMatrix(ConfusionMatrixOptions options)
-    : ClassCounter(detail::class_task("ConfusionMatrix", checked("ConfusionMatrix", options)), true),
-      normalize_(options.normalize) {}
+ConfusionMatrix::ConfusionMatrix(const ConfusionMatrixOptions& options)
+    : ClassCounter(detail::class_task("ConfusionMatrix", options), true), normalize_(options.normalize) {}
 
 MetricValue ConfusionMatrix::compute() const {
   const std::int64_t size = task().task == Task::kMulticlass ? task().count : 2;
-  const std::span<const double> counts = table();
-  std::vector<double> values(counts.begin(), counts.end());
-  for (std::size_t begin = 0; begin < values.size(); begin += static_cast<std::size_t>(size * size)) {
-    const at::Tensor matrix = at::from_blob(values.data() + begin, {size, size}, at::kDouble);
-    if (normalize_ == Normalize::kTrue) matrix.div_(matrix.sum(1, true).clamp_min(1));
-    if (normalize_ == Normalize::kPred) matrix.div_(matrix.sum(0, true).clamp_min(1));
-    if (normalize_ == Normalize::kAll) matrix.div_(matrix.sum().clamp_min(1));
-  }
-  if (task().task == Task::kMultilabel) return {values, {task().count, 2, 2}};
-  return {values, {size, size}};
+  at::Tensor matrices = detail::tensor_of(table()).reshape({-1, size, size});
+  if (normalize_ == Normalize::kTrue) matrices = matrices.div(matrices.sum(2, true).clamp_min(1));
+  if (normalize_ == Normalize::kPred) matrices = matrices.div(matrices.sum(1, true).clamp_min(1));
+  if (normalize_ == Normalize::kAll) matrices = matrices.div(matrices.sum({1, 2}, true).clamp_min(1));
+  return task().task == Task::kMultilabel ? matrices : matrices[0];
 }
 
-CohenKappa::CohenKappa(CohenKappaOptions options)
-    : ClassCounter(detail::class_task("CohenKappa", checked("CohenKappa", options)), true), weights_(options.weights) {}
+CohenKappa::CohenKappa(const CohenKappaOptions& options)
+    : ClassCounter(detail::class_task("CohenKappa", options), true), weights_(options.weights) {}
 
 MetricValue CohenKappa::compute() const {
-  const std::span<const double> counts = table();
-  const std::size_t size = task().task == Task::kMulticlass ? static_cast<std::size_t>(task().count) : 2;
-  std::vector<double> labels(size), predicted(size);
-  double seen = 0;
-  for (std::size_t index = 0; index < counts.size(); ++index) {
-    labels[index / size] += counts[index];
-    predicted[index % size] += counts[index];
-    seen += counts[index];
-  }
-  double cost = 0, by_chance = 0;
-  for (std::size_t index = 0; index < counts.size(); ++index) {
-    const std::size_t label = index / size, prediction = index % size;
-    const auto distance = static_cast<double>(std::max(label, prediction) - std::min(label, prediction));
-    const double weight = weights_ == KappaWeights::kQuadratic ? distance * distance
-                          : weights_ == KappaWeights::kLinear  ? distance
-                                                               : static_cast<double>(label != prediction);
-    cost += weight * counts[index];
-    by_chance += weight * labels[label] * predicted[prediction] / seen;
-  }
-  return 1 - cost / by_chance;
+  const std::int64_t size = task().task == Task::kMulticlass ? task().count : 2;
+  const at::Tensor counts = detail::tensor_of(table()).reshape({size, size});
+  const at::Tensor classes = at::arange(size, at::kDouble);
+  const at::Tensor distance = classes.unsqueeze(1).sub(classes).abs();
+  const at::Tensor weights = weights_ == KappaWeights::kQuadratic ? distance.square()
+                             : weights_ == KappaWeights::kLinear  ? distance
+                                                                  : distance.clamp_max(1);
+  const at::Tensor by_chance = at::outer(counts.sum(1), counts.sum(0)).div(counts.sum());
+  return 1 - weights.mul(counts).sum().div(weights.mul(by_chance).sum()).item<double>();
 }
 
 }  // namespace levin

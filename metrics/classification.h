@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,9 +14,9 @@
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
-// Metrics of labels, with the names, defaults and results of torchmetrics 1.9. Without `task` it is multiclass where
-// num_classes is given, multilabel where num_labels is, else binary. A score above `threshold` is a yes. Samples (labels, for
-// multilabel) that have `ignore_index` as target are left out.
+// Metrics of labels and of their probabilities, with the names, defaults and results of torchmetrics 1.9. Without `task` it is
+// multiclass where num_classes is given, multilabel where num_labels is, else binary. A score above `threshold` is a yes.
+// Samples (labels, for multilabel) that have `ignore_index` as target are left out.
 
 namespace levin {
 
@@ -94,13 +95,12 @@ class LEVIN_API ClassCounter : public Metric {
   std::vector<ClassCounts> class_counts() const;
 
  private:
-  void update_on_device(const at::Tensor& predictions, const at::Tensor& targets);
+  void update_on_device(const at::Tensor& given, const at::Tensor& targets);
 
   ClassTask task_;
   bool pairs_;
   MetricNumbers counts_;
   MetricNumbers wrong_ = add_numbers("wrong");  ///< labels and scores on a device that were none
-  std::vector<std::int64_t> predicted_;         ///< of a batch
 };
 
 }  // namespace detail
@@ -130,18 +130,17 @@ class LEVIN_API ClassScore : public ClassCounter {
   MetricValue compute() const final;
 
  protected:
-  ClassScore(const char* metric, const ClassScoreOptions& options);
-  ClassScore(ClassTask task, Average average, double zero_division);
-
-  virtual double score(const ClassCounts& counts) const = 0;
-  /// With top_k, whether a mean over classes leaves out those that are no label, predicted or not.
-  virtual bool of_labels_only() const { return false; }
-  bool multiclass() const { return task().task == Task::kMulticlass; }
-  double divided(double part, double whole) const { return whole == 0 ? zero_division_ : part / whole; }
+  enum class Kind : std::uint8_t { kAccuracy, kHammingDistance, kSpecificity, kPrecision, kRecall, kFBeta, kJaccard };
+  ClassScore(const char* metric, Kind kind, const ClassScoreOptions& options);
+  ClassScore(ClassTask task, Kind kind, Average average, double zero_division, double beta = 1);
 
  private:
+  double score(const ClassCounts& counts) const;
+
+  Kind kind_;
   Average average_;
   double zero_division_;
+  double beta_squared_;
 };
 
 }  // namespace detail
@@ -149,58 +148,37 @@ class LEVIN_API ClassScore : public ClassCounter {
 /// The share of right predictions; with an average over classes, of the samples of each class.
 class LEVIN_API Accuracy final : public detail::ClassScore {
  public:
-  explicit Accuracy(ClassScoreOptions options) : ClassScore("Accuracy", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
-  bool of_labels_only() const override { return true; }
+  explicit Accuracy(const ClassScoreOptions& options) : ClassScore("Accuracy", Kind::kAccuracy, options) {}
 };
 
 /// 1 - Accuracy.
 class LEVIN_API HammingDistance final : public detail::ClassScore {
  public:
-  explicit HammingDistance(ClassScoreOptions options) : ClassScore("HammingDistance", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
+  explicit HammingDistance(const ClassScoreOptions& options) : ClassScore("HammingDistance", Kind::kHammingDistance, options) {}
 };
 
 /// Of what is not of a class, the share that is not predicted as such.
 class LEVIN_API Specificity final : public detail::ClassScore {
  public:
-  explicit Specificity(ClassScoreOptions options) : ClassScore("Specificity", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
+  explicit Specificity(const ClassScoreOptions& options) : ClassScore("Specificity", Kind::kSpecificity, options) {}
 };
 
 /// Of what is predicted as a class, the share that is of it.
 class LEVIN_API Precision final : public detail::ClassScore {
  public:
-  explicit Precision(ClassScoreOptions options) : ClassScore("Precision", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
-  bool of_labels_only() const override { return true; }
+  explicit Precision(const ClassScoreOptions& options) : ClassScore("Precision", Kind::kPrecision, options) {}
 };
 
 /// Of what is of a class, the share that is predicted as such.
 class LEVIN_API Recall final : public detail::ClassScore {
  public:
-  explicit Recall(ClassScoreOptions options) : ClassScore("Recall", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
-  bool of_labels_only() const override { return true; }
+  explicit Recall(const ClassScoreOptions& options) : ClassScore("Recall", Kind::kRecall, options) {}
 };
 
 /// The harmonic mean of precision and recall.
 class LEVIN_API F1Score final : public detail::ClassScore {
  public:
-  explicit F1Score(ClassScoreOptions options) : ClassScore("F1Score", options) {}
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
+  explicit F1Score(const ClassScoreOptions& options) : ClassScore("F1Score", Kind::kFBeta, options) {}
 };
 
 struct LEVIN_API FBetaScoreOptions {
@@ -223,12 +201,7 @@ class LEVIN_API FBetaScore final : public detail::ClassScore {
  public:
   using Options = FBetaScoreOptions;
 
-  explicit FBetaScore(FBetaScoreOptions options);
-
- private:
-  double score(const detail::ClassCounts& counts) const override;
-
-  double beta_squared_;
+  explicit FBetaScore(const FBetaScoreOptions& options);
 };
 
 struct LEVIN_API JaccardIndexOptions {
@@ -245,16 +218,11 @@ struct LEVIN_API JaccardIndexOptions {
 };
 
 /// What is of a class and predicted as such, as a share of what is either (intersection over union).
-class LEVIN_API JaccardIndex final : public detail::ClassCounter {
+class LEVIN_API JaccardIndex final : public detail::ClassScore {
  public:
   using Options = JaccardIndexOptions;
 
-  explicit JaccardIndex(JaccardIndexOptions options);
-  MetricValue compute() const override;
-
- private:
-  Average average_;
-  double zero_division_;
+  explicit JaccardIndex(const JaccardIndexOptions& options);
 };
 
 struct LEVIN_API MatthewsCorrCoefOptions {
@@ -275,7 +243,7 @@ class LEVIN_API MatthewsCorrCoef final : public detail::ClassCounter {
  public:
   using Options = MatthewsCorrCoefOptions;
 
-  explicit MatthewsCorrCoef(MatthewsCorrCoefOptions options);
+  explicit MatthewsCorrCoef(const MatthewsCorrCoefOptions& options);
   MetricValue compute() const override;
 };
 
@@ -308,7 +276,7 @@ class LEVIN_API ConfusionMatrix final : public detail::ClassCounter {
  public:
   using Options = ConfusionMatrixOptions;
 
-  explicit ConfusionMatrix(ConfusionMatrixOptions options);
+  explicit ConfusionMatrix(const ConfusionMatrixOptions& options);
   MetricValue compute() const override;
 
  private:
@@ -342,11 +310,167 @@ class LEVIN_API CohenKappa final : public detail::ClassCounter {
  public:
   using Options = CohenKappaOptions;
 
-  explicit CohenKappa(CohenKappaOptions options);
+  explicit CohenKappa(const CohenKappaOptions& options);
   MetricValue compute() const override;
 
  private:
   KappaWeights weights_;
+};
+
+/// Where a curve is looked at: at every score that occurs (none), at so many places from 0 to 1, or at these.
+struct LEVIN_API Thresholds {
+  std::vector<double> list;
+
+  Thresholds() = default;
+  Thresholds(std::int64_t count);
+  Thresholds(int count) : Thresholds(static_cast<std::int64_t>(count)) {}
+  Thresholds(std::initializer_list<double> places) : list(places) {}
+  Thresholds(std::vector<double> places) : list(std::move(places)) {}
+};
+
+/// In YAML a number, a list of numbers from 0 to 1, or null.
+template <>
+struct LEVIN_API OptionType<Thresholds> {
+  static Thresholds read(const Value& value);
+  static Value write(const Thresholds& thresholds);
+  static std::string name() { return "int, list of float or null"; }
+  static Value schema();
+};
+
+namespace detail {
+
+/// Counts of true and false positives as the threshold falls.
+struct LEVIN_API Curve {
+  struct Point {
+    double fp;
+    double tp;
+  };
+  std::vector<Point> points{};
+  double positives = 0;
+  double negatives = 0;
+};
+
+/// Keeps what a curve is made of: with thresholds, how many probabilities lie between each two; without, all of them.
+class LEVIN_API CurveMetric : public Metric {
+ public:
+  /// Predictions are scores: multiclass [N, C, …] with targets [N, …], else of the shape of the targets. Errors as those of
+  /// ClassCounter::update().
+  void update(const at::Tensor& predictions, const at::Tensor& targets) final;
+  std::string state_kind() const final;
+  MetricValue compute() const final;
+
+ protected:
+  CurveMetric(ClassTask task, Average average, const Thresholds& thresholds);
+
+  /// NaN: left out of a mean.
+  virtual double area(const Curve& curve) const = 0;
+  bool exact() const { return places_.empty(); }
+  bool multiclass() const { return task_.task == Task::kMulticlass; }
+
+ private:
+  std::vector<Curve> curves(bool together) const;
+
+  ClassTask task_;
+  Average average_;
+  std::vector<double> places_;            ///< in order
+  std::optional<MetricNumbers> between_;  ///< [classes, 2, thresholds + 1]: of the others, of the class itself
+  MetricNumbers wrong_ = add_numbers("wrong");
+  std::optional<MetricSamples> scores_;
+  std::optional<MetricSamples> labels_;  ///< -1: left out, -2: there is no such label, or the score is NaN
+};
+
+}  // namespace detail
+
+struct LEVIN_API AUROCOptions {
+  std::optional<Task> task = std::nullopt;
+  Thresholds thresholds = {};  ///< none: exact, and the state grows with the data
+  std::optional<std::int64_t> num_classes = std::nullopt;
+  std::optional<std::int64_t> num_labels = std::nullopt;
+  Average average = Average::kMacro;             ///< micro: multilabel only
+  std::optional<double> max_fpr = std::nullopt;  ///< binary: of false positive rates up to it, scaled to 0.5 … 1
+  std::optional<std::int64_t> ignore_index = std::nullopt;
+  Scores scores = Scores::kAuto;
+
+  static void declare(OptionList<AUROCOptions>& options);
+};
+
+/// The area under the curve of true over false positive rates: how often a sample of a class has a higher score than another.
+/// 0 for a class that has no or only samples.
+class LEVIN_API AUROC final : public detail::CurveMetric {
+ public:
+  using Options = AUROCOptions;
+
+  explicit AUROC(const AUROCOptions& options);
+
+ private:
+  double area(const detail::Curve& curve) const override;
+
+  std::optional<double> max_fpr_;
+};
+
+struct LEVIN_API AveragePrecisionOptions {
+  std::optional<Task> task = std::nullopt;
+  Thresholds thresholds = {};  ///< none: exact, and the state grows with the data
+  std::optional<std::int64_t> num_classes = std::nullopt;
+  std::optional<std::int64_t> num_labels = std::nullopt;
+  Average average = Average::kMacro;  ///< micro: multilabel only
+  std::optional<std::int64_t> ignore_index = std::nullopt;
+  Scores scores = Scores::kAuto;
+
+  static void declare(OptionList<AveragePrecisionOptions>& options);
+};
+
+/// The mean of precision over recall. A class (of multiclass, exact) without a sample is NaN and left out of a mean; a label
+/// without one is 0. (torchmetrics has 0 also for classes, when all samples are of class 0.)
+class LEVIN_API AveragePrecision final : public detail::CurveMetric {
+ public:
+  using Options = AveragePrecisionOptions;
+
+  explicit AveragePrecision(const AveragePrecisionOptions& options);
+
+ private:
+  double area(const detail::Curve& curve) const override;
+};
+
+/// Over bins, what the differences of confidence and accuracy become.
+enum class CalibrationNorm : std::uint8_t {
+  kL1,  ///< their mean
+  kL2,  ///< the root of the mean of their squares
+  kMax  ///< the largest
+};
+template <>
+inline constexpr std::array kChoices<CalibrationNorm> = {Choice{CalibrationNorm::kL1, "l1"}, Choice{CalibrationNorm::kL2, "l2"},
+                                                         Choice{CalibrationNorm::kMax, "max"}};
+
+struct LEVIN_API CalibrationErrorOptions {
+  std::optional<Task> task = std::nullopt;
+  std::int64_t n_bins = 15;
+  CalibrationNorm norm = CalibrationNorm::kL1;
+  std::optional<std::int64_t> num_classes = std::nullopt;
+  std::optional<std::int64_t> ignore_index = std::nullopt;
+  Scores scores = Scores::kAuto;
+
+  static void declare(OptionList<CalibrationErrorOptions>& options);
+};
+
+/// How far confidence is from accuracy, over bins of confidence; exactly 1 is a bin of its own. Binary or multiclass. Its state
+/// has a fixed size (that of torchmetrics grows with the data).
+class LEVIN_API CalibrationError final : public Metric {
+ public:
+  using Options = CalibrationErrorOptions;
+
+  explicit CalibrationError(const CalibrationErrorOptions& options);
+  /// As CurveMetric::update().
+  void update(const at::Tensor& predictions, const at::Tensor& targets) override;
+  std::string state_kind() const override;
+  MetricValue compute() const override;
+
+ private:
+  detail::ClassTask task_;
+  CalibrationNorm norm_;
+  std::int64_t size_;   ///< bins
+  MetricNumbers bins_;  ///< [size, 3]: samples, their confidence, how many are right
+  MetricNumbers wrong_ = add_numbers("wrong");
 };
 
 }  // namespace levin

@@ -1,4 +1,4 @@
-#include "levin/metrics/curves.h"
+#include "levin/metrics/classification.h"
 
 #include <ATen/ATen.h>
 
@@ -38,12 +38,10 @@ void declare_curve(OptionList<O>& options) {
   });
 }
 
-/// Scores of the shape that counting wants.
-detail::ClassShape shape_of_scores(const detail::ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets) {
-  const detail::ClassShape shape = detail::class_shape(task, predictions, targets);
-  if (shape.scores) return shape;
-  throw MisuseError(format("{} takes scores, which are floats, and got predictions {} of {}.", task.metric,
-                           detail::shape_text(predictions), c10::toString(predictions.scalar_type())));
+/// Between which places a probability lies: how many are at or below it. One that was given as a float is compared as such.
+at::Tensor places_below(const at::Tensor& probabilities, const std::vector<double>& places, at::ScalarType given) {
+  const at::ScalarType type = given == at::kDouble ? at::kDouble : at::kFloat;
+  return at::bucketize(probabilities.to(type), at::tensor(places, type).to(probabilities.device()), false, /*right=*/true);
 }
 
 }  // namespace
@@ -79,23 +77,9 @@ Value OptionType<Thresholds>::schema() {
 
 namespace detail {
 
-Places::Places(std::vector<double> places) : places_(std::move(places)) {
-  std::sort(places_.begin(), places_.end());
-  for (const double place : places_) as_floats_.push_back(static_cast<double>(static_cast<float>(place)));
-}
-
-std::size_t Places::count_below(const std::vector<double>& places, double probability) const {
-  // Of evenly spaced places the first guess is right.
-  const auto most = static_cast<double>(places.size() - 1);
-  auto count = static_cast<std::size_t>(std::clamp(probability, 0.0, 1.0) * most);
-  if (places[count] > probability || (count + 1 < places.size() && places[count + 1] <= probability)) {
-    return static_cast<std::size_t>(std::upper_bound(places.begin(), places.end(), probability) - places.begin());
-  }
-  return count + 1;
-}
-
 CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thresholds)
     : task_(std::move(task)), average_(average), places_(thresholds.list) {
+  std::sort(places_.begin(), places_.end());
   if (!exact()) {
     between_ = add_numbers("between", {task_.count, 2, static_cast<std::int64_t>(places_.size()) + 1});
     return;
@@ -106,50 +90,18 @@ CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thre
   labels_ = add_samples("labels", at::kInt, multilabel ? std::vector{task_.count} : std::vector<std::int64_t>());
 }
 
-std::string CurveMetric::state_kind() const {
-  return "a curve: " + task_.str() + ", at " + join(places_.list(), ", ", float_text);
-}
+std::string CurveMetric::state_kind() const { return "a curve: " + task_.str() + ", at " + join(places_, ", ", float_text); }
 
 void CurveMetric::update(const at::Tensor& predictions, const at::Tensor& targets) {
-  const ClassShape shape = shape_of_scores(task_, predictions, targets);
-  if (!on_cpu(task_.metric, predictions, targets)) return update_on_device(predictions, targets);
-  const Plain<std::int64_t> plain = plain_labels(task_.metric, targets);
-  const std::int64_t* labels = plain.data();
-  check_labels(task_, labels, targets.numel(), "targets");
-  with_scores(predictions, [&](const auto* scores) {
-    if (exact()) {
-      are_logits(task_, scores, predictions.numel());  // throws on NaN
-      return update_on_device(predictions, targets);
-    }
-    thread_local std::vector<std::remove_cvref_t<decltype(*scores)>> probabilities;
-    take_probabilities(task_, shape, scores, probabilities);
-    const bool multiclass = task_.task == Task::kMulticlass;
-    const auto classes = static_cast<std::size_t>(task_.count), inner = static_cast<std::size_t>(shape.inner);
-    const std::size_t size = places_.size() + 1;
-    between_->in_place([&](std::span<double> table) {
-      for (std::size_t index = 0; index < probabilities.size(); ++index) {
-        const std::int64_t label = labels[multiclass ? index / classes : index];
-        if (label == task_.ignore_index) continue;
-        const std::size_t c = multiclass ? index % classes : index / inner % classes;
-        const bool own = multiclass ? label == static_cast<std::int64_t>(c) : label == 1;
-        ++table[(2 * c + static_cast<std::size_t>(own)) * size + places_.below(probabilities[index])];
-      }
-    });
-  });
-}
-
-void CurveMetric::update_on_device(const at::Tensor& predictions, const at::Tensor& targets) {
-  const bool multiclass = task_.task == Task::kMulticlass;
+  check_scores(task_, predictions, targets);
   const bool multilabel = task_.task == Task::kMultilabel;
-  at::Tensor scores = probabilities_on_device(task_, predictions);
-  DeviceLabels given = device_labels(task_, targets);
-  if (multilabel) scores = scores.movedim(1, -1);
-  scores = scores.reshape({-1, task_.count}).contiguous();
+  const at::Tensor scores = class_last(task_, probabilities_of(task_, predictions)).reshape({-1, task_.count}).contiguous();
+  LabelTensors given = label_tensors(task_, targets);
   for (at::Tensor* each : {&given.labels, &given.wrong, &given.ignored}) {
-    *each = multilabel ? each->movedim(1, -1).reshape({-1, task_.count}) : each->reshape({-1, 1});
+    *each = class_last(task_, *each).reshape({-1, multilabel ? task_.count : 1});
   }
   const at::Tensor& labels = given.labels;
-  const at::Tensor nan = multiclass ? scores.isnan().any(1, true) : scores.isnan();
+  const at::Tensor nan = multiclass() ? scores.isnan().any(1, true) : scores.isnan();
   const at::Tensor wrong = given.wrong.bitwise_or(nan).bitwise_and(given.ignored.bitwise_not());
   if (exact()) {
     const at::Tensor marked = at::where(given.ignored, -1, at::where(wrong, -2, labels));
@@ -157,15 +109,11 @@ void CurveMetric::update_on_device(const at::Tensor& predictions, const at::Tens
     labels_->append(multilabel ? marked : marked.reshape({-1}));
     return;
   }
-  // Thresholds are compared as probabilities were given: of float32, in float32.
-  const bool floats = predictions.scalar_type() != at::kDouble;
-  const at::Tensor places = at::tensor(places_.list(), at::kDouble).to(scores.device());
-  const at::Tensor bins = floats ? at::bucketize(scores.to(at::kFloat), places.to(at::kFloat), false, true)
-                                 : at::bucketize(scores, places, false, true);
+  const at::Tensor bins = places_below(scores, places_, predictions.scalar_type());
   const std::int64_t size = static_cast<std::int64_t>(places_.size()) + 1;
   const std::int64_t all = 2 * task_.count * size;
   const at::Tensor classes = class_index(task_, scores);
-  const at::Tensor own = multiclass ? labels.eq(classes) : labels.eq(1);
+  const at::Tensor own = multiclass() ? labels.eq(classes) : labels.eq(1);
   const at::Tensor place = classes.mul(2).add(own.to(at::kLong)).mul(size).add(bins);
   const at::Tensor left_out = given.ignored.bitwise_or(wrong);
   between_->take(count_places(at::where(left_out, all, place).reshape({-1}), all + 1).narrow(0, 0, all));
@@ -199,14 +147,13 @@ std::vector<Curve> CurveMetric::curves(bool together) const {
   const int* label = labels.const_data_ptr<int>();
   if (const auto wrong = std::count(label, label + labels.numel(), -2))
     throw_wrong_on_device(task_, static_cast<double>(wrong));
-  const bool multiclass = task_.task == Task::kMulticlass;
   std::vector<std::pair<double, bool>> samples;
   for (std::size_t each = 0; each < curves.size(); ++each) {
     samples.clear();
     const auto count = static_cast<std::size_t>(scores.numel());
     for (std::size_t index = each; index < count; index += together ? 1 : classes) {
-      const int own = label[multiclass ? index / classes : index];
-      if (own >= 0) samples.emplace_back(score[index], own == (multiclass ? static_cast<int>(each) : 1));
+      const int own = label[multiclass() ? index / classes : index];
+      if (own >= 0) samples.emplace_back(score[index], own == (multiclass() ? static_cast<int>(each) : 1));
     }
     std::sort(samples.begin(), samples.end(), [](const auto& left, const auto& right) { return left.first > right.first; });
     Curve& curve = curves[each];
@@ -255,8 +202,7 @@ void CalibrationErrorOptions::declare(OptionList<CalibrationErrorOptions>& optio
 }
 
 AUROC::AUROC(const AUROCOptions& options)
-    : CurveMetric(detail::class_task("AUROC", checked("AUROC", options)), options.average, options.thresholds),
-      max_fpr_(options.max_fpr) {}
+    : CurveMetric(detail::class_task("AUROC", options), options.average, options.thresholds), max_fpr_(options.max_fpr) {}
 
 double AUROC::area(const detail::Curve& curve) const {
   if (exact() && curve.points.empty()) return detail::kNaN;
@@ -284,8 +230,7 @@ double AUROC::area(const detail::Curve& curve) const {
 }
 
 AveragePrecision::AveragePrecision(const AveragePrecisionOptions& options)
-    : CurveMetric(detail::class_task("AveragePrecision", checked("AveragePrecision", options)), options.average,
-                  options.thresholds) {}
+    : CurveMetric(detail::class_task("AveragePrecision", options), options.average, options.thresholds) {}
 
 double AveragePrecision::area(const detail::Curve& curve) const {
   if (exact() && (curve.points.empty() || (multiclass() && curve.positives == 0))) return detail::kNaN;
@@ -297,70 +242,42 @@ double AveragePrecision::area(const detail::Curve& curve) const {
   return area;
 }
 
-CalibrationError::CalibrationError(CalibrationErrorOptions options)
-    : task_(detail::class_task("CalibrationError", checked("CalibrationError", options))),
+CalibrationError::CalibrationError(const CalibrationErrorOptions& options)
+    : task_(detail::class_task("CalibrationError", options)),
       norm_(options.norm),
-      places_(evenly(options.n_bins + 1)),
-      bins_(add_numbers("bins", {options.n_bins + 1, 3})) {}
+      size_(options.n_bins + 1),
+      bins_(add_numbers("bins", {size_, 3})) {}
 
-std::string CalibrationError::state_kind() const {
-  return format("calibration in {} bins: {}", places_.size() - 1, task_.str());
-}
+std::string CalibrationError::state_kind() const { return format("calibration in {} bins: {}", size_ - 1, task_.str()); }
 
 void CalibrationError::update(const at::Tensor& predictions, const at::Tensor& targets) {
-  const detail::ClassShape shape = shape_of_scores(task_, predictions, targets);
-  const bool multiclass = task_.task == Task::kMulticlass;
-  if (!detail::on_cpu(task_.metric, predictions, targets)) {
-    const at::Tensor scores = detail::probabilities_on_device(task_, predictions).reshape({-1, task_.count});
-    const detail::DeviceLabels given = detail::device_labels(task_, targets.reshape({-1}));
-    const auto [confidence, predicted] = scores.max(1);
-    const at::Tensor right = multiclass ? predicted.eq(given.labels) : given.labels.eq(1);
-    const at::Tensor wrong = given.wrong.bitwise_or(confidence.isnan()).bitwise_and(given.ignored.bitwise_not());
-    const at::Tensor places = at::tensor(places_.list(), at::kDouble).to(scores.device());
-    const at::Tensor left_out = wrong.bitwise_or(given.ignored);
-    const auto size = static_cast<std::int64_t>(places_.size());
-    const at::Tensor bin = at::where(left_out, size, at::bucketize(confidence, places, false, true).sub(1).clamp(0, size - 1));
-    const at::Tensor each = at::stack({at::ones_like(confidence), confidence, right.to(at::kDouble)}, 1);
-    const at::Tensor bins = at::zeros({size + 1, 3}, each.options());
-    bins.scatter_add_(0, bin.unsqueeze(1).expand({-1, 3}), at::where(left_out.unsqueeze(1), 0.0, each));
-    bins_.take(bins.narrow(0, 0, size));
-    wrong_.take(wrong.sum());
-    return;
-  }
-  const detail::Plain<std::int64_t> plain = detail::plain_labels(task_.metric, targets);
-  const std::int64_t* labels = plain.data();
-  detail::check_labels(task_, labels, targets.numel(), "targets");
-  detail::with_scores(predictions, [&](const auto* scores) {
-    thread_local std::vector<std::remove_cvref_t<decltype(*scores)>> probabilities;
-    detail::take_probabilities(task_, shape, scores, probabilities);
-    const auto classes = static_cast<std::size_t>(task_.count);
-    bins_.in_place([&](std::span<double> table) {
-      for (std::size_t place = 0; place < static_cast<std::size_t>(targets.numel()); ++place) {
-        if (labels[place] == task_.ignore_index) continue;
-        const auto* row = probabilities.data() + place * classes;
-        const auto* most = multiclass ? std::max_element(row, row + classes) : row;
-        const std::span<double> bin = table.subspan(3 * static_cast<std::size_t>(places_.below(*most) - 1), 3);
-        bin[0] += 1;
-        bin[1] += static_cast<double>(*most);
-        bin[2] += multiclass ? static_cast<double>(labels[place] == most - row) : static_cast<double>(labels[place]);
-      }
-    });
-  });
+  detail::check_scores(task_, predictions, targets);
+  const at::Tensor scores = detail::probabilities_of(task_, predictions).reshape({-1, task_.count});
+  const detail::LabelTensors given = detail::label_tensors(task_, targets.reshape({-1}));
+  const auto [confidence, predicted] = scores.max(1);
+  const at::Tensor right = task_.task == Task::kMulticlass ? predicted.eq(given.labels) : given.labels.eq(1);
+  const at::Tensor wrong = given.wrong.bitwise_or(confidence.isnan()).bitwise_and(given.ignored.bitwise_not());
+  const at::Tensor left_out = wrong.bitwise_or(given.ignored);
+  const at::Tensor below = places_below(confidence, evenly(size_), predictions.scalar_type());
+  const at::Tensor bin = at::where(left_out, size_, below.sub(1).clamp(0, size_ - 1));
+  const at::Tensor each = at::stack({at::ones_like(confidence), confidence, right.to(at::kDouble)}, 1);
+  const at::Tensor bins = at::zeros({size_ + 1, 3}, each.options());
+  bins.scatter_add_(0, bin.unsqueeze(1).expand({-1, 3}), at::where(left_out.unsqueeze(1), 0.0, each));
+  bins_.take(bins.narrow(0, 0, size_));
+  wrong_.take(wrong.sum());
 }
 
 MetricValue CalibrationError::compute() const {
   if (wrong_.value() > 0) detail::throw_wrong_on_device(task_, wrong_.value());
-  const std::span<const double> table = bins_.values();
-  double seen = 0, sum = 0, most = 0;
-  for (std::size_t bin = 0; bin < table.size(); bin += 3) seen += table[bin];
-  if (seen == 0) return detail::kNaN;
-  for (std::size_t bin = 0; bin < table.size(); bin += 3) {
-    if (table[bin] == 0) continue;
-    const double difference = std::abs(table[bin + 2] - table[bin + 1]) / table[bin];
-    sum += (norm_ == CalibrationNorm::kL2 ? difference * difference : difference) * table[bin] / seen;
-    most = std::max(most, difference);
-  }
-  return norm_ == CalibrationNorm::kMax ? most : norm_ == CalibrationNorm::kL2 ? std::sqrt(sum) : sum;
+  const at::Tensor bins = detail::tensor_of(bins_.values()).reshape({-1, 3});
+  const at::Tensor filled = bins.index_select(0, bins.select(1, 0).nonzero().squeeze(1));
+  if (filled.size(0) == 0) return detail::kNaN;
+  const at::Tensor samples = filled.select(1, 0);
+  const at::Tensor differences = filled.select(1, 2).sub(filled.select(1, 1)).abs().div(samples);
+  if (norm_ == CalibrationNorm::kMax) return differences.max();
+  const at::Tensor shares = samples.div(samples.sum());
+  if (norm_ == CalibrationNorm::kL1) return differences.mul(shares).sum();
+  return differences.square().mul(shares).sum().sqrt();
 }
 
 }  // namespace levin

@@ -9,6 +9,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/options/registry.h"
 #include "levin/metrics/class_input.h"
 
@@ -23,25 +24,32 @@ LEVIN_REGISTER_METRIC(PearsonCorrCoef, "The linear correlation of predictions an
 LEVIN_REGISTER_METRIC(SpearmanCorrCoef, "The correlation of the ranks of predictions and targets");
 LEVIN_REGISTER_METRIC(CosineSimilarity, "The cosine of the angle between rows");
 LEVIN_REGISTER_METRIC(KLDivergence, "The Kullback-Leibler divergence of rows");
+LEVIN_REGISTER_METRIC(MeanMetric, "The mean of values");
+LEVIN_REGISTER_METRIC(SumMetric, "The sum of values");
+LEVIN_REGISTER_METRIC(MinMetric, "The least value");
+LEVIN_REGISTER_METRIC(MaxMetric, "The largest value");
+LEVIN_REGISTER_METRIC(RunningMean, "The mean of the values of the last updates");
+LEVIN_REGISTER_METRIC(RunningSum, "The sum of the values of the last updates");
 
 namespace {
-
-/// Calls `use` with both as plain floats, or else both as plain doubles.
-template <class Use>
-void with_pairs(const at::Tensor& predictions, const at::Tensor& targets, Use use) {
-  if (predictions.scalar_type() == at::kFloat && targets.scalar_type() == at::kFloat) {
-    use(detail::Plain<float>(predictions).data(), detail::Plain<float>(targets).data());
-  } else {
-    use(detail::Plain<double>(predictions).data(), detail::Plain<double>(targets).data());
-  }
-}
 
 /// Throws MisuseError unless both are [N], with one output, or [N, outputs].
 void check_outputs(const std::string& metric, std::int64_t outputs, const at::Tensor& predictions, const at::Tensor& targets) {
   detail::check_same_shape(metric, predictions, targets);
   if (targets.dim() == 2 ? targets.size(1) == outputs : targets.dim() == 1 && outputs == 1) return;
   throw MisuseError(format("{} with num_outputs {} takes predictions and targets of the shape {}, and got {}.", metric, outputs,
-                           outputs == 1 ? "[N] or [N, 1]" : format("[N, {}]", outputs), detail::shape_text(targets)));
+                           outputs == 1 ? "[N] or [N, 1]" : format("[N, {}]", outputs), c10::str(targets.sizes())));
+}
+
+MetricValue one_or_all(std::vector<double> outputs) {
+  return outputs.size() == 1 ? MetricValue(outputs.front()) : MetricValue(std::move(outputs));
+}
+
+/// 1 - missed / spread; without a spread, 1 where nothing is missed and 0 else.
+double explained(double missed, double spread) {
+  if (std::isnan(missed) || std::isnan(spread)) return detail::kNaN;
+  if (missed == 0) return 1;
+  return spread == 0 ? 0 : 1 - missed / spread;
 }
 
 }  // namespace
@@ -49,11 +57,12 @@ void check_outputs(const std::string& metric, std::int64_t outputs, const at::Te
 namespace detail {
 
 MeanError::MeanError(const char* metric, Kind kind, std::int64_t outputs)
-    : metric_(metric),
-      kind_(kind),
-      outputs_(outputs),
-      state_kind_(format("errors of kind {} of {} outputs", static_cast<int>(kind), outputs)),
-      sums_(add_numbers("sums", {outputs})) {}
+    : metric_(metric), kind_(kind), outputs_(outputs), sums_(add_numbers("sums", {outputs})) {}
+
+std::string MeanError::state_kind() const {
+  const Kind counted = kind_ == Kind::kRootOfSquared ? Kind::kSquared : kind_;
+  return format("errors of kind {} of {} outputs", static_cast<int>(counted), outputs_);
+}
 
 void MeanError::update(const at::Tensor& predictions, const at::Tensor& targets) {
   constexpr double kLeastTarget = 1.17e-6;
@@ -62,86 +71,48 @@ void MeanError::update(const at::Tensor& predictions, const at::Tensor& targets)
   } else {
     check_outputs(metric_, outputs_, predictions, targets);
   }
-  const std::int64_t samples = targets.numel() / outputs_;
-  if (!on_cpu(metric_, predictions, targets)) {
-    const at::Tensor labels = targets.detach().to(at::kDouble);
-    const at::Tensor errors = predictions.detach().to(at::kDouble).sub(labels);
-    const at::Tensor each = kind_ == Kind::kSquared    ? errors.square()
-                            : kind_ == Kind::kAbsolute ? errors.abs()
-                                                       : errors.abs().div(labels.abs().clamp_min(kLeastTarget));
-    sums_.take(each.reshape({-1, outputs_}).sum(0));
-  } else {
-    with_pairs(predictions, targets, [&](const auto* given, const auto* wanted) {
-      sums_.in_place([&](std::span<double> sums) {
-        for (std::int64_t index = 0; index < targets.numel(); ++index) {
-          const double target = static_cast<double>(wanted[index]);
-          const double error = std::abs(static_cast<double>(given[index]) - target);
-          const double value = kind_ == Kind::kSquared    ? error * error
-                               : kind_ == Kind::kAbsolute ? error
-                                                          : error / std::max(std::abs(target), kLeastTarget);
-          sums[static_cast<std::size_t>(outputs_ == 1 ? 0 : index % outputs_)] += value;
-        }
-      });
-    });
-  }
-  count_.take(static_cast<double>(samples));
+  check_same_device(metric_, predictions, targets);
+  const at::Tensor labels = targets.detach().to(at::kDouble);
+  const at::Tensor errors = predictions.detach().to(at::kDouble).sub(labels);
+  const at::Tensor each = kind_ == Kind::kAbsolute     ? errors.abs()
+                          : kind_ == Kind::kPercentage ? errors.abs().div(labels.abs().clamp_min(kLeastTarget))
+                                                       : errors.square();
+  sums_.take(each.reshape({-1, outputs_}).sum(0));
+  count_.take(static_cast<double>(targets.numel() / outputs_));
 }
 
 MetricValue MeanError::compute() const {
-  std::vector<double> values(sums_.values().begin(), sums_.values().end());
-  for (double& value : values) value /= count_.value();
-  return outputs_ == 1 ? MetricValue(values.front()) : MetricValue(std::move(values));
+  std::vector<double> values;
+  for (const double sum : sums_.values()) {
+    const double mean = sum / count_.value();
+    values.push_back(kind_ == Kind::kRootOfSquared ? std::sqrt(mean) : mean);
+  }
+  return one_or_all(std::move(values));
 }
 
-PairMoments::PairMoments(const char* metric, X x, std::int64_t outputs)
+PairMoments::PairMoments(const char* metric, Kind kind, std::int64_t outputs, MultiOutput multi_output, std::int64_t adjusted)
     : metric_(metric),
-      x_(x),
+      kind_(kind),
       outputs_(outputs),
-      state_kind_(format("moments of {} and targets of {} outputs", x == X::kError ? "errors" : "predictions", outputs)),
+      multi_output_(multi_output),
+      adjusted_(adjusted),
       numbers_(add_numbers("moments", {1 + 5 * outputs})) {}
+
+std::string PairMoments::state_kind() const {
+  return format("moments of {} and targets of {} outputs", of_errors() ? "errors" : "predictions", outputs_);
+}
 
 void PairMoments::update(const at::Tensor& predictions, const at::Tensor& targets) {
   check_outputs(metric_, outputs_, predictions, targets);
-  const bool of_errors = x_ == X::kError;
-  if (!on_cpu(metric_, predictions, targets)) {
-    if (targets.numel() == 0) return;
-    const at::Tensor y = targets.detach().to(at::kDouble).reshape({-1, outputs_});
-    const at::Tensor given = predictions.detach().to(at::kDouble).reshape({-1, outputs_});
-    const at::Tensor x = of_errors ? y.sub(given) : given;
-    const at::Tensor mean_x = x.mean(0), mean_y = y.mean(0);
-    const at::Tensor dx = x.sub(mean_x), dy = y.sub(mean_y);
-    const at::Tensor each = at::stack({mean_x, mean_y, dx.square().sum(0), dy.square().sum(0), dx.mul(dy).sum(0)}, 1);
-    return take_numbers(at::cat({at::full({1}, static_cast<double>(y.size(0)), y.options()), each.reshape({-1})}));
-  }
-  const std::int64_t samples = targets.numel() / outputs_;
-  if (samples == 0) return;
-  std::vector<double> numbers(static_cast<std::size_t>(1 + 5 * outputs_));
-  numbers[0] = static_cast<double>(samples);
-  with_pairs(predictions, targets, [&](const auto* given, const auto* wanted) {
-    for (std::int64_t output = 0; output < outputs_; ++output) {
-      const auto x_of = [&](std::int64_t sample) {
-        const std::int64_t index = sample * outputs_ + output;
-        const double prediction = static_cast<double>(given[index]);
-        return of_errors ? static_cast<double>(wanted[index]) - prediction : prediction;
-      };
-      const auto y_of = [&](std::int64_t sample) { return static_cast<double>(wanted[sample * outputs_ + output]); };
-      double sum_x = 0, sum_y = 0;
-      for (std::int64_t sample = 0; sample < samples; ++sample) {
-        sum_x += x_of(sample);
-        sum_y += y_of(sample);
-      }
-      double* const into = numbers.data() + 1 + 5 * output;
-      into[0] = sum_x / numbers[0];
-      into[1] = sum_y / numbers[0];
-      for (std::int64_t sample = 0; sample < samples; ++sample) {
-        const double dx = x_of(sample) - into[0], dy = y_of(sample) - into[1];
-        into[2] += dx * dx;
-        into[3] += dy * dy;
-        into[4] += dx * dy;
-      }
-    }
-  });
-  take_numbers(numbers);
+  check_same_device(metric_, predictions, targets);
+  if (targets.numel() == 0) return;
+  const at::Tensor y = targets.detach().to(at::kDouble).reshape({-1, outputs_});
+  const at::Tensor given = predictions.detach().to(at::kDouble).reshape({-1, outputs_});
+  const at::Tensor x = of_errors() ? y.sub(given) : given;
+  const at::Tensor mean_x = x.mean(0), mean_y = y.mean(0);
+  const at::Tensor dx = x.sub(mean_x), dy = y.sub(mean_y);
+  const at::Tensor each = at::stack({mean_x, mean_y, dx.square().sum(0), dy.square().sum(0), dx.mul(dy).sum(0)}, 1);
+  take_numbers(at::cat({at::full({1}, static_cast<double>(y.size(0)), y.options()), each.reshape({-1})}));
 }
 
 void PairMoments::merge_numbers(std::span<double> total, std::span<const double> more) const {
@@ -158,41 +129,40 @@ void PairMoments::merge_numbers(std::span<double> total, std::span<const double>
   }
 }
 
-std::vector<PairMoments::Moments> PairMoments::moments() const {
+MetricValue PairMoments::compute() const {
   const std::span<const double> numbers = numbers_.values();
   const double count = numbers[0];
+  // A sum of squares that comes from rounding only is 0.
   const auto squares = [&](double sum, double mean) {
     const double rounding = 4 * std::numeric_limits<double>::epsilon() * std::abs(mean);
     return sum <= count * rounding * rounding ? 0 : sum;
   };
-  std::vector<Moments> moments;
+  std::vector<double> scores, variances;
   for (std::size_t at = 1; at < numbers.size(); at += 5) {
-    moments.push_back({count, numbers[at], numbers[at + 1], squares(numbers[at + 2], numbers[at]),
-                       squares(numbers[at + 3], numbers[at + 1]), numbers[at + 4]});
+    const double mean_x = numbers[at], squares_x = squares(numbers[at + 2], mean_x);
+    const double squares_y = squares(numbers[at + 3], numbers[at + 1]);
+    variances.push_back(squares_y);
+    if (kind_ == Kind::kPearson) {
+      const double spread = std::sqrt(squares_x) * std::sqrt(squares_y);
+      scores.push_back(spread > 0 ? std::clamp(numbers[at + 4] / spread, -1.0, 1.0) : kNaN);
+    } else if (kind_ == Kind::kR2) {
+      const double score = count < 2 ? kNaN : explained(squares_x + count * mean_x * mean_x, squares_y);
+      const auto adjusted = static_cast<double>(adjusted_);
+      const bool is_adjusted = adjusted_ > 0 && adjusted < count - 1;
+      scores.push_back(is_adjusted ? 1 - (1 - score) * (count - 1) / (count - adjusted - 1) : score);
+    } else {
+      scores.push_back(count == 0 ? kNaN : explained(squares_x, squares_y));
+    }
   }
-  return moments;
-}
-
-MetricValue PairMoments::combined(const std::vector<double>& scores, const std::vector<double>& variances,
-                                  MultiOutput multi_output) {
-  if (multi_output == MultiOutput::kRawValues && scores.size() > 1) return scores;
-  if (multi_output != MultiOutput::kVarianceWeighted) {
-    return std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
-  }
-  return std::inner_product(scores.begin(), scores.end(), variances.begin(), 0.0) /
-         std::accumulate(variances.begin(), variances.end(), 0.0);
+  const auto sum = [](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
+  if (multi_output_ == MultiOutput::kRawValues) return one_or_all(std::move(scores));
+  if (multi_output_ == MultiOutput::kUniformAverage) return sum(scores) / static_cast<double>(scores.size());
+  return std::inner_product(scores.begin(), scores.end(), variances.begin(), 0.0) / sum(variances);
 }
 
 }  // namespace detail
 
 namespace {
-
-/// 1 - missed / spread; without a spread, 1 where nothing is missed and 0 else.
-double explained(double missed, double spread) {
-  if (std::isnan(missed) || std::isnan(spread)) return detail::kNaN;
-  if (missed == 0) return 1;
-  return spread == 0 ? 0 : 1 - missed / spread;
-}
 
 /// Those of the options of these metrics that O has.
 template <class O>
@@ -217,15 +187,8 @@ void CosineSimilarityOptions::declare(OptionList<CosineSimilarityOptions>& optio
 void KLDivergenceOptions::declare(OptionList<KLDivergenceOptions>& options) { declare_numbers(options); }
 
 MeanSquaredError::MeanSquaredError(MeanSquaredErrorOptions options)
-    : MeanError("MeanSquaredError", Kind::kSquared, checked("MeanSquaredError", options).num_outputs),
-      squared_(options.squared) {}
-
-MetricValue MeanSquaredError::compute() const {
-  MetricValue value = MeanError::compute();
-  if (!squared_)
-    std::transform(value.values.begin(), value.values.end(), value.values.begin(), [](double v) { return std::sqrt(v); });
-  return value;
-}
+    : MeanError("MeanSquaredError", options.squared ? Kind::kSquared : Kind::kRootOfSquared,
+                checked("MeanSquaredError", options).num_outputs) {}
 
 MeanAbsoluteError::MeanAbsoluteError(MeanAbsoluteErrorOptions options)
     : MeanError("MeanAbsoluteError", Kind::kAbsolute, checked("MeanAbsoluteError", options).num_outputs) {}
@@ -233,51 +196,14 @@ MeanAbsoluteError::MeanAbsoluteError(MeanAbsoluteErrorOptions options)
 MeanAbsolutePercentageError::MeanAbsolutePercentageError() : MeanError("MeanAbsolutePercentageError", Kind::kPercentage) {}
 
 R2Score::R2Score(R2ScoreOptions options)
-    : PairMoments("R2Score", X::kError, checked("R2Score", options).num_outputs),
-      adjusted_(options.adjusted),
-      multi_output_(options.multioutput) {}
-
-MetricValue R2Score::compute() const {
-  std::vector<double> scores, variances;
-  double count = 0;
-  for (const Moments& output : moments()) {
-    count = output.count;
-    const double missed = output.squares_x + count * output.mean_x * output.mean_x;
-    scores.push_back(count < 2 ? detail::kNaN : explained(missed, output.squares_y));
-    variances.push_back(output.squares_y);
-  }
-  MetricValue value = combined(scores, variances, multi_output_);
-  const auto adjusted = static_cast<double>(adjusted_);
-  if (adjusted_ > 0 && adjusted < count - 1) {
-    for (double& score : value.values) score = 1 - (1 - score) * (count - 1) / (count - adjusted - 1);
-  }
-  return value;
-}
+    : PairMoments("R2Score", Kind::kR2, checked("R2Score", options).num_outputs, options.multioutput, options.adjusted) {}
 
 ExplainedVariance::ExplainedVariance(ExplainedVarianceOptions options)
-    : PairMoments("ExplainedVariance", X::kError, checked("ExplainedVariance", options).num_outputs),
-      multi_output_(options.multioutput) {}
-
-MetricValue ExplainedVariance::compute() const {
-  std::vector<double> scores, variances;
-  for (const Moments& output : moments()) {
-    scores.push_back(output.count == 0 ? detail::kNaN : explained(output.squares_x, output.squares_y));
-    variances.push_back(output.squares_y);
-  }
-  return combined(scores, variances, multi_output_);
-}
+    : PairMoments("ExplainedVariance", Kind::kExplainedVariance, checked("ExplainedVariance", options).num_outputs,
+                  options.multioutput) {}
 
 PearsonCorrCoef::PearsonCorrCoef(PearsonCorrCoefOptions options)
-    : PairMoments("PearsonCorrCoef", X::kPrediction, checked("PearsonCorrCoef", options).num_outputs) {}
-
-MetricValue PearsonCorrCoef::compute() const {
-  std::vector<double> values;
-  for (const Moments& output : moments()) {
-    const double spread = std::sqrt(output.squares_x) * std::sqrt(output.squares_y);
-    values.push_back(spread > 0 ? std::clamp(output.products / spread, -1.0, 1.0) : detail::kNaN);
-  }
-  return values.size() == 1 ? MetricValue(values.front()) : MetricValue(std::move(values));
-}
+    : PairMoments("PearsonCorrCoef", Kind::kPearson, checked("PearsonCorrCoef", options).num_outputs) {}
 
 SpearmanCorrCoef::SpearmanCorrCoef(SpearmanCorrCoefOptions options)
     : outputs_(checked("SpearmanCorrCoef", options).num_outputs),
@@ -286,7 +212,7 @@ SpearmanCorrCoef::SpearmanCorrCoef(SpearmanCorrCoefOptions options)
 
 void SpearmanCorrCoef::update(const at::Tensor& predictions, const at::Tensor& targets) {
   check_outputs("SpearmanCorrCoef", outputs_, predictions, targets);
-  detail::on_cpu("SpearmanCorrCoef", predictions, targets);
+  detail::check_same_device("SpearmanCorrCoef", predictions, targets);
   predictions_.append(predictions.reshape({-1, outputs_}));
   targets_.append(targets.reshape({-1, outputs_}));
 }
@@ -294,20 +220,13 @@ void SpearmanCorrCoef::update(const at::Tensor& predictions, const at::Tensor& t
 namespace {
 
 /// The rank of each value less the mean rank; of equal values the mean of theirs.
-std::vector<double> centered_ranks(const at::Tensor& column) {
-  const at::Tensor plain = column.contiguous();
-  const double* values = plain.const_data_ptr<double>();
-  std::vector<std::size_t> order(static_cast<std::size_t>(plain.numel()));
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::size_t left, std::size_t right) { return values[left] < values[right]; });
-  std::vector<double> ranks(order.size());
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    while (end < order.size() && !(values[order[begin]] < values[order[end]])) ++end;
-    for (std::size_t at = begin; at < end; ++at) {
-      ranks[order[at]] = static_cast<double>(begin + end - 1) / 2 - static_cast<double>(order.size() - 1) / 2;
-    }
-  }
-  return ranks;
+at::Tensor centered_ranks(const at::Tensor& column) {
+  const auto [sorted, order] = column.sort();
+  const auto [values, place, counts] = at::unique_consecutive(sorted, /*return_inverse=*/true, /*return_counts=*/true);
+  const at::Tensor ranks = counts.cumsum(0).sub(counts.add(1).to(at::kDouble).div(2));
+  return at::zeros_like(column)
+      .scatter(0, order, ranks.index_select(0, place))
+      .sub((static_cast<double>(column.numel()) - 1) / 2);
 }
 
 }  // namespace
@@ -317,29 +236,36 @@ MetricValue SpearmanCorrCoef::compute() const {
   const at::Tensor predictions = predictions_.tensor(), targets = targets_.tensor();
   std::vector<double> values;
   for (std::int64_t output = 0; output < outputs_; ++output) {
-    if (predictions.select(1, output).isnan().any().item<bool>() || targets.select(1, output).isnan().any().item<bool>()) {
+    const at::Tensor given = predictions.select(1, output), wanted = targets.select(1, output);
+    if (given.isnan().any().item<bool>() || wanted.isnan().any().item<bool>()) {
       values.push_back(detail::kNaN);
       continue;
     }
-    const std::vector<double> x = centered_ranks(predictions.select(1, output)), y = centered_ranks(targets.select(1, output));
-    const auto count = static_cast<double>(x.size());
-    const auto mean_product = [&](const std::vector<double>& left, const std::vector<double>& right) {
-      return std::inner_product(left.begin(), left.end(), right.begin(), 0.0) / count;
-    };
-    const double spread = std::sqrt(mean_product(x, x)) * std::sqrt(mean_product(y, y));
-    values.push_back(std::clamp(mean_product(x, y) / (spread + kLeastSpread), -1.0, 1.0));
+    const at::Tensor x = centered_ranks(given), y = centered_ranks(wanted);
+    const double spread = x.square().mean().mul(y.square().mean()).sqrt().item<double>();
+    values.push_back(std::clamp(x.mul(y).mean().item<double>() / (spread + kLeastSpread), -1.0, 1.0));
   }
-  return values.size() == 1 ? MetricValue(values.front()) : MetricValue(std::move(values));
+  return one_or_all(std::move(values));
 }
 
 void detail::RowMetric::update(const at::Tensor& predictions, const at::Tensor& targets) {
   check_same_shape(metric_, predictions, targets);
-  on_cpu(metric_, predictions, targets);
+  check_same_device(metric_, predictions, targets);
   if (targets.dim() != 2) {
     throw MisuseError(
-        format("{} takes predictions and targets of the shape [N, D], and got {}.", metric_, shape_text(targets)));
+        format("{} takes predictions and targets of the shape [N, D], and got {}.", metric_, c10::str(targets.sizes())));
   }
-  sum_.take(of_rows(predictions.detach().to(at::kDouble), targets.detach().to(at::kDouble)).sum());
+  const at::Tensor p = predictions.detach().to(at::kDouble), q = targets.detach().to(at::kDouble);
+  at::Tensor of_rows;
+  if (kind_ == Kind::kCosine) {
+    of_rows = p.mul(q).sum(1).div(p.norm(2, 1).mul(q.norm(2, 1)));
+  } else if (kind_ == Kind::kDivergenceOfLogs) {
+    of_rows = p.exp().mul(p.sub(q)).sum(1);
+  } else {
+    const at::Tensor part = p.div(p.sum(1, true));
+    of_rows = at::xlogy(part, part.div(q.div(q.sum(1, true)))).masked_fill(part.eq(0), 0).sum(1);
+  }
+  sum_.take(of_rows.sum());
   count_.take(static_cast<double>(targets.size(0)));
 }
 
@@ -347,14 +273,123 @@ MetricValue detail::RowMetric::compute() const {
   return reduction_ == Reduction::kSum ? sum_.value() : sum_.value() / count_.value();
 }
 
-at::Tensor CosineSimilarity::of_rows(const at::Tensor& predictions, const at::Tensor& targets) const {
-  return predictions.mul(targets).sum(1).div(predictions.norm(2, 1).mul(targets.norm(2, 1)));
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Where what stands in the state of an aggregator.
+constexpr std::size_t kNans = 0, kUpdates = 1, kFirst = 2;
+
+template <class O>
+void declare_nan_strategy(OptionList<O>& options) {
+  options.add("nan_strategy", &O::nan_strategy,
+              "What happens to NaN: left out with a warning or without, an error, or taken in");
 }
 
-at::Tensor KLDivergence::of_rows(const at::Tensor& predictions, const at::Tensor& targets) const {
-  if (log_prob_) return predictions.exp().mul(predictions.sub(targets)).sum(1);
-  const at::Tensor p = predictions.div(predictions.sum(1, true)), q = targets.div(targets.sum(1, true));
-  return at::xlogy(p, p.div(q)).masked_fill(p.eq(0), 0).sum(1);
+}  // namespace
+
+namespace detail {
+
+Aggregator::Aggregator(const char* metric, Kind kind, NanStrategy nan_strategy, std::int64_t window)
+    : metric_(metric),
+      kind_(kind),
+      nan_strategy_(nan_strategy),
+      window_(window),
+      numbers_(add_numbers("totals", {2 + 2 * std::max<std::int64_t>(window, 1)})) {}
+
+Aggregator::Aggregator(const char* metric, Kind kind, const AggregatorOptions& options)
+    : Aggregator(metric, kind, checked(metric, options).nan_strategy, 0) {}
+
+Aggregator::Aggregator(const char* metric, Kind kind, const RunningOptions& options)
+    : Aggregator(metric, kind, checked(metric, options).nan_strategy, options.window) {}
+
+std::string Aggregator::state_kind() const {
+  return format("values of kind {}, of the last {} updates, NaN: {}", static_cast<int>(kind_), window_,
+                choice_name(nan_strategy_));
+}
+
+double Aggregator::nothing() const { return kind_ == Kind::kMin ? kInfinity : kind_ == Kind::kMax ? -kInfinity : 0; }
+
+double Aggregator::folded(double total, double value) const {
+  if (kind_ != Kind::kMin && kind_ != Kind::kMax) return total + value;
+  const bool replaces = std::isnan(value) || (kind_ == Kind::kMin ? value < total : value > total);
+  return replaces ? value : total;
+}
+
+void Aggregator::throw_nan(double count) const {
+  throw MisuseError(
+      format("{} got {:.0f} values or weights that are NaN; another nan_strategy leaves them out.", metric_, count));
+}
+
+void Aggregator::update(double value, double weight) {
+  take(at::scalar_tensor(value, at::kDouble), at::scalar_tensor(weight, at::kDouble));
+}
+
+void Aggregator::update(const at::Tensor& values) { take(values, at::ones({}, values.options().dtype(at::kDouble))); }
+
+void Aggregator::update(const at::Tensor& values, const at::Tensor& weights) {
+  if (kind_ != Kind::kMean) throw MisuseError(format("{} takes values only, and got weights too.", metric_));
+  check_same_device(metric_, values, weights);
+  if (!at::is_expandable_to(weights.sizes(), values.sizes())) {
+    throw MisuseError(format("{} takes weights that stretch to the shape of the values, and got {} for {}.", metric_,
+                             c10::str(weights.sizes()), c10::str(values.sizes())));
+  }
+  take(values, weights.detach().to(at::kDouble));
+}
+
+void Aggregator::take(const at::Tensor& values, const at::Tensor& weights) {
+  const at::Tensor stretched = weights.expand(values.sizes());
+  const at::Tensor numbers = values.detach().to(at::kDouble);
+  const bool keeps_nan = nan_strategy_ == NanStrategy::kDisable;
+  const at::Tensor nan = keeps_nan ? at::zeros_like(numbers, at::kBool) : numbers.isnan().bitwise_or(stretched.isnan());
+  const at::Tensor nans = nan.sum().to(at::kDouble);
+  if (nan_strategy_ == NanStrategy::kError && nans.is_cpu() && nans.item<double>() > 0) throw_nan(nans.item<double>());
+  const at::Tensor taken = (kind_ == Kind::kMean ? numbers.mul(stretched) : numbers).masked_fill(nan, nothing()).reshape({-1});
+  const at::Tensor all = at::cat({taken, at::full({1}, nothing(), taken.options())});
+  const at::Tensor value = kind_ == Kind::kMin ? all.min() : kind_ == Kind::kMax ? all.max() : all.sum();
+  const at::Tensor weight = stretched.masked_fill(nan, 0).sum();
+  const at::Tensor record = at::stack({nans, at::ones_like(value), value, weight});
+  take_numbers(at::constant_pad_nd(record, {0, 2 * std::max<std::int64_t>(window_ - 1, 0)}));
+}
+
+void Aggregator::merge_numbers(std::span<double> total, std::span<const double> more) const {
+  total[kNans] += more[kNans];
+  total[kUpdates] = std::max(total[kUpdates], more[kUpdates]);
+  for (std::size_t at = kFirst; at < total.size(); at += 2) {
+    total[at] = folded(total[at], more[at]);
+    total[at + 1] += more[at + 1];
+  }
+}
+
+void Aggregator::take_batch(std::span<double> total, std::span<const double> batch, bool first) const {
+  if (window_ == 0) return Metric::take_batch(total, batch, first);
+  const auto place = static_cast<std::size_t>(total[kUpdates]) % static_cast<std::size_t>(window_);
+  total[kNans] += batch[kNans];
+  ++total[kUpdates];
+  total[kFirst + 2 * place] = batch[kFirst];
+  total[kFirst + 2 * place + 1] = batch[kFirst + 1];
+}
+
+MetricValue Aggregator::compute() const {
+  const std::span<const double> numbers = numbers_.values();
+  if (numbers[kUpdates] == 0) return kind_ == Kind::kMean ? detail::kNaN : nothing();
+  if (numbers[kNans] > 0 && nan_strategy_ == NanStrategy::kError) throw_nan(numbers[kNans]);
+  if (numbers[kNans] > 0 && nan_strategy_ == NanStrategy::kWarn) {
+    rank_warn_once(metric_, " leaves out values that are NaN; nan_strategy says what happens to them.");
+  }
+  double total = numbers[kFirst], weight = numbers[kFirst + 1];
+  for (std::size_t at = kFirst + 2; at < numbers.size(); at += 2) {
+    total += numbers[at];
+    weight += numbers[at + 1];
+  }
+  return kind_ == Kind::kMean ? total / weight : total;
+}
+
+}  // namespace detail
+
+void AggregatorOptions::declare(OptionList<AggregatorOptions>& options) { declare_nan_strategy(options); }
+void RunningOptions::declare(OptionList<RunningOptions>& options) {
+  options.add("window", &RunningOptions::window, "Updates that count").min(1);
+  declare_nan_strategy(options);
 }
 
 }  // namespace levin

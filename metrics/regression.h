@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,52 +38,47 @@ class LEVIN_API MeanError : public Metric {
  public:
   /// Predictions and targets of one shape: with one output any, else [N, outputs]. Throws MisuseError on another.
   void update(const at::Tensor& predictions, const at::Tensor& targets) final;
-  std::string state_kind() const final { return state_kind_; }
+  std::string state_kind() const final;
   /// One value, or [outputs]. NaN of nothing.
-  MetricValue compute() const override;
+  MetricValue compute() const final;
 
  protected:
-  enum class Kind : std::uint8_t { kSquared, kAbsolute, kPercentage };
+  enum class Kind : std::uint8_t { kSquared, kRootOfSquared, kAbsolute, kPercentage };
   MeanError(const char* metric, Kind kind, std::int64_t outputs = 1);
 
  private:
   std::string metric_;
   Kind kind_;
   std::int64_t outputs_;
-  std::string state_kind_;
   MetricNumbers sums_;
   MetricNumbers count_ = add_numbers("count");
 };
 
-/// Counts, means, sums of squared deviations and of their products of pairs of numbers (x, y), which add up without loss
-/// however large the means are (Chan, Golub, LeVeque 1983).
+/// Scores of pairs of numbers (x, y), of which it keeps counts, means, sums of squared deviations and of their products. These
+/// add up without loss however large the means are (Chan, Golub, LeVeque 1983).
 class LEVIN_API PairMoments : public Metric {
  public:
   /// Predictions and targets [N], or [N, outputs]. Throws MisuseError on other shapes.
   void update(const at::Tensor& predictions, const at::Tensor& targets) final;
-  std::string state_kind() const final { return state_kind_; }
+  std::string state_kind() const final;
+  MetricValue compute() const final;
 
  protected:
-  /// Of each output. A sum of squares that comes from rounding only is 0.
-  struct Moments {
-    double count, mean_x, mean_y, squares_x, squares_y, products;
-  };
-  /// x is the prediction, or the error (target - prediction); y is the target.
-  enum class X : std::uint8_t { kPrediction, kError };
-  PairMoments(const char* metric, X x, std::int64_t outputs);
-
-  std::vector<Moments> moments() const;
-  /// The outputs' values as `multi_output` says; `variances` are those of targets, but for a factor.
-  static MetricValue combined(const std::vector<double>& scores, const std::vector<double>& variances,
-                              MultiOutput multi_output);
+  enum class Kind : std::uint8_t { kR2, kExplainedVariance, kPearson };
+  PairMoments(const char* metric, Kind kind, std::int64_t outputs, MultiOutput multi_output = MultiOutput::kRawValues,
+              std::int64_t adjusted = 0);
   void merge_numbers(std::span<double> total, std::span<const double> more) const final;
 
  private:
+  /// x is the error (target - prediction), or, for Pearson's, the prediction; y is the target.
+  bool of_errors() const { return kind_ != Kind::kPearson; }
+
   std::string metric_;
-  X x_;
+  Kind kind_;
   std::int64_t outputs_;
-  std::string state_kind_;
-  MetricNumbers numbers_;  ///< the number of samples; then of each output the other five of Moments
+  MultiOutput multi_output_;
+  std::int64_t adjusted_;
+  MetricNumbers numbers_;  ///< the number of samples; then of each output: means of x and y, squares of x and y, products
 };
 
 }  // namespace detail
@@ -100,10 +96,6 @@ class LEVIN_API MeanSquaredError final : public detail::MeanError {
   using Options = MeanSquaredErrorOptions;
 
   explicit MeanSquaredError(MeanSquaredErrorOptions options = {});
-  MetricValue compute() const override;
-
- private:
-  bool squared_;
 };
 
 struct LEVIN_API OutputsOptions {
@@ -145,11 +137,6 @@ class LEVIN_API R2Score final : public detail::PairMoments {
   using Options = R2ScoreOptions;
 
   explicit R2Score(R2ScoreOptions options = {});
-  MetricValue compute() const override;
-
- private:
-  std::int64_t adjusted_;
-  MultiOutput multi_output_;
 };
 
 struct LEVIN_API ExplainedVarianceOptions {
@@ -165,10 +152,6 @@ class LEVIN_API ExplainedVariance final : public detail::PairMoments {
   using Options = ExplainedVarianceOptions;
 
   explicit ExplainedVariance(ExplainedVarianceOptions options = {});
-  MetricValue compute() const override;
-
- private:
-  MultiOutput multi_output_;
 };
 
 /// The linear correlation of predictions and targets; NaN where one of them is constant.
@@ -177,7 +160,6 @@ class LEVIN_API PearsonCorrCoef final : public detail::PairMoments {
   using Options = PearsonCorrCoefOptions;
 
   explicit PearsonCorrCoef(PearsonCorrCoefOptions options = {});
-  MetricValue compute() const override;
 };
 
 /// The correlation of ranks; 0 where predictions or targets are constant. Its state grows with the data.
@@ -207,13 +189,12 @@ class LEVIN_API RowMetric : public Metric {
   MetricValue compute() const final;
 
  protected:
-  RowMetric(const char* metric, Reduction reduction) : metric_(metric), reduction_(reduction) {}
-
-  /// The number of each row, from doubles.
-  virtual at::Tensor of_rows(const at::Tensor& predictions, const at::Tensor& targets) const = 0;
+  enum class Kind : std::uint8_t { kCosine, kDivergence, kDivergenceOfLogs };
+  RowMetric(const char* metric, Kind kind, Reduction reduction) : metric_(metric), kind_(kind), reduction_(reduction) {}
 
  private:
   std::string metric_;
+  Kind kind_;
   Reduction reduction_;
   MetricNumbers sum_ = add_numbers("sum");
   MetricNumbers count_ = add_numbers("count");
@@ -232,10 +213,8 @@ class LEVIN_API CosineSimilarity final : public detail::RowMetric {
  public:
   using Options = CosineSimilarityOptions;
 
-  explicit CosineSimilarity(CosineSimilarityOptions options = {}) : RowMetric("CosineSimilarity", options.reduction) {}
-
- private:
-  at::Tensor of_rows(const at::Tensor& predictions, const at::Tensor& targets) const override;
+  explicit CosineSimilarity(CosineSimilarityOptions options = {})
+      : RowMetric("CosineSimilarity", Kind::kCosine, options.reduction) {}
 };
 
 struct LEVIN_API KLDivergenceOptions {
@@ -251,12 +230,119 @@ class LEVIN_API KLDivergence final : public detail::RowMetric {
   using Options = KLDivergenceOptions;
 
   explicit KLDivergence(KLDivergenceOptions options = {})
-      : RowMetric("KLDivergence", options.reduction), log_prob_(options.log_prob) {}
+      : RowMetric("KLDivergence", options.log_prob ? Kind::kDivergenceOfLogs : Kind::kDivergence, options.reduction) {}
+};
+
+// Numbers that are gathered as they are.
+
+/// What happens to values that are NaN, and to those whose weight is.
+enum class NanStrategy : std::uint8_t {
+  kWarn,    ///< left out, with a warning when the value is computed
+  kError,   ///< an error; of values on a device when the value is computed
+  kIgnore,  ///< left out
+  kDisable  ///< taken in as they are
+};
+template <>
+inline constexpr std::array kChoices<NanStrategy> = {Choice{NanStrategy::kWarn, "warn"}, Choice{NanStrategy::kError, "error"},
+                                                     Choice{NanStrategy::kIgnore, "ignore"},
+                                                     Choice{NanStrategy::kDisable, "disable"}};
+
+struct LEVIN_API AggregatorOptions {
+  NanStrategy nan_strategy = NanStrategy::kWarn;
+
+  static void declare(OptionList<AggregatorOptions>& options);
+};
+
+struct LEVIN_API RunningOptions {
+  std::int64_t window = 5;  ///< updates
+  NanStrategy nan_strategy = NanStrategy::kWarn;
+
+  static void declare(OptionList<RunningOptions>& options);
+};
+
+namespace detail {
+
+/// What metrics of plain numbers have in common: a sum of values and one of weights, or the least or largest value.
+class LEVIN_API Aggregator : public Metric {
+ public:
+  using Options = AggregatorOptions;
+
+  /// Values of any shape.
+  void update(const at::Tensor& values);
+  void update(double value) { update(value, 1.0); }
+  /// Each value with its weight; weights have a shape that stretches to that of the values. Throws MisuseError where there are
+  /// none, or on NaN, as nan_strategy says.
+  void update(const at::Tensor& values, const at::Tensor& weights) override;
+  std::string state_kind() const override;
+  /// Throws as update() does of what was on a device, and warns.
+  MetricValue compute() const override;
+
+ protected:
+  enum class Kind : std::uint8_t { kMean, kSum, kMin, kMax };
+  Aggregator(const char* metric, Kind kind, const AggregatorOptions& options);
+  Aggregator(const char* metric, Kind kind, const RunningOptions& options);
+
+  void update(double value, double weight);
+  void merge_numbers(std::span<double> total, std::span<const double> more) const final;
+  void take_batch(std::span<double> total, std::span<const double> batch, bool first) const final;
 
  private:
-  at::Tensor of_rows(const at::Tensor& predictions, const at::Tensor& targets) const override;
+  Aggregator(const char* metric, Kind kind, NanStrategy nan_strategy, std::int64_t window);
+  void take(const at::Tensor& values, const at::Tensor& weights);
+  /// What a value starts with, and is with one more.
+  double nothing() const;
+  double folded(double total, double value) const;
+  [[noreturn]] void throw_nan(double count) const;
 
-  bool log_prob_;
+  std::string metric_;
+  Kind kind_;
+  NanStrategy nan_strategy_;
+  std::int64_t window_;    ///< of so many of the last updates only; 0: of all
+  MetricNumbers numbers_;  ///< NaN left out, updates, then a value and its weight for each place of the window
+};
+
+}  // namespace detail
+
+/// The mean of values, weighted: update(values), update(values, weights), or update(1.5). NaN of nothing. (With nan_strategy
+/// "disable" torchmetrics takes every weight for 1.)
+class LEVIN_API MeanMetric final : public detail::Aggregator {
+ public:
+  explicit MeanMetric(const AggregatorOptions& options = {}) : Aggregator("MeanMetric", Kind::kMean, options) {}
+  using Aggregator::update;  // with update(value, weight)
+};
+
+/// The sum of values. 0 of nothing.
+class LEVIN_API SumMetric final : public detail::Aggregator {
+ public:
+  explicit SumMetric(const AggregatorOptions& options = {}) : Aggregator("SumMetric", Kind::kSum, options) {}
+};
+
+/// The least value. Infinity of nothing.
+class LEVIN_API MinMetric final : public detail::Aggregator {
+ public:
+  explicit MinMetric(const AggregatorOptions& options = {}) : Aggregator("MinMetric", Kind::kMin, options) {}
+};
+
+/// The largest value. -infinity of nothing.
+class LEVIN_API MaxMetric final : public detail::Aggregator {
+ public:
+  explicit MaxMetric(const AggregatorOptions& options = {}) : Aggregator("MaxMetric", Kind::kMax, options) {}
+};
+
+/// MeanMetric of the last updates; of several ranks, of the last of each.
+class LEVIN_API RunningMean final : public detail::Aggregator {
+ public:
+  using Options = RunningOptions;
+
+  explicit RunningMean(const RunningOptions& options = {}) : Aggregator("RunningMean", Kind::kMean, options) {}
+};
+
+/// SumMetric of the last updates; of several ranks, of the last of each.
+class LEVIN_API RunningSum final : public detail::Aggregator {
+ public:
+  using Options = RunningOptions;
+
+  explicit RunningSum(const RunningOptions& options = {}) : Aggregator("RunningSum", Kind::kSum, options) {}
 };
 
 }  // namespace levin

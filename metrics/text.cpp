@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <string_view>
 #include <unordered_map>
 
@@ -40,13 +41,12 @@ void check_count(const char* metric, std::size_t predictions, std::size_t target
 std::vector<Tokens> token_rows(const char* metric, const at::Tensor& tokens, std::optional<std::int64_t> ignore_index) {
   if (tokens.dim() != 2 || tokens.is_floating_point() || tokens.is_complex()) {
     throw MisuseError(format("{} takes texts, or tokens as integers of the shape [N, length], and got {} of {}.", metric,
-                             detail::shape_text(tokens), c10::toString(tokens.scalar_type())));
+                             c10::str(tokens.sizes()), c10::toString(tokens.scalar_type())));
   }
-  const at::Tensor on_cpu = tokens.detach().cpu();
-  const detail::Plain<std::int64_t> plain(on_cpu);
+  const at::Tensor plain = detail::plain(tokens.cpu(), at::kLong);
   std::vector<Tokens> rows(static_cast<std::size_t>(tokens.size(0)));
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::int64_t* first = plain.data() + static_cast<std::int64_t>(row) * tokens.size(1);
+    const std::int64_t* first = plain.const_data_ptr<std::int64_t>() + static_cast<std::int64_t>(row) * tokens.size(1);
     std::copy_if(first, first + tokens.size(1), std::back_inserter(rows[row]),
                  [&](std::int64_t token) { return token != ignore_index; });
   }
@@ -104,36 +104,22 @@ void Perplexity::update(const at::Tensor& predictions, const at::Tensor& targets
   if (!predictions.is_floating_point() || targets.is_floating_point() || targets.dim() == 0 ||
       given.size() != targets.sizes().size() + 1 || given.slice(0, given.size() - 1) != targets.sizes()) {
     throw MisuseError(format("Perplexity takes logits [N, …, vocabulary] and tokens [N, …], and got {} of {} and {} of {}.",
-                             detail::shape_text(predictions), c10::toString(predictions.scalar_type()),
-                             detail::shape_text(targets), c10::toString(targets.scalar_type())));
+                             c10::str(predictions.sizes()), c10::toString(predictions.scalar_type()), c10::str(targets.sizes()),
+                             c10::toString(targets.scalar_type())));
   }
-  const bool on_cpu = detail::on_cpu("Perplexity", predictions, targets);
+  detail::check_same_device("Perplexity", predictions, targets);
   const std::int64_t words = given.back();
   const at::Tensor logits = predictions.detach().reshape({-1, words});
   const at::Tensor logs = at::log_softmax(logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat), 1);
-  if (on_cpu) {
-    const detail::Plain<std::int64_t> tokens(targets);
-    double sum = 0, count = 0, wrong = 0;
-    detail::with_scores(logs, [&](const auto* row) {
-      for (std::int64_t place = 0; place < targets.numel(); ++place, row += words) {
-        const std::int64_t token = tokens.data()[place];
-        if (token == ignore_index_) continue;
-        const bool right = token >= 0 && token < words && !std::isnan(row[token]);
-        ++(right ? count : wrong);
-        if (right) sum -= static_cast<double>(row[token]);
-      }
-    });
-    if (wrong > 0) throw_wrong_tokens(wrong);
-    sum_.take(sum);
-    return count_.take(count);
-  }
   const at::Tensor tokens = targets.detach().to(at::kLong).reshape({-1, 1});
   const at::Tensor left_out = ignore_index_ ? tokens.eq(*ignore_index_) : at::zeros_like(tokens, at::kBool);
   const at::Tensor likelihood = logs.take_along_dim(tokens.clamp(0, words - 1), 1).to(at::kDouble);
-  const at::Tensor wrong = tokens.lt(0).bitwise_or(tokens.ge(words)).bitwise_or(likelihood.isnan());
+  const at::Tensor outside = tokens.lt(0).bitwise_or(tokens.ge(words)).bitwise_or(likelihood.isnan());
+  const at::Tensor wrong = outside.bitwise_and(left_out.bitwise_not()).sum();
+  if (wrong.is_cpu() && wrong.item<double>() > 0) throw_wrong_tokens(wrong.item<double>());
   sum_.take(likelihood.masked_fill(left_out, 0).sum().neg());
   count_.take(left_out.bitwise_not().sum());
-  wrong_.take(wrong.bitwise_and(left_out.bitwise_not()).sum());
+  wrong_.take(wrong);
 }
 
 MetricValue Perplexity::compute() const {
@@ -163,15 +149,11 @@ void BLEUScore::update(const std::vector<std::string>& predictions, const std::v
     if (references.empty()) throw MisuseError("BLEUScore takes at least one reference of each text, and got none.");
   }
   for (std::size_t text = 0; text < predictions.size(); ++text) {
-    std::unordered_map<std::string_view, std::int64_t> known;
-    const auto words_of = [&](std::string_view line) {
-      constexpr std::string_view kBlanks = " \t\n\r\f\v";
+    std::unordered_map<std::string, std::int64_t> known;
+    const auto words_of = [&](const std::string& line) {
+      std::istringstream rest(line);
       Words words;
-      for (std::size_t begin = line.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
-        const std::size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
-        words.push_back(known.try_emplace(line.substr(begin, end - begin), known.size()).first->second);
-        begin = line.find_first_not_of(kBlanks, end);
-      }
+      for (std::string word; rest >> word;) words.push_back(known.try_emplace(word, known.size()).first->second);
       return words;
     };
     std::vector<Words> references;
@@ -236,22 +218,25 @@ void EditDistanceOptions::declare(OptionList<EditDistanceOptions>& options) {
 EditDistance::EditDistance(EditDistanceOptions options) : options_(checked("EditDistance", options)) {}
 
 void EditDistance::update(const std::vector<std::string>& predictions, const std::vector<std::string>& targets) {
-  check_count("EditDistance", predictions.size(), targets.size());
-  for (std::size_t text = 0; text < targets.size(); ++text) {
-    const std::int64_t edits = distance(characters(predictions[text]), characters(targets[text]), options_.substitution_cost);
-    sum_.take(static_cast<double>(edits));
-  }
-  count_.take(static_cast<double>(targets.size()));
+  const auto characters_of = [](const std::vector<std::string>& texts) {
+    std::vector<Tokens> all;
+    for (const std::string& text : texts) all.push_back(characters(text));
+    return all;
+  };
+  take(characters_of(predictions), characters_of(targets));
 }
 
 void EditDistance::update(const at::Tensor& predictions, const at::Tensor& targets) {
-  const std::vector<Tokens> given = token_rows("EditDistance", predictions, options_.ignore_index);
-  const std::vector<Tokens> wanted = token_rows("EditDistance", targets, options_.ignore_index);
-  check_count("EditDistance", given.size(), wanted.size());
-  for (std::size_t row = 0; row < given.size(); ++row) {
-    sum_.take(static_cast<double>(distance(given[row], wanted[row], options_.substitution_cost)));
+  take(token_rows("EditDistance", predictions, options_.ignore_index),
+       token_rows("EditDistance", targets, options_.ignore_index));
+}
+
+void EditDistance::take(const std::vector<Tokens>& predictions, const std::vector<Tokens>& targets) {
+  check_count("EditDistance", predictions.size(), targets.size());
+  for (std::size_t text = 0; text < targets.size(); ++text) {
+    sum_.take(static_cast<double>(distance(predictions[text], targets[text], options_.substitution_cost)));
   }
-  count_.take(static_cast<double>(given.size()));
+  count_.take(static_cast<double>(targets.size()));
 }
 
 MetricValue EditDistance::compute() const {

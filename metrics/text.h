@@ -93,6 +93,9 @@ class LEVIN_API EditDistance final : public Metric {
   MetricValue compute() const override;
 
  private:
+  using Tokens = std::vector<std::int64_t>;
+  void take(const std::vector<Tokens>& predictions, const std::vector<Tokens>& targets);
+
   EditDistanceOptions options_;
   MetricNumbers sum_ = add_numbers("sum");
   MetricNumbers count_ = add_numbers("count");

@@ -63,68 +63,55 @@ void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   });
 }
 
+void OneCycleLrOptions::check_groups(std::size_t groups) const {
+  max_lr.expand(groups, "OneCycleLR: max_lr");
+  base_momentum.expand(groups, "OneCycleLR: base_momentum");
+  max_momentum.expand(groups, "OneCycleLR: max_momentum");
+}
+
 OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length)
     : SteppedLrSchedulerWith("OneCycleLR", optimizer, completed(options, length)) {
-  lay_out();
-  for (std::size_t group = 0; group < group_count(); ++group) set_initial_lr(group, ranges_[group].low.lr);
+  if (options.cycle_momentum) check_can_cycle_momentum("OneCycleLR", optimizer);
+  for (std::size_t group = 0; group < group_count(); ++group) set_initial_lr(group, target(group, 0).lr);
   start();
 }
 
-void OneCycleLr::lay_out() {
-  const Options& cycle = options();
-  total_steps_ = cycle.total_steps ? *cycle.total_steps : *cycle.epochs * *cycle.steps_per_epoch;
-  const std::vector<double> max_lrs = cycle.max_lr.expand(group_count(), "OneCycleLR: max_lr");
-  const std::vector<double> base_momentums = cycle.base_momentum.expand(group_count(), "OneCycleLR: base_momentum");
-  const std::vector<double> max_momentums = cycle.max_momentum.expand(group_count(), "OneCycleLR: max_momentum");
-  if (cycle.cycle_momentum) check_can_cycle_momentum("OneCycleLR", optimizer());
-  ranges_.clear();
-  for (std::size_t group = 0; group < group_count(); ++group) {
-    const double initial_lr = max_lrs[group] / cycle.div_factor;
-    ranges_.push_back({.low = {initial_lr, max_momentums[group]},
-                       .high = {max_lrs[group], base_momentums[group]},
-                       .last = {initial_lr / cycle.final_div_factor, max_momentums[group]}});
-  }
-}
-
 void OneCycleLr::before_step() {
-  if (last_epoch() > total_steps_) {
+  const std::int64_t length = options().length();
+  if (last_epoch() > length) {
     throw MisuseError(
         format("OneCycleLR was stepped {} times, but its cycle has only {} steps: set total_steps to the steps of the whole "
                "run, and interval to 'step' when it counts batches.",
-               last_epoch(), total_steps_));
+               last_epoch(), length));
   }
   if (!options().cycle_momentum || last_epoch() < 0) return;
   for (std::size_t group = 0; group < group_count(); ++group) {
-    set_cycled_momentum(optimizer().param_groups()[group], target(ranges_[group], last_epoch()).momentum);
+    set_cycled_momentum(optimizer().param_groups()[group], target(group, last_epoch()).momentum);
   }
 }
 
-double OneCycleLr::next_lr(std::size_t group, double) { return target(ranges_[group], last_epoch()).lr; }
-
-double OneCycleLr::first_lr(std::size_t group) const { return target(ranges_[group], 0).lr; }
-
-OneCycleLr::Target OneCycleLr::target(const Range& range, std::int64_t step) const {
+OneCycleLr::Target OneCycleLr::target(std::size_t group, std::int64_t step) const {
+  const Options& cycle = options();
+  const double initial_lr = cycle.max_lr.of(group) / cycle.div_factor;
+  const Target low{initial_lr, cycle.max_momentum.of(group)};
+  const Target high{cycle.max_lr.of(group), cycle.base_momentum.of(group)};
+  const Target last{initial_lr / cycle.final_div_factor, low.momentum};
   const auto now = static_cast<double>(step);
   const auto between = [&](double begin, const Target& from, double end, const Target& to) -> Target {
     // A phase of no length is at its end at once.
     const double part = end == begin ? 1.0 : (now - begin) / (end - begin);
     const auto anneal = [&](double first, double second) {
-      if (options().anneal_strategy == AnnealStrategy::kLinear) return (second - first) * part + first;
+      if (cycle.anneal_strategy == AnnealStrategy::kLinear) return (second - first) * part + first;
       return second + (first - second) / 2.0 * (std::cos(std::numbers::pi * part) + 1.0);
     };
     return {anneal(from.lr, to.lr), anneal(from.momentum, to.momentum)};
   };
-  const double rise = options().pct_start * static_cast<double>(total_steps_);
-  const auto end = static_cast<double>(total_steps_ - 1);
-  if (now <= rise - 1) return between(0, range.low, rise - 1, range.high);
-  if (!options().three_phase) return between(rise - 1, range.high, end, range.last);
-  if (now <= 2 * rise - 2) return between(rise - 1, range.high, 2 * rise - 2, range.low);
-  return between(2 * rise - 2, range.low, end, range.last);
-}
-
-void OneCycleLr::load_state(const Value& state) {
-  SteppedLrSchedulerWith::load_state(state);
-  lay_out();
+  const double rise = cycle.pct_start * static_cast<double>(cycle.length());
+  const auto end = static_cast<double>(cycle.length() - 1);
+  if (now <= rise - 1) return between(0, low, rise - 1, high);
+  if (!cycle.three_phase) return between(rise - 1, high, end, last);
+  if (now <= 2 * rise - 2) return between(rise - 1, high, 2 * rise - 2, low);
+  return between(2 * rise - 2, low, end, last);
 }
 
 LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<CyclicLr>, "CyclicLR", "Rises and falls linearly, again and again");
@@ -142,13 +129,21 @@ void CyclicLrOptions::declare(OptionList<CyclicLrOptions>& options) {
   options.add(&Options::max_momentum, "Highest momentum");
 }
 
+void CyclicLrOptions::check_groups(std::size_t groups) const {
+  base_lr.expand(groups, "CyclicLR: base_lr");
+  max_lr.expand(groups, "CyclicLR: max_lr");
+  base_momentum.expand(groups, "CyclicLR: base_momentum");
+  max_momentum.expand(groups, "CyclicLR: max_momentum");
+}
+
 namespace {
 
 /// The optimizer at the lowest rates, which are also the initial ones of schedulers made later.
 torch::optim::Optimizer& at_base_lr(torch::optim::Optimizer& optimizer, const CyclicLrOptions& options) {
-  const std::vector<double> lrs = options.base_lr.expand(optimizer.param_groups().size(), "CyclicLR: base_lr");
+  auto& groups = optimizer.param_groups();
+  options.check_groups(groups.size());
   if (options.cycle_momentum) check_can_cycle_momentum("CyclicLR", optimizer);
-  for (std::size_t group = 0; group < lrs.size(); ++group) set_lr(optimizer.param_groups()[group], lrs[group]);
+  for (std::size_t group = 0; group < groups.size(); ++group) set_lr(groups[group], options.base_lr.of(group));
   return optimizer;
 }
 
@@ -156,29 +151,13 @@ torch::optim::Optimizer& at_base_lr(torch::optim::Optimizer& optimizer, const Cy
 
 CyclicLr::CyclicLr(torch::optim::Optimizer& optimizer, const CyclicLrOptions& options)
     : SteppedLrSchedulerWith("CyclicLR", at_base_lr(optimizer, checked("CyclicLR", options)), options) {
-  lay_out();
   // PyTorch's first step, too, is relative to the initial rates, which differ from base_lr where another scheduler was first.
   start();
-  const std::vector<double> base_lrs = options.base_lr.expand(group_count(), "CyclicLR: base_lr");
-  for (std::size_t group = 0; group < group_count(); ++group) set_base_lr(group, base_lrs[group]);
-}
-
-void CyclicLr::lay_out() {
-  const std::vector<double> max_lrs = options().max_lr.expand(group_count(), "CyclicLR: max_lr");
-  const std::vector<double> base_momentums = options().base_momentum.expand(group_count(), "CyclicLR: base_momentum");
-  const std::vector<double> max_momentums = options().max_momentum.expand(group_count(), "CyclicLR: max_momentum");
-  ranges_.clear();
-  for (std::size_t group = 0; group < group_count(); ++group) {
-    ranges_.push_back({max_lrs[group], base_momentums[group], max_momentums[group]});
-  }
-}
-
-std::int64_t CyclicLr::cycle_length() const {
-  return options().step_size_up + options().step_size_down.value_or(options().step_size_up);
+  for (std::size_t group = 0; group < group_count(); ++group) set_base_lr(group, options.base_lr.of(group));
 }
 
 double CyclicLr::height() const {
-  const auto length = static_cast<double>(cycle_length());
+  const auto length = static_cast<double>(options().length());
   const double top = static_cast<double>(options().step_size_up) / length;
   const auto step = static_cast<double>(last_epoch());
   const double cycle = std::floor(1.0 + step / length);
@@ -191,39 +170,34 @@ double CyclicLr::height() const {
 void CyclicLr::before_step() {
   if (!options().cycle_momentum || last_epoch() < 0) return;
   for (std::size_t group = 0; group < group_count(); ++group) {
-    const Range& range = ranges_[group];
-    set_cycled_momentum(optimizer().param_groups()[group],
-                        range.max_momentum - (range.max_momentum - range.base_momentum) * height());
+    const double highest = options().max_momentum.of(group);
+    const double range = highest - options().base_momentum.of(group);
+    set_cycled_momentum(optimizer().param_groups()[group], highest - range * height());
   }
 }
 
 double CyclicLr::next_lr(std::size_t group, double) {
-  return base_lr(group) + (ranges_[group].max_lr - base_lr(group)) * height();
+  return base_lr(group) + (options().max_lr.of(group) - base_lr(group)) * height();
 }
 
 // PyTorch's keys, from which it goes on.
 void CyclicLr::save_state(Value& state) const {
-  Value::List max_lrs;
-  Value::List base_momentums;
-  Value::List max_momentums;
-  for (const Range& range : ranges_) {
-    max_lrs.emplace_back(range.max_lr);
-    base_momentums.emplace_back(range.base_momentum);
-    max_momentums.emplace_back(range.max_momentum);
-  }
-  const bool is_by_step = options().mode == CycleMode::kExpRange;
-  state["max_lrs"] = Value(std::move(max_lrs));
-  state["total_size"] = static_cast<double>(cycle_length());
-  state["step_ratio"] = static_cast<double>(options().step_size_up) / static_cast<double>(cycle_length());
-  state["mode"] = std::string(choice_name(options().mode));
-  state["gamma"] = options().gamma;
-  state["scale_mode"] = is_by_step ? "iterations" : "cycle";
+  const Options& cycle = options();
+  const auto of_all_groups = [&](const PerGroup<double>& given) {
+    return OptionType<std::vector<double>>::write(given.expand(group_count(), "CyclicLR"));
+  };
+  state["max_lrs"] = of_all_groups(cycle.max_lr);
+  state["total_size"] = static_cast<double>(cycle.length());
+  state["step_ratio"] = static_cast<double>(cycle.step_size_up) / static_cast<double>(cycle.length());
+  state["mode"] = std::string(choice_name(cycle.mode));
+  state["gamma"] = cycle.gamma;
+  state["scale_mode"] = cycle.mode == CycleMode::kExpRange ? "iterations" : "cycle";
   state["_scale_fn_custom"] = Value();
-  state["cycle_momentum"] = options().cycle_momentum;
-  if (!options().cycle_momentum) return;
+  state["cycle_momentum"] = cycle.cycle_momentum;
+  if (!cycle.cycle_momentum) return;
   state["use_beta1"] = get_betas(optimizer().param_groups().front()).has_value();
-  state["base_momentums"] = Value(std::move(base_momentums));
-  state["max_momentums"] = Value(std::move(max_momentums));
+  state["base_momentums"] = of_all_groups(cycle.base_momentum);
+  state["max_momentums"] = of_all_groups(cycle.max_momentum);
 }
 
 void CyclicLr::load_state(const Value& state) {
@@ -243,7 +217,6 @@ void CyclicLr::load_state(const Value& state) {
     saved["max_momentum"] = state.at("max_momentums");
   }
   SteppedLrSchedulerWith::load_state(saved);
-  lay_out();
 }
 
 }  // namespace levin

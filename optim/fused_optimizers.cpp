@@ -6,8 +6,7 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/full.h>
 #include <c10/util/ParallelGuard.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/optim/lbfgs.h>
@@ -32,7 +31,6 @@ namespace levin {
 /// What one call of a fused kernel steps: parameters of one group, device and type. The lists have an entry for each.
 struct FusedBatch {
   bool in_threads = false;  ///< large enough to be divided over threads
-  bool is_first = false;    ///< parameters that have no state yet
   std::vector<at::Tensor> parameters, gradients, steps;
   std::array<std::vector<at::Tensor>, 3> state;
 };
@@ -46,7 +44,8 @@ class FusedStep {
   virtual ~FusedStep() = default;
 
   /// As Optimizer::step(). `plain_step` is LibTorch's own, without a closure: it steps what the kernel does not take (sparse
-  /// and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order).
+  /// and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order), and each
+  /// parameter for the first time, which makes its state.
   at::Tensor run(Optimizer& optimizer, const Optimizer::LossClosure& closure, const std::function<void()>& plain_step) {
     const at::NoGradGuard no_grad;
     at::Tensor loss;
@@ -54,7 +53,7 @@ class FusedStep {
       const at::AutoGradMode enable_grad(true);
       loss = closure();
     }
-    for (StepTensor& kept : step_tensors_) kept.in_use = false;
+    step_tensors_.clear();
     bool any_left = false;
     left_.resize(optimizer.param_groups().size());
     for (std::size_t index = 0; index < left_.size(); ++index) {
@@ -104,11 +103,11 @@ class FusedStep {
   }
 
   /// The batch that a parameter belongs to, which has it and its gradient now.
-  FusedBatch& take(const at::Tensor& parameter, bool is_first = false) {
+  FusedBatch& take(const at::Tensor& parameter) {
     const bool in_threads = parameter.numel() > at::internal::GRAIN_SIZE && at::get_num_threads() > 1;
     const auto is_empty = [](const FusedBatch& batch) { return batch.parameters.empty(); };
     const auto is_alike = [&](const FusedBatch& batch) {
-      if (is_empty(batch) || batch.in_threads != in_threads || batch.is_first != is_first) return false;
+      if (is_empty(batch) || batch.in_threads != in_threads) return false;
       const at::Tensor& one = batch.parameters.front();
       return one.device() == parameter.device() && one.scalar_type() == parameter.scalar_type();
     };
@@ -116,7 +115,6 @@ class FusedStep {
     if (batch == batches_.end()) batch = std::find_if(batches_.begin(), batches_.end(), is_empty);
     if (batch == batches_.end()) batch = batches_.emplace(batch);
     batch->in_threads = in_threads;
-    batch->is_first = is_first;
     batch->parameters.push_back(parameter);
     batch->gradients.push_back(parameter.grad());
     return *batch;
@@ -124,24 +122,11 @@ class FusedStep {
 
   /// A count of steps as the kernel reads it. The same tensor serves all parameters that have taken as many.
   const at::Tensor& step_tensor(std::int64_t step, const at::Device& device) {
-    StepTensor* unused = nullptr;
-    for (StepTensor& kept : step_tensors_) {
-      if (kept.tensor.device() != device) continue;
-      if (kept.in_use && kept.step == step) return kept.tensor;
-      if (!kept.in_use && unused == nullptr) unused = &kept;
+    for (const auto& [count, tensor] : step_tensors_) {
+      if (count == step && tensor.device() == device) return tensor;
     }
-    if (unused == nullptr) {
-      unused = &step_tensors_.emplace_back();
-      unused->tensor = at::empty({}, at::TensorOptions(device).dtype(at::kFloat));
-    }
-    if (device.is_cpu()) {
-      *unused->tensor.mutable_data_ptr<float>() = static_cast<float>(step);
-    } else {
-      unused->tensor.fill_(static_cast<double>(step));
-    }
-    unused->step = step;
-    unused->in_use = true;
-    return unused->tensor;
+    const auto options = at::TensorOptions(device).dtype(at::kFloat);
+    return step_tensors_.emplace_back(step, at::full({}, static_cast<double>(step), options)).second;
   }
 
   /// The state that an optimizer has of a parameter, or null.
@@ -150,20 +135,8 @@ class FusedStep {
     const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
     return found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
   }
-  /// Keeps the state of a parameter without, when it is complete: half of one, after an error, would be saved and stepped with.
-  template <class State>
-  static State* keep_state(Optimizer& optimizer, const at::Tensor& parameter, std::unique_ptr<State> state) {
-    State* const kept = state.get();
-    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
-    return kept;
-  }
 
  private:
-  struct StepTensor {
-    std::int64_t step = 0;
-    at::Tensor tensor;
-    bool in_use = false;
-  };
   void step_batches(const Options& options) {
     for (FusedBatch& batch : batches_) {
       if (batch.parameters.empty()) continue;
@@ -184,7 +157,7 @@ class FusedStep {
   }
 
   std::vector<FusedBatch> batches_;  ///< those that are empty keep their memory
-  std::vector<StepTensor> step_tensors_;
+  std::vector<std::pair<std::int64_t, at::Tensor>> step_tensors_;
   std::vector<std::vector<at::Tensor>> left_;  ///< by group: parameters for LibTorch's own step
 };
 
@@ -192,23 +165,20 @@ namespace {
 
 class FusedSgdStep final : public FusedStep {
   bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
-    const bool has_momentum = static_cast<const SGDOptions&>(options).momentum() != 0;
-    auto* state = has_momentum ? state_of<torch::optim::SGDParamState>(optimizer, parameter) : nullptr;
-    const bool is_first = has_momentum && state == nullptr;
-    if (!(state == nullptr ? fits(parameter, {}) : fits(parameter, {&state->momentum_buffer()}))) return false;
-    if (is_first) {
-      auto first = std::make_unique<torch::optim::SGDParamState>();
-      first->momentum_buffer(at::zeros_like(parameter));
-      state = keep_state(optimizer, parameter, std::move(first));
+    if (static_cast<const SGDOptions&>(options).momentum() == 0) {
+      if (!fits(parameter, {})) return false;
+      take(parameter);
+      return true;
     }
-    FusedBatch& batch = take(parameter, is_first);
-    if (has_momentum) batch.state[0].push_back(state->momentum_buffer());
+    auto* state = state_of<torch::optim::SGDParamState>(optimizer, parameter);
+    if (state == nullptr || !fits(parameter, {&state->momentum_buffer()})) return false;
+    take(parameter).state[0].push_back(state->momentum_buffer());
     return true;
   }
   void step(const Options& options, FusedBatch& batch) override {
     const auto& sgd = static_cast<const SGDOptions&>(options);
     at::_fused_sgd_(batch.parameters, batch.gradients, batch.state[0], sgd.weight_decay(), sgd.momentum(), sgd.lr(),
-                    sgd.dampening(), sgd.nesterov(), /*maximize=*/false, batch.is_first);
+                    sgd.dampening(), sgd.nesterov(), /*maximize=*/false, /*is_first_step=*/false);
   }
 };
 
@@ -218,17 +188,8 @@ class FusedAdamStep final : public FusedStep {
   bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
     const bool amsgrad = static_cast<const AdamOptions&>(options).amsgrad();
     AdamState* state = state_of<AdamState>(optimizer, parameter);
-    if (state == nullptr) {
-      if (!fits(parameter, {})) return false;
-      auto first = std::make_unique<AdamState>();
-      first->exp_avg(at::zeros_like(parameter));
-      first->exp_avg_sq(at::zeros_like(parameter));
-      if (amsgrad) first->max_exp_avg_sq(at::zeros_like(parameter));
-      state = keep_state(optimizer, parameter, std::move(first));
-    } else if (!(amsgrad ? fits(parameter, {&state->exp_avg(), &state->exp_avg_sq(), &state->max_exp_avg_sq()})
-                         : fits(parameter, {&state->exp_avg(), &state->exp_avg_sq()}))) {
-      return false;
-    }
+    if (state == nullptr || !fits(parameter, {&state->exp_avg(), &state->exp_avg_sq()})) return false;
+    if (amsgrad && !fits(parameter, {&state->max_exp_avg_sq()})) return false;
     state->step(state->step() + 1);
     FusedBatch& batch = take(parameter);
     batch.state[0].push_back(state->exp_avg());

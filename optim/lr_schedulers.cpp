@@ -200,9 +200,10 @@ void SwaLrOptions::declare(OptionList<SwaLrOptions>& options) {
   options.add(&SwaLrOptions::anneal_strategy, "Shape of the change");
 }
 
+void SwaLrOptions::check_groups(std::size_t groups) const { swa_lr.expand(groups, "SWALR: swa_lr"); }
+
 SwaLr::SwaLr(torch::optim::Optimizer& optimizer, const SwaLrOptions& options)
     : SteppedLrSchedulerWith("SWALR", optimizer, options) {
-  options.swa_lr.expand(group_count(), "SWALR: swa_lr");
   start();
 }
 
@@ -217,7 +218,7 @@ double SwaLr::lr_at(std::size_t group, std::int64_t step, double lr) const {
     const double part = std::clamp(static_cast<double>(at) / length, 0.0, 1.0);
     return options().anneal_strategy == AnnealStrategy::kLinear ? part : (1.0 - std::cos(std::numbers::pi * part)) / 2.0;
   };
-  const double swa_lr = options().swa_lr.expand(group_count(), "SWALR: swa_lr")[group];
+  const double swa_lr = options().swa_lr.of(group);
   const double before = part_at(step - 1);
   const double part = part_at(step);
   // Others may have changed the rate since: it goes on from where it is.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,9 +12,9 @@
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/component.h"
+#include "levin/core/options/lr_expression.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
-#include "levin/optim/lambda_lr.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
@@ -159,6 +161,57 @@ struct LEVIN_API WarmupCosineLr final : FormulaLr<WarmupCosineLrOptions> {
   using FormulaLr::FormulaLr;
 };
 
+/// Base of the schedules that users write as functions of the step.
+template <class OptionsType>
+class LEVIN_API FunctionLr : public SteppedLrScheduler {
+ public:
+  using Options = OptionsType;
+  /// The factor at a step; steps count from 0.
+  using Factor = std::function<double(std::int64_t)>;
+
+  FunctionLr(torch::optim::Optimizer& optimizer, Factor lr_lambda);
+  /// One function for each parameter group. Throws MisuseError when their number differs.
+  FunctionLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas);
+  /// Functions as expressions. Throws ConfigError when there is a list of another length. A step throws MisuseError where the
+  /// value is not finite.
+  FunctionLr(torch::optim::Optimizer& optimizer, const OptionsType& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
+  void save_state(Value& state) const override;
+
+  std::vector<Factor> lr_lambdas_;
+};
+
+struct LEVIN_API LambdaLrOptions {
+  using Scheduler = struct LambdaLr;
+  static constexpr const char* kName = "LambdaLR";
+  PerGroup<LrExpression> lr_lambda = {};
+  static void declare(OptionList<LambdaLrOptions>& options);
+};
+
+struct LEVIN_API MultiplicativeLrOptions {
+  using Scheduler = struct MultiplicativeLr;
+  static constexpr const char* kName = "MultiplicativeLR";
+  PerGroup<LrExpression> lr_lambda = {};
+  static void declare(OptionList<MultiplicativeLrOptions>& options);
+};
+
+extern template class LEVIN_API FunctionLr<LambdaLrOptions>;
+extern template class LEVIN_API FunctionLr<MultiplicativeLrOptions>;
+
+/// The initial rate times a function of the step.
+struct LEVIN_API LambdaLr final : FunctionLr<LambdaLrOptions> {
+  using FunctionLr::FunctionLr;
+};
+
+/// Multiplies the rate at each step by a function of the step, from step 1 on.
+struct LEVIN_API MultiplicativeLr final : FunctionLr<MultiplicativeLrOptions> {
+  using FunctionLr::FunctionLr;
+};
+
 /// Along what a rate rises and falls.
 enum class AnnealStrategy : std::uint8_t { kCos, kLinear };
 template <>
@@ -167,19 +220,21 @@ inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::k
 
 struct LEVIN_API OneCycleLrOptions {
   using Scheduler = class OneCycleLr;
-  PerGroup max_lr = 0.0;
+  PerGroup<double> max_lr = 0.0;
   std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset, as the two below: all of training
   std::optional<std::int64_t> epochs = std::nullopt;
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
   double pct_start = 0.3;
   AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
   bool cycle_momentum = true;
-  PerGroup base_momentum = 0.85;
-  PerGroup max_momentum = 0.95;
+  PerGroup<double> base_momentum = 0.85;
+  PerGroup<double> max_momentum = 0.95;
   double div_factor = 25.0;
   double final_div_factor = 1e4;
   bool three_phase = false;
   static void declare(OptionList<OneCycleLrOptions>& options);
+  std::int64_t length() const { return total_steps ? *total_steps : *epochs * *steps_per_epoch; }
+  void check_groups(std::size_t groups) const;
 };
 
 /// One cycle: the rate rises from max_lr / div_factor to max_lr and falls to a far lower one, while the momentum (SGD,
@@ -194,20 +249,11 @@ class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptio
   struct Target {
     double lr, momentum;
   };
-  // What a group goes between.
-  struct Range {
-    Target low, high, last;
-  };
-  void lay_out();
+  Target target(std::size_t group, std::int64_t step) const;
   void before_step() override;
-  double next_lr(std::size_t group, double lr) override;
-  double first_lr(std::size_t group) const override;
+  double next_lr(std::size_t group, double) override { return target(group, last_epoch()).lr; }
+  double first_lr(std::size_t group) const override { return target(group, 0).lr; }
   bool takes_new_groups() const override { return false; }
-  Target target(const Range& range, std::int64_t step) const;
-  void load_state(const Value& state) override;
-
-  std::int64_t total_steps_ = 0;
-  std::vector<Range> ranges_;
 };
 
 /// How high the cycles of CyclicLR are: all alike, each half as high as the one before, or less by gamma with every step.
@@ -219,16 +265,18 @@ inline constexpr std::array kChoices<CycleMode> = {Choice{CycleMode::kTriangular
 
 struct LEVIN_API CyclicLrOptions {
   using Scheduler = class CyclicLr;
-  PerGroup base_lr = 0.0;
-  PerGroup max_lr = 0.0;
+  PerGroup<double> base_lr = 0.0;
+  PerGroup<double> max_lr = 0.0;
   std::int64_t step_size_up = 2000;
   std::optional<std::int64_t> step_size_down = std::nullopt;  ///< unset: step_size_up
   CycleMode mode = CycleMode::kTriangular;
   double gamma = 1.0;
   bool cycle_momentum = true;
-  PerGroup base_momentum = 0.8;
-  PerGroup max_momentum = 0.9;
+  PerGroup<double> base_momentum = 0.8;
+  PerGroup<double> max_momentum = 0.9;
   static void declare(OptionList<CyclicLrOptions>& options);
+  std::int64_t length() const { return step_size_up + step_size_down.value_or(step_size_up); }
+  void check_groups(std::size_t groups) const;
 };
 
 /// Cycles without end (Smith 2017): the rate goes linearly from base_lr to max_lr and back, while the momentum (SGD, RMSprop)
@@ -239,28 +287,22 @@ class LEVIN_API CyclicLr final : public SteppedLrSchedulerWith<CyclicLrOptions> 
   CyclicLr(torch::optim::Optimizer& optimizer, const CyclicLrOptions& options);
 
  private:
-  struct Range {
-    double max_lr, base_momentum, max_momentum;
-  };
-  void lay_out();
   void before_step() override;
-  double next_lr(std::size_t group, double lr) override;
+  double next_lr(std::size_t group, double) override;
   bool takes_new_groups() const override { return false; }
-  std::int64_t cycle_length() const;
   /// How far up the present step is: 0 at the base, 1 at the top of the first cycle.
   double height() const;
   void save_state(Value& state) const override;
   void load_state(const Value& state) override;
-
-  std::vector<Range> ranges_;
 };
 
 struct LEVIN_API SwaLrOptions {
   using Scheduler = class SwaLr;
-  PerGroup swa_lr = 0.0;
+  PerGroup<double> swa_lr = 0.0;
   std::int64_t anneal_epochs = 10;
   AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
   static void declare(OptionList<SwaLrOptions>& options);
+  void check_groups(std::size_t groups) const;
 };
 
 /// Goes from the rate that it finds to swa_lr in anneal_epochs steps and stays there, for averages of weights: PyTorch's
@@ -293,7 +335,7 @@ struct LEVIN_API ReduceLrOnPlateauOptions {
   double threshold = 1e-4;
   ThresholdMode threshold_mode = ThresholdMode::kRelative;
   std::int64_t cooldown = 0;
-  PerGroup min_lr = 0.0;
+  PerGroup<double> min_lr = 0.0;
   double eps = 1e-8;
   static void declare(OptionList<ReduceLrOnPlateauOptions>& options);
 };
@@ -325,6 +367,27 @@ class LEVIN_API ReduceLrOnPlateau final : public LrScheduler {
   std::int64_t cooldown_left_ = 0;
 };
 
+namespace detail {
+/// Several schedulers of one optimizer as one: their states are a part of its own.
+class LEVIN_API SchedulerList : public LrScheduler {
+ public:
+  std::vector<double> last_lr() const override { return last_lr_; }
+  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+  void change_rates(const RateChange& change) override;
+
+ protected:
+  SchedulerList(const char* class_name, torch::optim::Optimizer& optimizer,
+                std::vector<std::shared_ptr<LrScheduler>> schedulers);
+
+  std::string class_name_;
+  torch::optim::Optimizer& optimizer_;
+  std::vector<std::shared_ptr<LrScheduler>> schedulers_;
+  std::vector<double> last_lr_;
+};
+}  // namespace detail
+
 struct LEVIN_API SequentialLrOptions {
   using Scheduler = class SequentialLr;
   std::vector<Component<LrSchedulerFactory>> schedulers = {};
@@ -333,31 +396,25 @@ struct LEVIN_API SequentialLrOptions {
 };
 
 /// Several schedules, one after the other: at milestone i, schedule i + 1 begins.
-class LEVIN_API SequentialLr final : public LrScheduler {
+class LEVIN_API SequentialLr final : public detail::SchedulerList {
  public:
   using Options = SequentialLrOptions;
   /// Throws ConfigError unless there is one scheduler more than milestones, the milestones rise, and every scheduler steps the
   /// same optimizer and is neither a ReduceLrOnPlateau nor a SequentialLr.
-  SequentialLr(torch::optim::Optimizer& optimizer, const std::vector<std::shared_ptr<LrScheduler>>& schedulers,
+  SequentialLr(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers,
                std::vector<std::int64_t> milestones);
   /// The same for schedules by name. `length`: of the whole; each is given its part between milestones.
   SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options, const ScheduleLength& length = {});
 
   void step(std::optional<double> metric = std::nullopt) override;
-  std::vector<double> last_lr() const override { return last_lr_; }
-  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
-  void change_rates(const RateChange& change) override;
 
  private:
-  // Which schedule is due at a step.
   std::size_t due(std::int64_t step) const;
+  SteppedLrScheduler& member(std::size_t index) const { return static_cast<SteppedLrScheduler&>(*schedulers_[index]); }
 
-  torch::optim::Optimizer& optimizer_;
-  std::vector<std::shared_ptr<SteppedLrScheduler>> schedulers_;
   std::vector<std::int64_t> milestones_;
-  std::vector<double> last_lr_;
   std::int64_t last_epoch_ = 0;
 };
 
@@ -368,7 +425,7 @@ struct LEVIN_API ChainedSchedulerOptions {
 };
 
 /// Several schedules at once: at every step each changes, in their order, the rates that the one before has left.
-class LEVIN_API ChainedScheduler final : public LrScheduler {
+class LEVIN_API ChainedScheduler final : public detail::SchedulerList {
  public:
   using Options = ChainedSchedulerOptions;
   /// Throws ConfigError when there is none, and for one that steps another optimizer or needs a metric.
@@ -378,16 +435,6 @@ class LEVIN_API ChainedScheduler final : public LrScheduler {
                    const ScheduleLength& length = {});
 
   void step(std::optional<double> metric = std::nullopt) override;
-  std::vector<double> last_lr() const override { return last_lr_; }
-  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
-  Value state_dict() const override;
-  void load_state_dict(const Value& state) override;
-  void change_rates(const RateChange& change) override;
-
- private:
-  torch::optim::Optimizer& optimizer_;
-  std::vector<std::shared_ptr<LrScheduler>> schedulers_;
-  std::vector<double> last_lr_;
 };
 
 }  // namespace levin

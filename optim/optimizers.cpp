@@ -1,5 +1,6 @@
 #include "levin/optim/optimizers.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/full_like.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -81,10 +83,8 @@ void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient,
 namespace {
 
 double resolution(at::ScalarType type) {
-  if (type == at::kDouble) return std::numeric_limits<double>::epsilon();
-  if (type == at::kHalf) return std::numeric_limits<c10::Half>::epsilon();
-  if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::epsilon();
-  return std::numeric_limits<float>::epsilon();
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, type, "Adafactor",
+                                         [] { return static_cast<double>(std::numeric_limits<scalar_t>::epsilon()); });
 }
 
 double root_mean_square(const at::Tensor& tensor) {
@@ -200,22 +200,6 @@ void ASGD::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, con
   state.mu = 1 / std::max(1.0, step - options.t0);
 }
 
-LEVIN_REGISTER_OPTIMIZER(Lion, "Steps by the sign of a momentum");
-
-void LionOptions::declare(OptionList<LionOptions>& options) {
-  using O = LionOptions;
-  options.add(&O::lr, "Learning rate: a third to a tenth of AdamW's").min(0.0);
-  options.add(&O::betas, "Parts of the momentum in a step, and in the next momentum");
-  options.add(&O::weight_decay, "Decoupled weight decay: three to ten times AdamW's").min(0.0);
-  options.add(&O::maximize, "Go up instead of down");
-}
-
-void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
-  shrink(parameter, options.lr, options.weight_decay);
-  parameter.sub_(state.exp_avg.lerp(gradient, 1 - options.betas.first).sign_(), options.lr);
-  state.exp_avg.lerp_(gradient, 1 - options.betas.second);
-}
-
 namespace {
 
 /// About the nearest orthogonal matrix, by the Newton-Schulz iteration.
@@ -256,7 +240,7 @@ void MuonOptions::declare(OptionList<MuonOptions>& options) {
       .choices({"original", "match_rms_adamw"});
 }
 
-MuonState Muon::first_state(const at::Tensor& parameter, const Options&) const {
+MomentumState Muon::first_state(const at::Tensor& parameter, const Options&) const {
   if (parameter.dim() != 2) {
     throw MisuseError(
         format("Muon steps matrices, and has a parameter of shape {}: give it weights with two dimensions, and the others to "
@@ -364,6 +348,39 @@ void Rprop::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, co
   state.step_size.clamp_(smallest, largest);
   state.prev.copy_(gradient).masked_fill_(turned, 0);
   parameter.sub_(state.prev.sign().mul_(state.step_size));
+}
+
+LEVIN_REGISTER_OPTIMIZER(SparseAdam, "Adam for sparse gradients");
+
+void SparseAdamOptions::declare(OptionList<SparseAdamOptions>& options) {
+  using O = SparseAdamOptions;
+  options.add(&O::lr, "Learning rate").above(0.0);
+  options.add(&O::betas, "Decay of the averages of the gradient and of its square");
+  options.add(&O::eps, "Added to the denominator").above(0.0);
+  options.add(&O::maximize, "Go up instead of down");
+}
+
+void SparseAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  // Each place once, as the step is not linear in the gradient.
+  const at::Tensor slope = gradient.coalesce();
+  const at::Tensor values = slope._values();
+  if (values.numel() == 0) return;
+  const auto at_its_places = [&](const at::Tensor& of_places) {
+    return at::sparse_coo_tensor(slope._indices(), of_places, slope.sizes());
+  };
+  /// Moves an average towards new values, and returns what it has become at their places.
+  const auto averaged = [&](at::Tensor& average, const at::Tensor& news, double beta) {
+    const at::Tensor old = average.sparse_mask(slope)._values();
+    const at::Tensor change = news.sub(old).mul_(1 - beta);
+    average.add_(at_its_places(change));
+    return old.add(change);
+  };
+  const at::Tensor mean = averaged(state.exp_avg, values, beta1);
+  const at::Tensor mean_of_squares = averaged(state.exp_avg_sq, values.square(), beta2);
+  const double rate = options.lr * std::sqrt(1 - std::pow(beta2, step)) / (1 - std::pow(beta1, step));
+  parameter.add_(at_its_places(mean.div(mean_of_squares.sqrt().add_(options.eps)).mul_(-rate)));
 }
 
 }  // namespace levin

@@ -23,8 +23,8 @@
 //     levin::AdamW(parameters(), levin::AdamWOptions(1e-3).weight_decay(0.1))
 //
 // Numbers are those of LibTorch's steps, but for the rounding of the last digit. Where a kernel does not take a parameter
-// (sparse or complex gradients, bfloat16 and half, memory with gaps) it is stepped by LibTorch. The last argument, `fused`, is
-// false for LibTorch's own step of all parameters.
+// (sparse or complex gradients, bfloat16 and half, memory with gaps) it is stepped by LibTorch, as each is for the first time,
+// which makes its state. The last argument, `fused`, is false for LibTorch's own step of all parameters.
 namespace levin {
 
 class FusedStep;
@@ -90,6 +90,17 @@ struct LEVIN_API OptionType<Betas> {
   static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
   static std::string name() { return "two floats"; }
   static Value schema();
+};
+
+/// The state of those that keep averages of the gradient and of its square, as Adam does.
+struct LEVIN_API MomentsState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+};
+
+struct LEVIN_API MomentumState {
+  at::Tensor momentum_buffer = {};
 };
 
 struct LEVIN_API AdadeltaOptions {
@@ -170,16 +181,10 @@ struct LEVIN_API AdamWBf16Options {
   static void declare(OptionList<AdamWBf16Options>& options);
 };
 
-struct LEVIN_API AdamWBf16State {
-  std::int64_t step = 0;
-  at::Tensor exp_avg = {};  ///< in bfloat16, as the next
-  at::Tensor exp_avg_sq = {};
-};
-
 /// AdamW whose state takes half the memory: averages are kept in bfloat16 and rounded stochastically (Zamirai et al. 2020),
 /// since to the nearest they would stop where a change is less than half a last digit. Steps are computed in float32, and the
 /// same on ranks that have the same gradients.
-class LEVIN_API AdamWBf16 final : public OptimizerOf<AdamWBf16Options, AdamWBf16State> {
+class LEVIN_API AdamWBf16 final : public OptimizerOf<AdamWBf16Options, MomentsState> {
   using OptimizerOf::OptimizerOf;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
@@ -218,14 +223,8 @@ struct LEVIN_API LAMBOptions {
   static void declare(OptionList<LAMBOptions>& options);
 };
 
-struct LEVIN_API LAMBState {
-  std::int64_t step = 0;
-  at::Tensor exp_avg = {};
-  at::Tensor exp_avg_sq = {};
-};
-
 /// AdamW for large batches, whose steps are in proportion to the size of each parameter (You et al. 2019, algorithm 2).
-class LEVIN_API LAMB final : public OptimizerOf<LAMBOptions, LAMBState> {
+class LEVIN_API LAMB final : public OptimizerOf<LAMBOptions, MomentsState> {
   using OptimizerOf::OptimizerOf;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -239,12 +238,8 @@ struct LEVIN_API LARSOptions {
   static void declare(OptionList<LARSOptions>& options);
 };
 
-struct LEVIN_API LARSState {
-  at::Tensor momentum_buffer = {};
-};
-
 /// SGD with momentum for large batches, whose steps are in proportion to the size of each parameter (You et al. 2017).
-class LEVIN_API LARS final : public OptimizerOf<LARSOptions, LARSState> {
+class LEVIN_API LARS final : public OptimizerOf<LARSOptions, MomentumState> {
   using OptimizerOf::OptimizerOf;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -279,13 +274,9 @@ struct LEVIN_API MuonOptions {
   static void declare(OptionList<MuonOptions>& options);
 };
 
-struct LEVIN_API MuonState {
-  at::Tensor momentum_buffer = {};
-};
-
 /// Momentum made orthogonal, for matrices only (Jordan et al. 2024), as torch.optim.Muon: give other parameters to another
 /// optimizer.
-class LEVIN_API Muon final : public OptimizerOf<MuonOptions, MuonState> {
+class LEVIN_API Muon final : public OptimizerOf<MuonOptions, MomentumState> {
   using OptimizerOf::OptimizerOf;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
@@ -325,14 +316,8 @@ struct LEVIN_API RAdamOptions {
   static void declare(OptionList<RAdamOptions>& options);
 };
 
-struct LEVIN_API RAdamState {
-  std::int64_t step = 0;
-  at::Tensor exp_avg = {};
-  at::Tensor exp_avg_sq = {};
-};
-
 /// Adam whose rate warms up by itself (Liu et al. 2019), as torch.optim.RAdam.
-class LEVIN_API RAdam final : public OptimizerOf<RAdamOptions, RAdamState> {
+class LEVIN_API RAdam final : public OptimizerOf<RAdamOptions, MomentsState> {
   using OptimizerOf::OptimizerOf;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -428,15 +413,9 @@ struct LEVIN_API SparseAdamOptions {
   static void declare(OptionList<SparseAdamOptions>& options);
 };
 
-struct LEVIN_API SparseAdamState {
-  std::int64_t step = 0;
-  at::Tensor exp_avg = {};
-  at::Tensor exp_avg_sq = {};
-};
-
 /// Adam for sparse gradients, as of an Embedding with sparse(true), whose averages and weights change only where there is a
 /// gradient; as torch.optim.SparseAdam. Dense gradients are an error.
-class LEVIN_API SparseAdam final : public OptimizerOf<SparseAdamOptions, SparseAdamState> {
+class LEVIN_API SparseAdam final : public OptimizerOf<SparseAdamOptions, MomentsState> {
  public:
   using OptimizerOf::OptimizerOf;
 

@@ -112,55 +112,96 @@ void SteppedLrScheduler::change_rates(const RateChange& change) {
   LrScheduler::change_rates(change);
 }
 
-std::vector<double> PerGroup::expand(std::size_t groups, const std::string& option) const {
-  if (!is_list_) return std::vector<double>(groups, values_.front());
-  if (values_.size() != groups) {
-    throw ConfigError(
-        format("{} has {} values, but the optimizer has {} parameter groups: give one value, or one for each group.", option,
-               values_.size(), groups));
-  }
-  return values_;
+void detail::check_one_for_each_group(std::size_t values, std::size_t groups, const std::string& option) {
+  if (values == groups) return;
+  throw ConfigError(
+      format("{} has {} values, but the optimizer has {} parameter groups: give one value, or one for each group.", option,
+             values, groups));
 }
 
-PerGroup OptionType<PerGroup>::read(const Value& value) {
-  if (value.is_list()) return PerGroup(OptionType<std::vector<double>>::read(value));
-  if (!value.is_number()) detail::throw_wrong_type(value, name());
-  return PerGroup(OptionType<double>::read(value));
-}
-
-Value OptionType<PerGroup>::write(const PerGroup& value) {
-  if (value.is_list()) return OptionType<std::vector<double>>::write(value.values());
-  return value.values().front();
-}
-
-Value OptionType<PerGroup>::schema() {
-  return detail::any_of({OptionType<double>::schema(), OptionType<std::vector<double>>::schema()});
-}
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<LambdaLr>, "LambdaLR",
+                "The initial rate times an expression of the step");
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<MultiplicativeLr>, "MultiplicativeLR",
+                "Multiplies the rate at every step by an expression of the step");
 
 namespace {
 
-std::vector<std::shared_ptr<LrScheduler>> made(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options,
-                                               const ScheduleLength& length) {
-  std::vector<std::shared_ptr<LrScheduler>> schedulers;
-  for (std::size_t index = 0; index < options.schedulers.size(); ++index) {
-    const auto& factory = options.schedulers[index];
-    const std::int64_t begin = index == 0 ? 0 : options.milestones[index - 1];
-    const auto end = index < options.milestones.size() ? std::optional(options.milestones[index]) : std::nullopt;
+constexpr const char* kFactorHelp =
+    "as an expression of epoch or step, both the number of the step: '0.95 ** epoch'; a list has one for each parameter group";
+
+template <class Options>
+std::vector<std::function<double(std::int64_t)>> functions_of(const Options& options, std::size_t groups) {
+  std::vector<std::function<double(std::int64_t)>> functions;
+  const auto expressions = options.lr_lambda.expand(groups, format("{}: lr_lambda", Options::kName));
+  for (const LrExpression& expression : expressions) functions.emplace_back(expression);
+  return functions;
+}
+
+}  // namespace
+
+void LambdaLrOptions::declare(OptionList<LambdaLrOptions>& options) {
+  options.add(&LambdaLrOptions::lr_lambda, std::string("Factor of the initial rate, ") + kFactorHelp).required();
+}
+void MultiplicativeLrOptions::declare(OptionList<MultiplicativeLrOptions>& options) {
+  options.add(&MultiplicativeLrOptions::lr_lambda, std::string("Factor of each step, ") + kFactorHelp).required();
+}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, Factor lr_lambda)
+    : FunctionLr(optimizer, std::vector<Factor>(optimizer.param_groups().size(), std::move(lr_lambda))) {}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, const OptionsType& options)
+    : FunctionLr(optimizer, functions_of(options, optimizer.param_groups().size())) {}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas)
+    : SteppedLrScheduler(optimizer), lr_lambdas_(std::move(lr_lambdas)) {
+  if (lr_lambdas_.size() != group_count()) {
+    throw MisuseError(
+        format("{} has {} functions, but the optimizer has {} parameter groups: give one function, or one for each group.",
+               OptionsType::kName, lr_lambdas_.size(), group_count()));
+  }
+  start();
+}
+
+template <class OptionsType>
+double FunctionLr<OptionsType>::next_lr(std::size_t group, double lr) {
+  if constexpr (std::is_same_v<OptionsType, LambdaLrOptions>) return base_lr(group) * lr_lambdas_[group](last_epoch());
+  return last_epoch() == 0 ? lr : lr * lr_lambdas_[group](last_epoch());
+}
+
+// Within a sequence MultiplicativeLR goes on from the rate that the schedule before has left, as PyTorch's does.
+template <class OptionsType>
+double FunctionLr<OptionsType>::first_lr(std::size_t group) const {
+  const bool is_of_initial = std::is_same_v<OptionsType, LambdaLrOptions>;
+  return (is_of_initial ? base_lr(group) : get_lr(optimizer().param_groups()[group])) * lr_lambdas_[group](0);
+}
+
+// As PyTorch does: functions are not saved.
+template <class OptionsType>
+void FunctionLr<OptionsType>::save_state(Value& state) const {
+  state["lr_lambdas"] = Value(Value::List(lr_lambdas_.size()));
+}
+
+template class FunctionLr<LambdaLrOptions>;
+template class FunctionLr<MultiplicativeLrOptions>;
+
+namespace {
+
+using Schedulers = std::vector<std::shared_ptr<LrScheduler>>;
+
+/// Schedules by name: one after another where there are milestones, else each over the whole length.
+Schedulers made(torch::optim::Optimizer& optimizer, const std::vector<Component<LrSchedulerFactory>>& factories,
+                const std::vector<std::int64_t>& milestones, const ScheduleLength& length) {
+  Schedulers schedulers;
+  for (std::size_t index = 0; index < factories.size(); ++index) {
+    const std::int64_t begin = index == 0 || milestones.empty() ? 0 : milestones[index - 1];
+    const auto end = index < milestones.size() ? std::optional(milestones[index]) : std::nullopt;
+    const auto& factory = factories[index];
     schedulers.push_back(factory.get()->make(optimizer, length.part(begin, end, factory.class_path().mark())));
   }
   return schedulers;
-}
-
-std::shared_ptr<SteppedLrScheduler> checked_member(const std::shared_ptr<LrScheduler>& scheduler, std::size_t index,
-                                                   const torch::optim::Optimizer& optimizer) {
-  const std::string place = format("SequentialLR: scheduler {}", index);
-  auto stepped = std::dynamic_pointer_cast<SteppedLrScheduler>(scheduler);
-  if (!stepped) {
-    throw ConfigError(place + " cannot be part of a sequence: ReduceLROnPlateau needs a metric, and sequences do not nest " +
-                      "(write one flat list).");
-  }
-  if (&stepped->optimizer() != &optimizer) throw ConfigError(place + " steps another optimizer than the sequence does.");
-  return stepped;
 }
 
 /// What is wrong with the parts of a sequence; "" when nothing is.
@@ -174,6 +215,39 @@ std::string sequence_problem(std::size_t schedulers, const std::vector<std::int6
 
 }  // namespace
 
+detail::SchedulerList::SchedulerList(const char* class_name, torch::optim::Optimizer& optimizer, Schedulers schedulers)
+    : class_name_(class_name), optimizer_(optimizer), schedulers_(std::move(schedulers)), last_lr_(get_lrs(optimizer)) {
+  for (std::size_t index = 0; index < schedulers_.size(); ++index) {
+    if (&schedulers_[index]->optimizer() == &optimizer) continue;
+    throw ConfigError(format("{}: scheduler {} steps another optimizer than it was given.", class_name, index));
+  }
+}
+
+Value detail::SchedulerList::state_dict() const {
+  Value state(Value::Map{});
+  state["_last_lr"] = OptionType<std::vector<double>>::write(last_lr_);
+  Value members(Value::List{});
+  for (const auto& scheduler : schedulers_) members.push_back(scheduler->state_dict());
+  state["_schedulers"] = std::move(members);
+  return state;
+}
+
+void detail::SchedulerList::load_state_dict(const Value& state) {
+  const Value::List& members = state.at("_schedulers").as_list();
+  auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
+  if (members.size() != schedulers_.size()) {
+    throw ConfigError(
+        format("{}: the saved state has {} schedulers, but this one has {}.", class_name_, members.size(), schedulers_.size()));
+  }
+  for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
+  last_lr_ = std::move(last_lr);
+}
+
+void detail::SchedulerList::change_rates(const RateChange& change) {
+  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
+  LrScheduler::change_rates(change);
+}
+
 LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<SequentialLr>, "SequentialLR",
                 "Several schedules, one after the other");
 
@@ -186,22 +260,26 @@ void SequentialLrOptions::declare(OptionList<SequentialLrOptions>& options) {
 }
 
 SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options, const ScheduleLength& length)
-    : SequentialLr(optimizer, made(optimizer, checked("SequentialLR", options), length), options.milestones) {}
+    : SequentialLr(optimizer, made(optimizer, checked("SequentialLR", options).schedulers, options.milestones, length),
+                   options.milestones) {}
 
-SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const std::vector<std::shared_ptr<LrScheduler>>& schedulers,
-                           std::vector<std::int64_t> milestones)
-    : optimizer_(optimizer), milestones_(std::move(milestones)) {
-  const std::string problem = sequence_problem(schedulers.size(), milestones_);
+SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, Schedulers schedulers, std::vector<std::int64_t> milestones)
+    : SchedulerList("SequentialLR", optimizer, std::move(schedulers)), milestones_(std::move(milestones)) {
+  const std::string problem = sequence_problem(schedulers_.size(), milestones_);
   if (!problem.empty()) throw ConfigError("SequentialLR: " + problem);
-  for (std::size_t index = 0; index < schedulers.size(); ++index) {
-    schedulers_.push_back(checked_member(schedulers[index], index, optimizer));
+  for (std::size_t index = 0; index < schedulers_.size(); ++index) {
+    if (dynamic_cast<SteppedLrScheduler*>(schedulers_[index].get()) != nullptr) continue;
+    throw ConfigError(
+        format("SequentialLR: scheduler {} cannot be part of a sequence: ReduceLROnPlateau needs a metric, and "
+               "sequences do not nest (write one flat list).",
+               index));
   }
   // Each member has taken its step 0 when it was made. Undo all of that, then start only the one that is due.
   const auto initial = initial_lrs(optimizer);
   for (std::size_t group = 0; group < initial->size(); ++group) set_lr(optimizer.param_groups()[group], (*initial)[group]);
-  for (const auto& scheduler : schedulers_) scheduler->undo_start();
-  schedulers_[due(0)]->start();
-  last_lr_ = schedulers_[due(0)]->last_lr();
+  for (std::size_t index = 0; index < schedulers_.size(); ++index) member(index).undo_start();
+  member(due(0)).start();
+  last_lr_ = member(due(0)).last_lr();
 }
 
 std::size_t SequentialLr::due(std::int64_t step) const {
@@ -211,43 +289,30 @@ std::size_t SequentialLr::due(std::int64_t step) const {
 void SequentialLr::step(std::optional<double>) {
   ++last_epoch_;
   const std::size_t index = due(last_epoch_);
-  SteppedLrScheduler& scheduler = *schedulers_[index];
   if (index > 0 && milestones_[index - 1] == last_epoch_) {
-    scheduler.restart();
+    member(index).restart();
   } else {
-    scheduler.step();
+    member(index).step();
   }
-  last_lr_ = scheduler.last_lr();
-}
-
-void SequentialLr::change_rates(const RateChange& change) {
-  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
-  LrScheduler::change_rates(change);
+  last_lr_ = member(index).last_lr();
 }
 
 Value SequentialLr::state_dict() const {
-  Value state(Value::Map{});
+  Value state = SchedulerList::state_dict();
   state["_milestones"] = OptionType<std::vector<std::int64_t>>::write(milestones_);
   state["last_epoch"] = last_epoch_;
-  state["_last_lr"] = OptionType<std::vector<double>>::write(last_lr_);
-  Value members(Value::List{});
-  for (const auto& scheduler : schedulers_) members.push_back(scheduler->state_dict());
-  state["_schedulers"] = std::move(members);
   return state;
 }
 
 void SequentialLr::load_state_dict(const Value& state) {
-  const Value::List& members = state.at("_schedulers").as_list();
   auto milestones = OptionType<std::vector<std::int64_t>>::read(state.at("_milestones"));
-  auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
   const std::int64_t last_epoch = state.at("last_epoch").as_int();
-  if (members.size() != schedulers_.size() || milestones.size() != milestones_.size()) {
-    throw ConfigError(
-        format("SequentialLR: the saved state has {} schedulers, but this one has {}.", members.size(), schedulers_.size()));
+  if (milestones.size() != milestones_.size()) {
+    throw ConfigError(format("SequentialLR: the saved state has {} schedulers, but this one has {}.", milestones.size() + 1,
+                             schedulers_.size()));
   }
-  for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
+  SchedulerList::load_state_dict(state);
   milestones_ = std::move(milestones);
-  last_lr_ = std::move(last_lr);
   last_epoch_ = last_epoch;
 }
 
@@ -257,63 +322,23 @@ void ChainedSchedulerOptions::declare(OptionList<ChainedSchedulerOptions>& optio
   options.add(&ChainedSchedulerOptions::schedulers, "The schedules, each a class_path with init_args").required();
 }
 
-namespace {
-
-std::vector<std::shared_ptr<LrScheduler>> made_of_length(torch::optim::Optimizer& optimizer,
-                                                         const ChainedSchedulerOptions& options, const ScheduleLength& length) {
-  std::vector<std::shared_ptr<LrScheduler>> schedulers;
-  for (const auto& factory : options.schedulers) {
-    schedulers.push_back(factory.get()->make(optimizer, length.part(0, std::nullopt, factory.class_path().mark())));
-  }
-  return schedulers;
-}
-
-}  // namespace
-
 ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, const ChainedSchedulerOptions& options,
                                    const ScheduleLength& length)
-    : ChainedScheduler(optimizer, made_of_length(optimizer, checked("ChainedScheduler", options), length)) {}
+    : ChainedScheduler(optimizer, made(optimizer, checked("ChainedScheduler", options).schedulers, {}, length)) {}
 
-ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers)
-    : optimizer_(optimizer), schedulers_(std::move(schedulers)), last_lr_(get_lrs(optimizer)) {
+ChainedScheduler::ChainedScheduler(torch::optim::Optimizer& optimizer, Schedulers schedulers)
+    : SchedulerList("ChainedScheduler", optimizer, std::move(schedulers)) {
   if (schedulers_.empty()) throw ConfigError("ChainedScheduler: schedulers is empty: give one at least.");
   for (std::size_t index = 0; index < schedulers_.size(); ++index) {
-    const std::string place = format("ChainedScheduler: scheduler {}", index);
-    if (schedulers_[index]->needs_metric())
-      throw ConfigError(place + " needs a metric, as ReduceLROnPlateau does: let it stand alone.");
-    if (&schedulers_[index]->optimizer() != &optimizer)
-      throw ConfigError(place + " steps another optimizer than the chain does.");
+    if (!schedulers_[index]->needs_metric()) continue;
+    throw ConfigError(
+        format("ChainedScheduler: scheduler {} needs a metric, as ReduceLROnPlateau does: let it stand alone.", index));
   }
 }
 
 void ChainedScheduler::step(std::optional<double>) {
   for (const auto& scheduler : schedulers_) scheduler->step();
   last_lr_ = get_lrs(optimizer_);
-}
-
-void ChainedScheduler::change_rates(const RateChange& change) {
-  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
-  LrScheduler::change_rates(change);
-}
-
-Value ChainedScheduler::state_dict() const {
-  Value state(Value::Map{});
-  state["_last_lr"] = OptionType<std::vector<double>>::write(last_lr_);
-  Value members(Value::List{});
-  for (const auto& scheduler : schedulers_) members.push_back(scheduler->state_dict());
-  state["_schedulers"] = std::move(members);
-  return state;
-}
-
-void ChainedScheduler::load_state_dict(const Value& state) {
-  const Value::List& members = state.at("_schedulers").as_list();
-  auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
-  if (members.size() != schedulers_.size()) {
-    throw ConfigError(format("ChainedScheduler: the saved state has {} schedulers, but this one has {}.", members.size(),
-                             schedulers_.size()));
-  }
-  for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
-  last_lr_ = std::move(last_lr);
 }
 
 }  // namespace levin

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
@@ -82,6 +84,7 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
 };
 
 namespace detail {
+LEVIN_API void check_one_for_each_group(std::size_t values, std::size_t groups, const std::string& option);
 /// The options that a scheduler's state holds among other things.
 template <class Options>
 Options options_in_state(const Value& state) {
@@ -91,7 +94,8 @@ Options options_in_state(const Value& state) {
 }
 }  // namespace detail
 
-/// A SteppedLrScheduler with declared options, which are part of its state.
+/// A SteppedLrScheduler with declared options, which are part of its state. Where some are PerGroup, a
+/// `check_groups(std::size_t)` of theirs throws ConfigError when these do not fit so many groups.
 template <class OptionsType>
 class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
  public:
@@ -100,13 +104,18 @@ class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
 
  protected:
   SteppedLrSchedulerWith(const char* class_name, torch::optim::Optimizer& optimizer, const Options& options)
-      : SteppedLrScheduler(optimizer), options_(checked(class_name, options)) {}
+      : SteppedLrScheduler(optimizer), options_(fitting(checked(class_name, options))) {}
   void save_state(Value& state) const override {
     for (const auto& [name, value] : write_options(options_).as_map()) state[name] = value;
   }
-  void load_state(const Value& state) override { options_ = detail::options_in_state<Options>(state); }
+  void load_state(const Value& state) override { options_ = fitting(detail::options_in_state<Options>(state)); }
 
  private:
+  Options fitting(Options options) const {
+    if constexpr (requires { options.check_groups(1); }) options.check_groups(group_count());
+    return options;
+  }
+
   Options options_;
 };
 
@@ -142,29 +151,40 @@ class LEVIN_API FormulaLr : public SteppedLrSchedulerWith<OptionsType> {
   }
 };
 
-/// A number for an optimizer's parameter groups: one for all of them, or a list with one for each.
-class LEVIN_API PerGroup {
+/// What holds for an optimizer's parameter groups: one value for all of them, or a list with one for each.
+template <class T>
+class PerGroup {
  public:
-  PerGroup(double value = 0.0) : values_{value} {}
-  PerGroup(std::initializer_list<double> values) : values_(values), is_list_(true) {}
-  explicit PerGroup(std::vector<double> values) : values_(std::move(values)), is_list_(true) {}
+  PerGroup(T value) : values_{std::move(value)} {}
+  PerGroup(const char* text) requires std::constructible_from<T, const char*> : values_{T(text)} {}
+  PerGroup(std::initializer_list<T> values) : values_(values), is_list_(true) {}
+  explicit PerGroup(std::vector<T> values) : values_(std::move(values)), is_list_(true) {}
 
   bool is_list() const { return is_list_; }
-  const std::vector<double>& values() const { return values_; }
+  const std::vector<T>& values() const { return values_; }
+  const T& of(std::size_t group) const { return values_[is_list_ ? group : 0]; }
   /// One value for each of `groups` groups. Throws ConfigError, naming the option, when a list has another length.
-  std::vector<double> expand(std::size_t groups, const std::string& option) const;
+  std::vector<T> expand(std::size_t groups, const std::string& option) const {
+    if (is_list_) detail::check_one_for_each_group(values_.size(), groups, option);
+    return is_list_ ? values_ : std::vector<T>(groups, values_.front());
+  }
 
  private:
-  std::vector<double> values_;
+  std::vector<T> values_;
   bool is_list_ = false;
 };
 
-template <>
-struct LEVIN_API OptionType<PerGroup> {
-  static PerGroup read(const Value& value);
-  static Value write(const PerGroup& value);
-  static std::string name() { return "float or list of float"; }
-  static Value schema();
+template <class T>
+struct OptionType<PerGroup<T>> {
+  static PerGroup<T> read(const Value& value) {
+    if (value.is_list()) return PerGroup<T>(OptionType<std::vector<T>>::read(value));
+    return PerGroup<T>(OptionType<T>::read(value));
+  }
+  static Value write(const PerGroup<T>& given) {
+    return given.is_list() ? OptionType<std::vector<T>>::write(given.values()) : OptionType<T>::write(given.of(0));
+  }
+  static std::string name() { return OptionType<T>::name() + " or list of these"; }
+  static Value schema() { return detail::any_of({OptionType<T>::schema(), OptionType<std::vector<T>>::schema()}); }
 };
 
 }  // namespace levin

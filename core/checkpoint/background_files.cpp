@@ -7,7 +7,6 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/base/unfinished_work.h"
 #include "levin/core/console/console.h"
 
 namespace levin {

@@ -18,6 +18,7 @@
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin {
@@ -177,20 +178,8 @@ Checkpoint mapped(LoadedFile loaded) {
 }
 
 std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
-  std::error_code ignored;
-  std::vector<std::pair<fs::file_time_type, fs::path>> candidates;
-  const fs::path folder = refused.has_parent_path() ? refused.parent_path() : fs::path(".");
-  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
-    const fs::path& path = entry->path();
-    if (!entry->is_regular_file(ignored) || path.filename() == refused.filename() || path.extension() != refused.extension() ||
-        path.filename().string().starts_with('.')) {
-      continue;
-    }
-    const fs::file_time_type time = entry->last_write_time(ignored);
-    if (!ignored) candidates.emplace_back(time, path);
-  }
-  std::sort(candidates.rbegin(), candidates.rend());
-  for (const auto& [time, path] : candidates) {
+  for (const fs::path& path : newest_files(folder_of(refused), refused.extension())) {
+    if (path.filename() == refused.filename() || path.filename().string().starts_with('.')) continue;
     try {
       read_file(path);
       return path;

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <mutex>
 #include <random>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -153,6 +155,35 @@ void AtomicFile::fail(const std::string& doing, int error) const {
   const std::string why = format("could not {} ({})", doing, std::generic_category().message(error));
   if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a loss of power: {}.", file_, why));
   throw IoError(format("Cannot save '{}': {}. What was there before is unchanged.", file_, why));
+}
+
+void write_file(const std::filesystem::path& file, std::string_view content, AtomicFile::MissingFolder missing) {
+  AtomicFile output(file, missing);
+  output.write(content);
+  output.commit();
+}
+
+std::filesystem::path set_aside(const std::filesystem::path& file, const NameAside& name) {
+  for (int number = 1;; ++number) {
+    std::filesystem::path aside = folder_of(file) / name(number);
+    if (std::filesystem::exists(std::filesystem::symlink_status(aside))) continue;
+    std::error_code error;
+    std::filesystem::rename(file, aside, error);
+    if (error) throw IoError(format("cannot rename {} to {}: {}", file, aside, error.message()));
+    return aside;
+  }
+}
+
+void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
+                             AtomicFile::MissingFolder missing) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    std::ostringstream present;
+    present << std::ifstream(file, std::ios::binary).rdbuf();
+    if (present.view() == content) return;
+    set_aside(file, name);
+  }
+  write_file(file, content, missing);
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {

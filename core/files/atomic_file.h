@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,18 @@ class AtomicFile {
   bool committed_ = false;    ///< there is no temporary file, or none any more
   bool is_in_place_ = false;  ///< the new file has the name
 };
+
+/// Writes such a file. Throws IoError.
+void write_file(const std::filesystem::path& file, std::string_view content,
+                AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
+
+/// A name for a file that is set aside: that with the number 1, 2, …
+using NameAside = std::function<std::string(int number)>;
+/// Gives a file the first of these names that is free in its folder, and returns its path then. Throws IoError.
+std::filesystem::path set_aside(const std::filesystem::path& file, const NameAside& name);
+/// write_file() with what stood there set aside, unless it was the same content.
+void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
+                             AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
 
 /// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace levin {
 
@@ -28,6 +30,22 @@ inline std::string working_folder_of(const std::filesystem::path& path) {
 /// The folder that a file lies in; "." when its path has none.
 inline std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+/// The files of a folder with this extension, the newest first. None where it cannot be read.
+inline std::vector<std::filesystem::path> newest_files(const std::filesystem::path& folder,
+                                                       const std::filesystem::path& extension) {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    std::error_code gone;
+    const std::filesystem::file_time_type written = entry->last_write_time(gone);
+    if (!gone && entry->path().extension() == extension) found.emplace_back(written, entry->path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::filesystem::path> files;
+  for (auto& [written, file] : found) files.push_back(std::move(file));
+  return files;
 }
 
 }  // namespace levin

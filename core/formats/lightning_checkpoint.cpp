@@ -23,23 +23,25 @@ constexpr std::string_view kTrainedWeights = "current_model_state";
 /// And where the averages are then, for a callback that goes on averaging.
 constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
-/// "epoch_loop.batch_progress" and the like: numbers in Lightning's loops, 0 where there is none.
-std::int64_t number_at(const Value& loops, const char* progress, const char* span, const char* what) {
-  const Value* values = loops.find(progress);
-  if (values != nullptr) values = values->find(span);
-  if (values != nullptr) values = values->find(what);
-  return values == nullptr || !values->is_int() ? 0 : values->as_int();
+/// What is in a map; null where that, or the map, is not there.
+const Value& part(const Value& map, std::string_view key) {
+  static const Value kNull;
+  const Value* const found = map.find(key);
+  return found == nullptr ? kNull : *found;
 }
+
+std::int64_t number_or_zero(const Value& value) { return value.is_int() ? value.as_int() : 0; }
+std::int64_t number_or_zero(const Value& map, std::string_view key) { return number_or_zero(part(map, key)); }
 
 /// Where training goes on. An epoch that was under way begins again: its order of samples is not Lightning's.
 Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainValues& plain) {
   const PickleValue* fit_loop = lightning_loops == nullptr ? nullptr : lightning_loops->find("fit_loop");
   const Value loops = fit_loop == nullptr ? Value(Value::Map{}) : plain.of(*fit_loop);
-  const Value* batches = loops.find("epoch_loop.batch_progress");
-  const Value* last = batches == nullptr ? nullptr : batches->find("is_last_batch");
-  const bool had_last_batch = last != nullptr && *last == Value(true);
-  const std::int64_t ready = number_at(loops, "epoch_progress", "current", "ready");
-  const std::int64_t processed = number_at(loops, "epoch_progress", "current", "processed");
+  const Value& epochs = part(part(loops, "epoch_progress"), "current");
+  const Value& batches = part(loops, "epoch_loop.batch_progress");
+  const bool had_last_batch = part(batches, "is_last_batch") == Value(true);
+  const std::int64_t ready = number_or_zero(epochs, "ready");
+  const std::int64_t processed = number_or_zero(epochs, "processed");
   const bool is_under_way = ready > processed && !had_last_batch;
   Value own = parse_json(R"({
     "batches_done": 0, "samples_done": null, "completed": true, "stop_agreed": false, "hooks_done": 0,
@@ -48,9 +50,9 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
   own["place"] = choice_name(Place::kEpochStart);
   own["epochs_done"] =
       fit_loop == nullptr ? manifest.at("epoch") : Value(ready > processed && had_last_batch ? ready : processed);
-  own["total_batches_done"] = number_at(loops, "epoch_loop.batch_progress", "total", "processed");
+  own["total_batches_done"] = number_or_zero(part(batches, "total"), "processed");
   own["logging_step"] = manifest.at("global_step");
-  own["begins_epoch_again"] = is_under_way && number_at(loops, "epoch_loop.batch_progress", "current", "ready") > 0;
+  own["begins_epoch_again"] = is_under_way && number_or_zero(part(batches, "current"), "ready") > 0;
   return own;
 }
 
@@ -220,48 +222,39 @@ namespace {
 /// The Lightning whose format this is: it tells a newer one what to change.
 constexpr const char* kFormatVersion = "2.6.0";
 
-std::int64_t number_or_zero(const Value& map, const char* key) {
-  const Value* number = map.find(key);
-  return number != nullptr && number->is_int() ? number->as_int() : 0;
-}
-
 using Map = Value::Map;
 
 /// Lightning counts what it has begun with, and what of that is done: here all of it.
-Value progress(std::initializer_list<const char*> keys, std::int64_t count) {
-  Value counts(Map{});
-  for (const char* key : keys) counts[key] = count;
+Value progress(std::initializer_list<const char*> keys, std::int64_t total, std::int64_t current) {
+  Value counts = Map{{"total", Map{}}, {"current", Map{}}};
+  for (const char* key : keys) {
+    counts["total"][key] = total;
+    counts["current"][key] = current;
+  }
   return counts;
 }
-Value both(const Value& total, const Value& current) { return Map{{"total", total}, {"current", current}}; }
 
 Value batch_progress(std::int64_t total, std::int64_t current) {
-  const auto of_batches = [](std::int64_t count) { return progress({"ready", "started", "processed", "completed"}, count); };
-  return both(of_batches(total), of_batches(current));
+  return progress({"ready", "started", "processed", "completed"}, total, current);
 }
-
-Value step_progress(std::int64_t steps) {
-  return both(progress({"ready", "completed"}, steps), progress({"ready", "completed"}, 0));
-}
+Value step_progress(std::int64_t steps) { return progress({"ready", "completed"}, steps, 0); }
 
 /// Steps of an optimizer, and how often its gradients were set to zero.
 Value optimizer_progress(std::int64_t steps) {
-  const auto of_zero_grad = [](std::int64_t count) { return progress({"ready", "started", "completed"}, count); };
-  const Value zero_grad = both(of_zero_grad(steps), of_zero_grad(0));
+  const Value zero_grad = progress({"ready", "started", "completed"}, steps, 0);
   return Map{{"optimizer", Map{{"step", step_progress(steps)}, {"zero_grad", zero_grad}}}};
 }
 
 Value lightning_loops(const Value& manifest) {
-  const Value* own = manifest.find("loops");
-  const Value loops = own == nullptr ? Value(Map{}) : *own;
-  const Value* place = loops.find("place");
-  const bool is_at_end = place != nullptr && *place == Value(choice_name(Place::kEpochEnd));
-  const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
-                         *place != Value(choice_name(Place::kEpochStart)) && *place != Value(choice_name(Place::kEpochDone));
+  const Value& loops = part(manifest, "loops");
+  const Value& place = part(loops, "place");
+  const auto is_at = [&](Place known) { return place == Value(choice_name(known)); };
+  const bool is_within = !place.is_null() && number_or_zero(loops, "batches_done") > 0 && !is_at(Place::kEpochEnd) &&
+                         !is_at(Place::kEpochStart) && !is_at(Place::kEpochDone);
   const Value* iteration = saved_iteration(loops);
   // Saved in the validation at an epoch's end.
   const bool had_last = is_within && iteration != nullptr && iteration->at("is_last") == Value(true);
-  const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);
+  const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at(Place::kEpochEnd) ? 1 : 0);
   const std::int64_t begun = done + (is_within ? 1 : 0);
   const std::int64_t steps = number_or_zero(manifest, "global_step");
   const Value epochs = Map{{"ready", begun}, {"started", begun}, {"processed", done}, {"completed", done}};
@@ -282,7 +275,7 @@ Value lightning_loops(const Value& manifest) {
                              {"epoch_loop.manual_optimization.optim_step_progress", step_progress(0)},
                              {"epoch_loop.val_loop.state_dict", empty},
                              {"epoch_loop.val_loop.batch_progress", evaluated},
-                             {"epoch_progress", both(epochs, epochs)}};
+                             {"epoch_progress", Map{{"total", epochs}, {"current", epochs}}}};
   return Map{{"fit_loop", fit_loop},
              {"validate_loop", evaluation},
              {"test_loop", evaluation},

@@ -1,15 +1,15 @@
 #include "levin/core/formats/pickle.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/formats/pickled_torch.h"
+#include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin {
-
 namespace {
 
 std::string name_text(const std::string& name) {
@@ -72,6 +72,22 @@ std::string foreign_text(const PickleValue& value) {
   return value.items() != nullptr ? "a dict" : value.elements() != nullptr ? "a list" : "a plain value";
 }
 
+std::string foreign_tensor(const PickleValue& value) {
+  const auto* object = value.as<PickleObject>();
+  if (object == nullptr) return "";
+  const std::string& maker = object->class_name;
+  const auto is_made_by = [&](std::string_view part) { return maker.find(part) != std::string::npos; };
+  if (is_made_by("_rebuild_sparse")) return "a sparse tensor, and only dense ones are read: save its to_dense() in Python";
+  if (is_made_by("_rebuild_qtensor")) return "a quantized tensor, which is not read: save its dequantize() in Python";
+  if (is_made_by("_rebuild_nested")) return "a nested tensor, which is not read: save its to_padded_tensor() in Python";
+  if (is_made_by("_rebuild_meta")) return "a tensor on the device meta, which has no elements";
+  if (is_made_by("numpy") && is_made_by("_reconstruct")) {
+    return "an array of NumPy's, which is not read: save torch.from_numpy() of it in Python";
+  }
+  if (is_made_by("._rebuild")) return format("made by {}: levin runs no code from files", foreign_text(value));
+  return "";
+}
+
 PlainValues::PlainValues(std::size_t bytes) {
   // Each takes a byte or more, and some texts are shared.
   constexpr std::size_t kFixed = 20'000;
@@ -117,6 +133,78 @@ Value PlainValues::of(const PickleValue& value, std::size_t depth) {
         paid(format("tensor [{}]", join(tensor->sizes, ", ", [](std::int64_t size) { return std::to_string(size); }))));
   }
   return Value(paid(foreign_text(value)));
+}
+
+namespace {
+
+/// Those that have a name.
+std::size_t count_tensors(const PickleValue* value) {
+  if (value == nullptr || value->items() == nullptr) return 0;
+  return static_cast<std::size_t>(std::count_if(value->items()->begin(), value->items()->end(), [](const auto& item) {
+    return item.first->template as<std::string>() != nullptr && item.second->template as<PickleTensor>() != nullptr;
+  }));
+}
+
+/// What is in a dict, but for `left_out`, and for tensors where they are the weights.
+std::vector<std::string> contents(const PickleValue& dict, const PickleValue* left_out, bool with_tensors) {
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : *dict.items()) {
+    if (value == left_out || (!with_tensors && value->as<PickleTensor>() != nullptr)) continue;
+    if (texts.size() == kMost) {
+      texts.emplace_back("…");
+      break;
+    }
+    const std::size_t tensors = count_tensors(value);
+    const std::string what = tensors > 0 ? counted(tensors, "tensor") : foreign_text(*value);
+    texts.push_back(format("{} ({})", quoted_text(key_text(*key)), what));
+  }
+  return texts;
+}
+
+[[noreturn]] void throw_no_weights(const PickleValue& value) {
+  if (value.as<PickleObject>() != nullptr) {
+    throw IoError(
+        format("it holds an object, {}: levin runs no code from files; save its state_dict() in Python", foreign_text(value)));
+  }
+  if (value.items() == nullptr) throw IoError(format("it holds no dict of tensors, but {}", foreign_text(value)));
+  const std::vector<std::string> texts = contents(value, nullptr, true);
+  throw IoError(texts.empty() ? "it holds an empty dict"
+                              : format("it holds no weights by themselves, but {}; choose with --key NAME", join(texts)));
+}
+
+/// A name may have dots itself. Each part is a level down, so that this ends where values hold themselves.
+const PickleValue* value_under(const PickleValue& root, const std::string& key) {
+  if (const PickleValue* whole = root.find(key)) return whole;
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    const PickleValue* const part = root.find(key.substr(0, dot));
+    const PickleValue* const found = part == nullptr ? nullptr : value_under(*part, key.substr(dot + 1));
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+PickledWeights find_weights(const PickleValue& root, const std::string& key) {
+  const PickleValue* const whole = key.empty() ? &root : value_under(root, key);
+  if (whole == nullptr) {
+    const std::string there = root.items() == nullptr ? foreign_text(root) : join(contents(root, nullptr, true));
+    throw IoError(format("there is no {} in it, but {}", quoted_text(key), there));
+  }
+  if (whole->as<PickleTensor>() != nullptr) return {whole, key.empty() ? "tensor" : key, {}};
+  for (const char* name : {"state_dict", "model_state_dict", "model", "module"}) {
+    const PickleValue* const part = whole->find(name);
+    if (count_tensors(part) > 0) return {part, "", contents(*whole, part, true)};
+  }
+  if (count_tensors(whole) == 0) throw_no_weights(*whole);
+  return {whole, "", contents(*whole, nullptr, false)};
+}
+
+std::string storage_class(std::string_view dtype) {
+  const ElementType* const type = element_type(&ElementType::torch, dtype);
+  if (type == nullptr || type->storage.empty()) return "torch.storage.UntypedStorage";
+  return "torch." + std::string(type->storage);
 }
 
 namespace {

@@ -85,6 +85,21 @@ std::string key_text(const PickleValue& key);
 /// "class Net of module my.models": what a file refers to, and levin does not run.
 std::string foreign_text(const PickleValue& value);
 
+/// What a value is where it stands for a tensor that is not read, and what to do: "a sparse tensor, …". Empty for anything
+/// else.
+std::string foreign_tensor(const PickleValue& value);
+
+/// Where the weights are in what torch.save() was given.
+struct PickledWeights {
+  const PickleValue* value = nullptr;  ///< a dict with tensors, or one tensor
+  std::string name;                    ///< of the one tensor
+  std::vector<std::string> beside;     ///< what else is there: "'model_ema' (12 tensors)"
+};
+
+/// The whole of it, or what training loops of one's own call it ("model"); with a `key`, what is there under that name, or
+/// under several joined by dots. Throws IoError, which lists what is there, where that is no dict of tensors, and no tensor.
+PickledWeights find_weights(const PickleValue& root, const std::string& key);
+
 /// Makes plain values of a file's: containers, numbers and texts. Values may be shared, and hold themselves, so that a few
 /// bytes may stand for any number of them: all that one of these makes is counted, and has to be in proportion to the file.
 class PlainValues {
@@ -138,6 +153,9 @@ class PickleTree {
  private:
   std::deque<PickleValue> values_;
 };
+
+/// "torch.FloatStorage" of "float32"; that of bytes without a type for a dtype that has none of its own.
+std::string storage_class(std::string_view dtype);
 
 /// Writes a pickle of protocol 2 that Python's torch.load(weights_only=True) reads: an object becomes a call of its class with
 /// its arguments, then its items; a tensor what torch itself writes. Values must not hold themselves.

@@ -12,12 +12,14 @@
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/torch_file.h"
 
 namespace levin {
-namespace {
 
 namespace fs = std::filesystem;
+
+namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
@@ -174,6 +176,38 @@ std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {
 bool TensorFile::is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / kIndex, ignored) || fs::exists(folder / kWhole, ignored);
+}
+
+void export_file(const fs::path& file, const fs::path& output, const ExportOptions& options) {
+  std::error_code ignored;
+  if (fs::equivalent(file, output, ignored)) {
+    throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
+  }
+  const TensorFile opened = TensorFile::open(file, {}, options.key);
+  NamedTensors weights;
+  NamedTensors trained;  // where others are evaluated
+  for (const auto& [name, tensor] : opened.weights()) {
+    if (!name.starts_with(options.prefix)) continue;
+    weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
+    const auto other = opened.content.tensors.find(std::string(kTrainedWeightsPrefix) + name);
+    if (other != opened.content.tensors.end()) trained.emplace_back(weights.back().first, other->second);
+  }
+  if (weights.empty()) {
+    throw ConfigError(options.prefix.empty()
+                          ? format("There are no weights in '{}'.", file)
+                          : format("No weight in '{}' has a name that begins with '{}'.", file, options.prefix));
+  }
+  if (options.format == ExportFormat::kSafetensors) {
+    save_safetensors(output, {weights.begin(), weights.end()});
+    return;
+  }
+  TorchWriter writer;
+  PickleValue* state_dict = nullptr;
+  PickleObject* const items = writer.tree.add_ordered_dict(state_dict);
+  for (const auto& [name, tensor] : weights) items->items.emplace_back(writer.tree.add(name), writer.add(tensor));
+  if (options.format == ExportFormat::kLightning)
+    state_dict = lightning_checkpoint(opened.content, state_dict, trained, writer);
+  writer.write(*state_dict, output);
 }
 
 }  // namespace levin

@@ -51,4 +51,23 @@ struct LEVIN_API TensorFile {
   std::vector<std::pair<std::string, at::Tensor>> weights() const;
 };
 
+/// As what a file's weights are written by export_file().
+enum class ExportFormat : std::uint8_t {
+  kSafetensors,  ///< what Python's safetensors loads, without a manifest
+  kStateDict,    ///< what torch.load(weights_only=True) loads
+  kLightning     ///< what Lightning's fit(ckpt_path=…) goes on from, where the file has more than weights
+};
+
+struct LEVIN_API ExportOptions {
+  ExportFormat format = ExportFormat::kSafetensors;
+  std::string prefix = {};      ///< only weights whose names begin with this, without it
+  std::string add_prefix = {};  ///< what then stands before each name: "model."
+  std::string key = {};         ///< which of several dicts of tensors in a file of torch.save(), as for TensorFile::open()
+};
+
+/// Writes the weights of a file that TensorFile::open() takes, and for Lightning what training needs beside them, as other
+/// programs read them. Throws IoError, and ConfigError when no weight has the prefix.
+LEVIN_API void export_file(const std::filesystem::path& file, const std::filesystem::path& output,
+                           const ExportOptions& options);
+
 }  // namespace levin

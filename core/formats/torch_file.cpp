@@ -12,7 +12,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/formats/pickled_torch.h"
 
 namespace levin {
 namespace {

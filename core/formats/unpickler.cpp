@@ -3,14 +3,122 @@
 #include <bit>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/formats/pickle.h"
-#include "levin/core/formats/pickled_torch.h"
 
 namespace levin {
 namespace {
+
+/// "float32" of "torch.FloatStorage" or "torch.float32"; empty for another name, and for bytes without a type.
+std::string_view dtype_of_name(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  if (const ElementType* type = element_type(&ElementType::storage, last)) return type->torch;
+  return name == "torch.UntypedStorage" || name == "torch.storage.UntypedStorage" ? "" : last;
+}
+
+using Arguments = std::vector<PickleValue*>;
+
+std::vector<std::int64_t> integers(const PickleValue& value, const char* what) {
+  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is no tuple", what));
+  std::vector<std::int64_t> numbers;
+  for (const PickleValue* item : *value.elements()) {
+    const auto* number = item->as<std::int64_t>();
+    if (number == nullptr || *number < 0) throw IoError(format("a tensor's {} has something that is no natural number", what));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+/// {"conj": True}, {"neg": True} or both: what has been put off until the elements are needed.
+bool has_bit(const Arguments& arguments, std::size_t metadata_at, const char* name) {
+  const PickleValue* const bit = arguments.size() > metadata_at ? arguments[metadata_at]->find(name) : nullptr;
+  return bit != nullptr && bit->as<bool>() != nullptr && *bit->as<bool>();
+}
+
+/// (storage, offset, sizes, strides, requires_grad, hooks, metadata), and in later versions a dtype at `dtype_at` before the
+/// last.
+PickleTensor tensor_of(const Arguments& arguments, std::size_t dtype_at) {
+  if (arguments.size() < 4) throw IoError("a tensor has too few arguments");
+  const auto* storage = arguments[0]->as<PickleStorage>();
+  const auto* offset = arguments[1]->as<std::int64_t>();
+  if (storage == nullptr || offset == nullptr || *offset < 0) throw IoError("a tensor has no storage or no offset");
+  PickleTensor tensor{*storage, *offset, integers(*arguments[2], "size"), integers(*arguments[3], "stride")};
+  if (tensor.sizes.size() != tensor.strides.size()) throw IoError("a tensor has more sizes than strides, or fewer");
+  if (dtype_at != 0) {
+    const auto* dtype = arguments.size() > dtype_at ? arguments[dtype_at]->as<PickleName>() : nullptr;
+    if (dtype == nullptr) throw IoError("a tensor has no dtype");
+    tensor.storage.dtype = dtype_of_name(dtype->name);
+  }
+  const std::size_t metadata_at = dtype_at != 0 ? dtype_at + 1 : 6;
+  tensor.is_conjugated = has_bit(arguments, metadata_at, "conj");
+  tensor.is_negated = has_bit(arguments, metadata_at, "neg");
+  return tensor;
+}
+
+PickleDict dict_of(const Arguments& arguments) {
+  PickleDict dict;
+  if (!arguments.empty() && arguments[0]->as<PickleDict>() != nullptr) return *arguments[0]->as<PickleDict>();
+  const PickleList* pairs = arguments.empty() ? nullptr : arguments[0]->as<PickleList>();
+  if (pairs == nullptr) return dict;
+  for (const PickleValue* pair : pairs->items) {
+    const Arguments* const both = pair->elements();
+    if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is no pair");
+    dict.items.emplace_back((*both)[0], (*both)[1]);
+  }
+  return dict;
+}
+
+/// What a call in a pickle stands for, without calling anything: tensors, dicts and torch.Size as such, all else as a
+/// PickleObject. Throws IoError on arguments with which torch never calls them.
+PickleValue call_as_data(const std::string& callable, const Arguments& arguments) {
+  if (callable == "torch._utils._rebuild_tensor_v2" || callable == "torch._utils._rebuild_tensor") {
+    return PickleValue{tensor_of(arguments, 0)};
+  }
+  if (callable == "torch._utils._rebuild_tensor_v3") return PickleValue{tensor_of(arguments, 6)};
+  if (callable == "torch._utils._rebuild_parameter" || callable == "torch._utils._rebuild_parameter_with_state") {
+    if (arguments.empty() || arguments[0]->as<PickleTensor>() == nullptr) throw IoError("a parameter has no tensor");
+    return PickleValue{*arguments[0]->as<PickleTensor>()};
+  }
+  // A subclass of a tensor: (function, class, arguments, state).
+  if (callable == "torch._tensor._rebuild_from_type_v2" && arguments.size() == 4) {
+    const auto* function = arguments[0]->as<PickleName>();
+    const auto* of = arguments[2]->as<PickleTuple>();
+    // A function that calls itself would not end.
+    if (function != nullptr && of != nullptr && function->name != callable) return call_as_data(function->name, of->items);
+  }
+  if (callable == "collections.OrderedDict" || callable == "collections.Counter" || callable.ends_with("builtins.dict"))
+    return PickleValue{dict_of(arguments)};
+  if (callable == "collections.defaultdict") return PickleValue{PickleDict()};
+  if ((callable == "torch.Size" || callable.ends_with(".set") || callable.ends_with(".frozenset")) && arguments.size() == 1) {
+    if (const Arguments* items = arguments[0]->elements()) return PickleValue{PickleList{*items}};
+  }
+  if (callable.ends_with("._reconstructor") && !arguments.empty()) {
+    if (const auto* name = arguments[0]->as<PickleName>()) return PickleValue{PickleObject{.class_name = name->name}};
+  }
+  // Protocol 2 has no bytes: Python writes them as a text of which each character is a byte.
+  if (callable == "_codecs.encode" && arguments.size() == 2 && arguments[0]->as<std::string>() != nullptr)
+    return PickleValue{PickleBytes()};
+  return PickleValue{PickleObject{.class_name = callable}};
+}
+
+/// The storage that a persistent id of torch's names: ("storage", torch.FloatStorage, key, location, elements). Throws IoError.
+PickleStorage storage_of_id(const PickleValue& id) {
+  const auto* tuple = id.as<PickleTuple>();
+  if (tuple == nullptr || tuple->items.size() < 5) throw IoError("a storage is named by something that torch never writes");
+  const auto* kind = tuple->items[0]->as<std::string>();
+  const auto* type = tuple->items[1]->as<PickleName>();
+  const auto* key = tuple->items[2]->as<std::string>();
+  const auto* elements = tuple->items[4]->as<std::int64_t>();
+  if (kind == nullptr || *kind != "storage" || type == nullptr || key == nullptr || elements == nullptr || *elements < 0) {
+    throw IoError("a storage is named by something that torch never writes");
+  }
+  return {std::string(dtype_of_name(type->name)), *key, *elements};
+}
 
 /// What torch writes for a tensor is some 30 values with what the memo keeps: enough for a hundred thousand tensors, in less
 /// than 1 GB of memory.
@@ -91,15 +199,7 @@ struct Unpickler {
     values_made_ += values;
     if (values_made_ > kMostValues) fail(format("it has more than {} values", kMostValues));
   }
-  template <class Step>
-  auto at_place(const Step& step) {
-    try {
-      return step();
-    } catch (const IoError& error) {
-      fail(error.what());
-    }
-  }
-  [[noreturn]] void fail(const std::string& what) const { throw IoError(format("{} (byte {} of the pickle)", what, next_)); }
+  [[noreturn]] static void fail(const std::string& what) { throw IoError(what); }
 
   // What operations do.
 
@@ -176,13 +276,13 @@ struct Unpickler {
     const auto* tuple = arguments->as<PickleTuple>();
     if (name == nullptr) fail("it calls something that is no class or function");
     if (tuple == nullptr) fail(format("it calls {} with something that is no tuple", name->name));
-    PickleValue made = at_place([&] { return call_as_data(name->name, tuple->items); });
+    PickleValue made = call_as_data(name->name, tuple->items);
     pay(copied(made));
     push(std::move(made.data));
   }
   void push_stored() {
     const PickleValue* const id = pop();
-    PickleStorage storage = at_place([&] { return storage_of_id(*id); });
+    PickleStorage storage = storage_of_id(*id);
     pay(storage.key.size() / 8);
     push(std::move(storage));
   }
@@ -191,7 +291,7 @@ struct Unpickler {
     pop();
     top();
   }
-  void check_protocol(unsigned char protocol) const {
+  static void check_protocol(unsigned char protocol) {
     if (protocol < 2 || protocol > 5) fail(format("protocol {} is not read, only 2 to 5", protocol));
   }
 
@@ -275,7 +375,7 @@ constexpr auto kByCode = [] {
   return by_code;
 }();
 
-PickleValue* Unpickler::run() {
+PickleValue* Unpickler::run() try {
   constexpr unsigned char kStop = '.';
   for (auto code = number<unsigned char>(); code != kStop; code = number<unsigned char>()) {
     if (kByCode[code] == nullptr) fail(format("operation 0x{:02x} is none that torch writes", code));
@@ -283,6 +383,8 @@ PickleValue* Unpickler::run() {
   }
   if (stack_.size() != 1) fail("the program ends with more or less than one value");
   return stack_.back();
+} catch (const IoError& error) {
+  throw IoError(format("{} (byte {} of the pickle)", error.what(), next_));
 }
 
 }  // namespace

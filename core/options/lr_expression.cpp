@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 
 namespace levin {
-
 namespace {
 
 constexpr std::size_t kLongestExpression = 1000;
@@ -22,171 +23,138 @@ double modulus(double left, double right) {
   return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
-bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
-bool is_letter(char letter) { return std::isalpha(static_cast<unsigned char>(letter)) != 0 || letter == '_'; }
+using OfStep = std::function<double(double step)>;
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
 
-}  // namespace
+struct Operator {
+  std::string_view sign;
+  int precedence;
+  Binary apply;
+};
+// Of two that begin alike the longer one first. Signs and powers bind more than all of these: parse_operand().
+constexpr int kLoosest = 0, kTightest = 1;
+constexpr Operator kOperators[] = {{"+", kLoosest, [](double left, double right) { return left + right; }},
+                                   {"-", kLoosest, [](double left, double right) { return left - right; }},
+                                   {"//", kTightest, [](double left, double right) { return std::floor(left / right); }},
+                                   {"/", kTightest, [](double left, double right) { return left / right; }},
+                                   {"*", kTightest, [](double left, double right) { return left * right; }},
+                                   {"%", kTightest, modulus}};
 
-/// A parser by recursive descent, a function for each level of precedence.
-class LrExpressionParser {
+/// A function of one number, or of two and more.
+struct Function {
+  std::string_view name;
+  Unary of_one;
+  Binary of_several;
+};
+constexpr Function kFunctions[] = {{"min", nullptr, [](double left, double right) { return std::min(left, right); }},
+                                   {"max", nullptr, [](double left, double right) { return std::max(left, right); }},
+                                   {"sqrt", [](double value) { return std::sqrt(value); }, nullptr},
+                                   {"exp", [](double value) { return std::exp(value); }, nullptr},
+                                   {"cos", [](double value) { return std::cos(value); }, nullptr}};
+
+OfStep combined(Binary apply, OfStep left, OfStep right) {
+  return [apply, left = std::move(left), right = std::move(right)](double step) { return apply(left(step), right(step)); };
+}
+OfStep combined(Unary apply, OfStep value) {
+  return [apply, value = std::move(value)](double step) { return apply(value(step)); };
+}
+
+/// By recursive descent.
+class ExpressionParser {
  public:
-  LrExpressionParser(std::string_view text, std::vector<LrExpression::Instruction>& program) : text_(text), program_(program) {}
+  explicit ExpressionParser(std::string_view text) : text_(text) {}
 
-  void parse() {
+  OfStep parse() {
     if (text_.size() > kLongestExpression) {
       throw ConfigError(
           format("an expression may have {} characters at most, and this one has {}", kLongestExpression, text_.size()));
     }
-    parse_sum();
+    OfStep all = parse_terms(kLoosest);
     if (!rest().empty()) refuse("an operator");
+    return all;
   }
 
  private:
-  using Unary = LrExpression::Unary;
-  using Binary = LrExpression::Binary;
-
-  struct Level {
-    explicit Level(LrExpressionParser& owner) : parser(owner) {
-      if (++parser.depth_ > kDeepestExpression) {
-        throw ConfigError(format("an expression may have {} levels at most", kDeepestExpression));
-      }
-    }
-    ~Level() { --parser.depth_; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-    LrExpressionParser& parser;
-  };
-
-  void parse_sum() {
-    parse_product();
+  OfStep parse_terms(int precedence) {
+    const auto parse_term = [&] { return precedence == kTightest ? parse_operand() : parse_terms(precedence + 1); };
+    OfStep value = parse_term();
+    const auto follows = [&](const Operator& each) { return each.precedence == precedence && take(each.sign); };
     for (;;) {
-      if (take("+")) {
-        parse_product();
-        program_.emplace_back(Binary([](double left, double right) { return left + right; }));
-      } else if (take("-")) {
-        parse_product();
-        program_.emplace_back(Binary([](double left, double right) { return left - right; }));
-      } else {
-        return;
-      }
-    }
-  }
-
-  void parse_product() {
-    parse_sign();
-    for (;;) {
-      Binary operation = nullptr;
-      if (rest().starts_with("**")) return;
-      if (take("*")) {
-        operation = [](double left, double right) { return left * right; };
-      } else if (take("//")) {
-        operation = [](double left, double right) { return std::floor(left / right); };
-      } else if (take("/")) {
-        operation = [](double left, double right) { return left / right; };
-      } else if (take("%")) {
-        operation = modulus;
-      } else {
-        return;
-      }
-      parse_sign();
-      program_.emplace_back(operation);
-    }
-  }
-
-  void parse_sign() {
-    const Level level(*this);
-    if (take("-")) {
-      parse_sign();
-      program_.emplace_back(Unary([](double value) { return -value; }));
-    } else if (take("+")) {
-      parse_sign();
-    } else {
-      parse_power();
+      const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators), follows);
+      if (found == std::end(kOperators)) return value;
+      value = combined(found->apply, std::move(value), parse_term());
     }
   }
 
   /// -2 ** 2 is -(2 ** 2), 2 ** -1 a half, and 2 ** 3 ** 2 is 2 ** 9.
-  void parse_power() {
-    parse_value();
-    if (!take("**")) return;
-    parse_sign();
-    program_.emplace_back(Binary([](double left, double right) { return std::pow(left, right); }));
+  OfStep parse_operand() {
+    if (++depth_ > kDeepestExpression) {
+      throw ConfigError(format("an expression may have {} levels at most", kDeepestExpression));
+    }
+    OfStep value;
+    if (take("-")) {
+      value = combined([](double positive) { return -positive; }, parse_operand());
+    } else if (take("+")) {
+      value = parse_operand();
+    } else {
+      value = parse_value();
+      if (take("**")) {
+        value = combined([](double base, double power) { return std::pow(base, power); }, std::move(value), parse_operand());
+      }
+    }
+    --depth_;
+    return value;
   }
 
-  void parse_value() {
+  OfStep parse_value() {
     if (take("(")) {
-      parse_sum();
+      OfStep value = parse_terms(kLoosest);
       expect(")");
-      return;
+      return value;
     }
     const std::string_view rest = this->rest();
     if (rest.empty()) refuse("a value");
-    if (is_digit(rest.front()) || rest.front() == '.') return parse_number();
-    const auto end =
-        std::find_if_not(rest.begin(), rest.end(), [](char letter) { return is_letter(letter) || is_digit(letter); });
-    const auto name = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
-    if (name == "epoch" || name == "step") {
-      program_.emplace_back(LrExpression::Step());
-    } else if (name == "pi") {
-      program_.emplace_back(std::numbers::pi);
-    } else if (name == "min") {
-      return parse_call(name, Binary([](double left, double right) { return std::min(left, right); }));
-    } else if (name == "max") {
-      return parse_call(name, Binary([](double left, double right) { return std::max(left, right); }));
-    } else if (name == "sqrt") {
-      return parse_call(name, Unary([](double value) { return std::sqrt(value); }));
-    } else if (name == "exp") {
-      return parse_call(name, Unary([](double value) { return std::exp(value); }));
-    } else if (name == "cos") {
-      return parse_call(name, Unary([](double value) { return std::cos(value); }));
-    } else {
+    double number = 0;
+    const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    const bool is_number = std::isdigit(static_cast<unsigned char>(rest.front())) != 0 || rest.front() == '.';
+    if (is_number && problem == std::errc()) {
+      place_ += static_cast<std::size_t>(end - rest.data());
+      return [number](double) { return number; };
+    }
+    const auto is_in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+    const auto length = std::find_if_not(rest.begin(), rest.end(), is_in_name) - rest.begin();
+    const std::string_view name = rest.substr(0, static_cast<std::size_t>(length));
+    const auto* function =
+        std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const Function& each) { return each.name == name; });
+    const bool is_step = name == "epoch" || name == "step";
+    if (!is_step && name != "pi" && function == std::end(kFunctions)) {
       refuse("a number, epoch, step, pi, or one of the functions min, max, sqrt, exp, cos");
     }
     place_ += name.size();
+    if (is_step) return [](double step) { return step; };
+    if (name == "pi") return [](double) { return std::numbers::pi; };
+    return parse_call(*function);
   }
 
-  void parse_number() {
-    std::size_t end = place_;
-    const auto skip_digits = [&] {
-      while (end < text_.size() && is_digit(text_[end])) ++end;
-    };
-    skip_digits();
-    if (end < text_.size() && text_[end] == '.') ++end;
-    skip_digits();
-    if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
-      ++end;
-      if (end < text_.size() && (text_[end] == '-' || text_[end] == '+')) ++end;
-      skip_digits();
+  OfStep parse_call(const Function& function) {
+    expect("(");
+    OfStep value = parse_terms(kLoosest);
+    if (function.of_one != nullptr) {
+      value = combined(function.of_one, std::move(value));
+    } else {
+      expect(",");
+      do {
+        value = combined(function.of_several, std::move(value), parse_terms(kLoosest));
+      } while (take(","));
     }
-    const auto number = parse_float(text_.substr(place_, end - place_));
-    if (!number) refuse("a number");
-    program_.emplace_back(*number);
-    place_ = end;
-  }
-
-  void parse_call(std::string_view name, Unary function) {
-    place_ += name.size();
-    expect("(");
-    parse_sum();
     expect(")");
-    program_.emplace_back(function);
-  }
-
-  void parse_call(std::string_view name, Binary function) {
-    place_ += name.size();
-    expect("(");
-    parse_sum();
-    expect(",");
-    do {
-      parse_sum();
-      program_.emplace_back(function);
-    } while (take(","));
-    expect(")");
+    return value;
   }
 
   /// What is left, from the next character that is no blank.
   std::string_view rest() {
-    while (place_ < text_.size() && (text_[place_] == ' ' || text_[place_] == '\t' || text_[place_] == '\n')) ++place_;
+    place_ = std::min(text_.find_first_not_of(" \t\n", place_), text_.size());
     return text_.substr(place_);
   }
   bool take(std::string_view token) {
@@ -204,37 +172,21 @@ class LrExpressionParser {
   }
 
   std::string_view text_;
-  std::vector<LrExpression::Instruction>& program_;
   std::size_t place_ = 0;
   int depth_ = 0;
 };
 
-LrExpression::LrExpression(std::string_view text) : text_(text) { LrExpressionParser(text_, program_).parse(); }
+}  // namespace
+
+LrExpression::LrExpression(std::string_view text) : text_(text), value_(ExpressionParser(text).parse()) {}
 
 double LrExpression::operator()(std::int64_t step) const {
-  std::vector<double> stack;
-  const auto taken = [&] {
-    const double value = stack.back();
-    stack.pop_back();
-    return value;
-  };
-  for (const Instruction& instruction : program_) {
-    if (const auto* number = std::get_if<double>(&instruction)) {
-      stack.push_back(*number);
-    } else if (const auto* unary = std::get_if<Unary>(&instruction)) {
-      stack.back() = (*unary)(stack.back());
-    } else if (const auto* binary = std::get_if<Binary>(&instruction)) {
-      const double right = taken();
-      stack.back() = (*binary)(stack.back(), right);
-    } else {
-      stack.push_back(static_cast<double>(step));
-    }
-  }
-  if (!std::isfinite(stack.back())) {
+  const double value = value_(static_cast<double>(step));
+  if (!std::isfinite(value)) {
     throw MisuseError(format("The expression {} of a learning rate is {} at step {}: write one that has a value at every step.",
-                             quoted_text(text_), float_text(stack.back()), step));
+                             quoted_text(text_), float_text(value), step));
   }
-  return stack.back();
+  return value;
 }
 
 LrExpression OptionType<LrExpression>::read(const Value& value) {

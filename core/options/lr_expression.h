@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <variant>
-#include <vector>
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/options/option_type.h"
@@ -24,15 +23,8 @@ class LEVIN_API LrExpression {
   double operator()(std::int64_t step) const;
 
  private:
-  friend class LrExpressionParser;
-  using Unary = double (*)(double);
-  using Binary = double (*)(double, double);
-  struct Step {};
-  /// In the order in which values are put on a stack, and taken from it.
-  using Instruction = std::variant<double, Step, Unary, Binary>;
-
   std::string text_;
-  std::vector<Instruction> program_;
+  std::function<double(double step)> value_;
 };
 
 /// An option that is constant may be given as a number, too.

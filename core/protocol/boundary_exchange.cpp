@@ -11,7 +11,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/metric_views.h"
 
 namespace levin::detail {
 
@@ -42,7 +41,8 @@ std::vector<double> own_numbers(MetricEntry& entry, Level level) {
 
 const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                                         std::int64_t batches) {
-  table_.due_at(boundary, exchanged_.metrics);
+  exchanged_.metrics.clear();
+  table_.for_each_due(boundary, [&](MetricEntry& entry, Level level) { exchanged_.metrics.push_back({&entry, level}); });
   settle();
 
   std::vector<std::byte> new_metrics;
@@ -73,7 +73,7 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
 void BoundaryExchange::settle() {
   failure_ = nullptr;
   const auto for_each_due = [&](const auto& visit) {
-    for (const DueMetric& due : exchanged_.metrics) visit(*due.entry, due.level);
+    for (const ExchangedMetric& metric : exchanged_.metrics) visit(*metric.entry, metric.level);
     for (MetricEntry* entry : table_.new_entries()) {
       for (const Level level : {Level::kStep, Level::kEpoch}) visit(*entry, level);
     }
@@ -83,8 +83,7 @@ void BoundaryExchange::settle() {
     for_each_due([&](const MetricEntry& entry, Level level) { values.add(entry.deferred(level)); });
     values.read();
     for_each_due([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
-    own_numbers_.clear();
-    for (const DueMetric& due : exchanged_.metrics) own_numbers_.push_back(own_numbers(*due.entry, due.level));
+    for (ExchangedMetric& metric : exchanged_.metrics) metric.own_numbers = own_numbers(*metric.entry, metric.level);
   } catch (const std::exception& error) {
     failure_ = std::current_exception();
     failure_text_ = error.what();
@@ -100,27 +99,25 @@ NewMetrics BoundaryExchange::own_new_metrics(BoundaryKind kind) const {
   for (MetricEntry* entry : table_.new_entries()) {
     NewMetric& metric = new_metrics.metrics.emplace_back(
         NewMetric{entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site, {}, {}});
-    if (!failure_) metric.step_numbers = own_numbers(*entry, Level::kStep);
-    if (!failure_) metric.epoch_numbers = own_numbers(*entry, Level::kEpoch);
-    metric.step = own_slot(*entry, Level::kStep, kind);
-    metric.epoch = entry->epoch;
+    if (!failure_) metric.step.numbers = own_numbers(*entry, Level::kStep);
+    if (!failure_) metric.epoch.numbers = own_numbers(*entry, Level::kEpoch);
+    metric.step.slot = own_slot(*entry, Level::kStep, kind);
+    metric.epoch.slot = entry->epoch;
   }
   return new_metrics;
 }
 
 void BoundaryExchange::gather_frames(const FrameHeader& header) {
   const auto ranks = static_cast<std::size_t>(group_.size());
-  const auto& metrics = exchanged_.metrics;
   frame_.clear();
   append_number(frame_, header);
   std::size_t used = 0;
-  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
-    const MetricEntry& entry = *metrics[metric].entry;
-    append_number(frame_, own_slot(entry, metrics[metric].level, header.kind));
+  for (const ExchangedMetric& metric : exchanged_.metrics) {
+    const MetricEntry& entry = *metric.entry;
+    append_number(frame_, own_slot(entry, metric.level, header.kind));
     used += entry.slots();
     if (entry.object == nullptr) continue;
-    // After a failure there may be fewer.
-    std::vector<double> numbers = metric < own_numbers_.size() ? own_numbers_[metric] : std::vector<double>();
+    std::vector<double> numbers = metric.own_numbers;  // none after a failure
     numbers.resize(2 * (entry.slots() - 1));
     for (const double number : numbers) append_number(frame_, number);
   }
@@ -135,19 +132,15 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
     exchanged_.headers.push_back(readers.back().number<FrameHeader>());
   }
   require_same_boundary(exchanged_.headers);
-  exchanged_.slots.clear();
-  exchanged_.objects.resize(metrics.size());
-  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
-    const DueMetric& due = metrics[metric];
-    ExchangedObject& object = exchanged_.objects[metric];
-    object.rows.clear();
-    const std::size_t numbers = due.entry->object == nullptr ? 0 : due.entry->layout.size();
-    object.numbers.resize(ranks * numbers);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      exchanged_.slots.push_back(readers[rank].number<Slot>());
-      if (due.entry->object == nullptr) continue;
-      const std::string_view bytes = readers[rank].take((due.entry->slots() - 1) * sizeof(Slot));
-      std::memcpy(object.numbers.data() + rank * numbers, bytes.data(), numbers * sizeof(double));
+  for (ExchangedMetric& metric : exchanged_.metrics) {
+    const MetricEntry& entry = *metric.entry;
+    for (ByteReader& reader : readers) {
+      metric.slots.push_back(reader.number<Slot>());
+      if (entry.object == nullptr) continue;
+      const std::string_view bytes = reader.take((entry.slots() - 1) * sizeof(Slot));
+      const std::size_t before = metric.numbers.size();
+      metric.numbers.resize(before + entry.layout.size());
+      std::memcpy(metric.numbers.data() + before, bytes.data(), entry.layout.size() * sizeof(double));
     }
   }
 }
@@ -182,34 +175,36 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
     throw DesyncError(format("rank {} failed while it read its metrics for {}: {}", rank,
                              describe(exchanged_.headers[rank].boundary()), by_rank[rank].failure));
   }
-  for (MergedMetric& merged : merge(by_rank)) {
-    const MetricKey key{merged.metric.hook, merged.metric.name, merged.metric.dataloader_idx};
+  for (const MergedMetric& merged : merge(by_rank)) {
+    const std::size_t first_rank = first_rank_of(merged);
+    const NewMetric& first = *merged[first_rank];
+    const MetricKey key{first.hook, first.name, first.dataloader_idx};
     MetricEntry* entry = table_.find(key);
-    if (entry == nullptr) entry = &table_.add(key, merged.metric.options, merged.metric.site, merged.first_rank);
+    if (entry == nullptr) entry = &table_.add(key, first.options, first.site, static_cast<int>(first_rank));
     if (entry->options.object != 0 && entry->object == nullptr) {
       throw DesyncError(
           format("rank {} logs a metric object as \"{}\" ({}), and the module of another rank has none of its name: every rank "
                  "makes the same metric objects, in its module's constructor.",
-                 merged.first_rank, merged.metric.name, merged.metric.site));
+                 first_rank, first.name, first.site));
     }
     // One description on all ranks, so that texts about it are the same.
-    entry->site = merged.metric.site;
-    entry->site_rank = merged.first_rank;
+    entry->site = first.site;
+    entry->site_rank = static_cast<int>(first_rank);
     table_.agree(*entry);
-    const auto add = [&](Level level, const std::vector<Slot>& slots, const std::vector<std::vector<double>>& numbers) {
-      exchanged_.metrics.push_back({entry, level});
-      exchanged_.slots.insert(exchanged_.slots.end(), slots.begin(), slots.end());
-      ExchangedObject& object = exchanged_.objects.emplace_back();
-      for (std::vector<double> of_rank : numbers) {
-        of_rank.resize(entry->object == nullptr ? 0 : entry->layout.size());
-        object.numbers.insert(object.numbers.end(), of_rank.begin(), of_rank.end());
+    const auto add = [&](Level level, Told NewMetric::*of_level) {
+      ExchangedMetric& metric = exchanged_.metrics.emplace_back(ExchangedMetric{entry, level});
+      for (const NewMetric* const of_rank : merged) {
+        Told told = of_rank == nullptr ? Told() : of_rank->*of_level;
+        metric.slots.push_back(told.slot);
+        told.numbers.resize(entry->object == nullptr ? 0 : entry->layout.size());
+        metric.numbers.insert(metric.numbers.end(), told.numbers.begin(), told.numbers.end());
       }
     };
     if (entry->options.on_step && entry->group == MetricGroup::kTrain && carries_steps(boundary.kind)) {
-      add(Level::kStep, merged.step, merged.step_numbers);
+      add(Level::kStep, &NewMetric::step);
     }
     if (entry->options.on_epoch && entry->group == group_of(boundary.stage) && level_of(boundary.kind) == Level::kEpoch) {
-      add(Level::kEpoch, merged.epoch, merged.epoch_numbers);
+      add(Level::kEpoch, &NewMetric::epoch);
     }
   }
   table_.clear_new_entries();
@@ -220,28 +215,26 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
 void BoundaryExchange::gather_rows() {
   constexpr std::size_t kChunk = std::size_t{4} << 20;
   const std::size_t ranks = exchanged_.ranks();
-  std::vector<std::size_t> longer;  // metrics of which there are other rows than before
+  std::vector<ExchangedMetric*> longer;  // those of which there are other rows than before
   std::vector<std::uint64_t> bytes(ranks);
   std::string mine;
-  for (std::size_t metric = 0; metric < exchanged_.metrics.size(); ++metric) {
-    const auto& [entry, level] = exchanged_.metrics[metric];
-    if (entry->object == nullptr || entry->layout.rows == 0) continue;
-    const std::span<const Slot> slots = exchanged_.slots_of(metric);
+  for (ExchangedMetric& metric : exchanged_.metrics) {
+    MetricEntry& entry = *metric.entry;
+    if (entry.object == nullptr || entry.layout.rows == 0) continue;
     std::vector<std::int64_t> updates;
-    for (const Slot& slot : slots) updates.push_back(slot.present() ? static_cast<std::int64_t>(slot.value) : -1);
-    if (level == Level::kEpoch && entry->all_ranks && entry->all_ranks_updates == updates) continue;
-    if (level == Level::kEpoch) entry->all_ranks_updates = std::move(updates);
-    longer.push_back(metric);
+    for (const Slot& slot : metric.slots) updates.push_back(slot.present() ? static_cast<std::int64_t>(slot.value) : -1);
+    if (metric.level == Level::kEpoch && entry.all_ranks && entry.all_ranks_updates == updates) continue;
+    if (metric.level == Level::kEpoch) entry.all_ranks_updates = std::move(updates);
+    longer.push_back(&metric);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (const double size :
-           exchanged_.objects[metric].numbers_of(rank, entry->layout).subspan(entry->layout.numbers, entry->layout.rows)) {
+      for (const double size : metric.sizes_of_rows(rank)) {
         if (!(size >= 0 && size <= kMostRowBytes))
           throw DesyncError(format("rank {} announces rows that cannot be, at {}", rank, what_));
         bytes[rank] += static_cast<std::uint64_t>(size);
       }
     }
-    if (!slots[static_cast<std::size_t>(group_.rank())].present()) continue;
-    const MetricState& state = level == Level::kStep ? entry->step_state->read() : entry->object->state();
+    if (!metric.slots[static_cast<std::size_t>(group_.rank())].present()) continue;
+    const MetricState& state = metric.level == Level::kStep ? entry.step_state->read() : entry.object->state();
     for (const std::string& rows : state.rows) mine += rows;
   }
   const std::uint64_t longest = longer.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
@@ -261,13 +254,11 @@ void BoundaryExchange::gather_rows() {
     }
   }
   std::vector<std::size_t> read(ranks);
-  for (const std::size_t metric : longer) {
-    const MetricEntry& entry = *exchanged_.metrics[metric].entry;
-    ExchangedObject& object = exchanged_.objects[metric];
-    object.rows.resize(ranks);
+  for (ExchangedMetric* const metric : longer) {
+    metric->rows.resize(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (const double size : object.numbers_of(rank, entry.layout).subspan(entry.layout.numbers, entry.layout.rows)) {
-        object.rows[rank].push_back(by_rank[rank].substr(read[rank], static_cast<std::size_t>(size)));
+      for (const double size : metric->sizes_of_rows(rank)) {
+        metric->rows[rank].push_back(by_rank[rank].substr(read[rank], static_cast<std::size_t>(size)));
         read[rank] += static_cast<std::size_t>(size);
       }
     }
@@ -294,8 +285,15 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
+namespace {
+
+/// "rank_3_": what the key of a value that is one rank's own begins with.
 std::string rank_prefix(std::int64_t rank) { return format("rank_{}_", rank); }
 
+/// Looks whether all ranks that could log a metric did. Gives "" when they did, else a text that names the key, the ranks with
+/// and without it, the hook and the call site; the same on every rank.
+/// Excused are ranks without a batch (batches[rank] == 0) from what is logged in the hooks of a batch, every rank but 0 from
+/// what is rank_zero_only, and all others from `rank_{r}_…` logged by rank r.
 std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
                           std::span<const std::int64_t> batches) {
   if (entry.options.rank_zero_only) return {};
@@ -317,8 +315,6 @@ std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const
   return format("log(\"{}\") in {} ({}) ran on {} and not on {}: its value is {}", entry.plain_name, hook_name(entry.hook),
                 entry.site, rank_list(with), rank_list(without), value);
 }
-
-namespace {
 
 constexpr std::size_t kToldOneByOne = 8;  // keys at a boundary
 constexpr std::size_t kToldInARun = 50;   // warnings
@@ -352,10 +348,10 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
 
   std::vector<std::string> names;
   std::vector<std::string> told;  // of the first ones
-  for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
-    MetricEntry& entry = *exchanged.metrics[index].entry;
-    if (entry.warned || exchanged.metrics[index].level != level) continue;
-    std::string missing = missing_ranks(entry, level, exchanged.slots_of(index), batches);
+  for (const ExchangedMetric& metric : exchanged.metrics) {
+    MetricEntry& entry = *metric.entry;
+    if (entry.warned || metric.level != level) continue;
+    std::string missing = missing_ranks(entry, level, metric.slots, batches);
     if (missing.empty()) continue;
     entry.warned = true;
     names.push_back(entry.plain_name);
@@ -400,41 +396,42 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, Level level
 }
 
 /// What the ranks that logged an object have seen together, in the order of ranks.
-MetricState merged_state(const MetricEntry& entry, const ExchangedObject& exchanged, std::span<const Slot> by_rank) {
-  MetricState total = entry.object->empty_state();
+MetricState merged_state(const ExchangedMetric& metric) {
+  const MetricObject& object = *metric.entry->object;
+  MetricState total = object.empty_state();
   MetricState of_rank;
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    if (!by_rank[rank].present()) continue;
-    const auto numbers = exchanged.numbers_of(rank, entry.layout).first(entry.layout.numbers);
+  for (std::size_t rank = 0; rank < metric.slots.size(); ++rank) {
+    if (!metric.slots[rank].present()) continue;
+    const auto numbers = metric.numbers_of(rank).first(metric.entry->layout.numbers);
     of_rank.numbers.assign(numbers.begin(), numbers.end());
-    if (!exchanged.rows.empty()) of_rank.rows = exchanged.rows[rank];
-    of_rank.updates = static_cast<std::int64_t>(by_rank[rank].value);
-    entry.object->merge(total, of_rank);
+    if (!metric.rows.empty()) of_rank.rows = metric.rows[rank];
+    of_rank.updates = static_cast<std::int64_t>(metric.slots[rank].value);
+    object.merge(total, of_rank);
   }
   return total;
 }
 
 /// The values of an object, as all ranks have them together.
-std::vector<double> values_of_all_ranks(MetricEntry& entry, Level level, const ExchangedObject& exchanged,
-                                        std::span<const Slot> by_rank) {
-  if (level == Level::kStep) return entry.object->values_of(merged_state(entry, exchanged, by_rank));
-  const bool known = entry.layout.rows > 0 && exchanged.rows.empty() && entry.all_ranks != nullptr;
-  if (!known) entry.all_ranks = std::make_shared<const MetricState>(merged_state(entry, exchanged, by_rank));
+std::vector<double> values_of_all_ranks(const ExchangedMetric& metric) {
+  MetricEntry& entry = *metric.entry;
+  if (metric.level == Level::kStep) return entry.object->values_of(merged_state(metric));
+  const bool known = entry.layout.rows > 0 && metric.rows.empty() && entry.all_ranks != nullptr;
+  if (!known) entry.all_ranks = std::make_shared<const MetricState>(merged_state(metric));
   if (entry.options.is_reduced(Level::kEpoch)) entry.object->show_all_ranks(entry.all_ranks);
   return entry.object->values_of(*entry.all_ranks);
 }
 
-/// `take`: is given the entry that has the value's names, and the value.
+/// `take`: is given the entry that has the names of an object's value, what each rank computed, and what counts.
 template <class Take>
-void for_each_value(MetricEntry& entry, Level level, const ExchangedObject& exchanged, std::span<const Slot> slots,
-                    const Take& take) {
-  const std::vector<double> of_all = values_of_all_ranks(entry, level, exchanged, slots);
-  std::vector<Slot> own(slots.begin(), slots.end());
+void for_each_value(const ExchangedMetric& metric, const Take& take) {
+  MetricEntry& entry = *metric.entry;
+  const std::vector<double> of_all = values_of_all_ranks(metric);
+  std::vector<Slot> own = metric.slots;
   for (std::size_t value = 0; value < entry.values.size(); ++value) {
     for (std::size_t rank = 0; rank < own.size(); ++rank) {
-      own[rank].value = exchanged.numbers_of(rank, entry.layout)[entry.layout.numbers + entry.layout.rows + value];
+      own[rank].value = metric.numbers_of(rank)[entry.layout.numbers + entry.layout.rows + value];
     }
-    take(entry.values[value], own, decided_value(entry, own, level, of_all.at(value)));
+    take(entry.values[value], own, decided_value(entry, own, metric.level, of_all.at(value)));
   }
 }
 
@@ -466,15 +463,12 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
       if (rows && level == level_of(boundary.kind) && entry.options.logger)
         add_to_rows(outcome, entry, level, by_rank, decided);
     };
-    for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
-      if (exchanged.metrics[index].level != level) continue;
-      MetricEntry& entry = *exchanged.metrics[index].entry;
-      const std::span<const Slot> by_rank = exchanged.slots_of(index);
-      if (std::none_of(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present))) continue;
-      if (entry.object == nullptr) {
-        take(entry, by_rank, decided_value(entry, by_rank, level));
+    for (const ExchangedMetric& metric : exchanged.metrics) {
+      if (metric.level != level || std::ranges::none_of(metric.slots, &Slot::present)) continue;
+      if (metric.entry->object == nullptr) {
+        take(*metric.entry, metric.slots, decided_value(*metric.entry, metric.slots, level));
       } else {
-        for_each_value(entry, level, exchanged.objects[index], by_rank, take);
+        for_each_value(metric, take);
       }
     }
   }

@@ -29,27 +29,31 @@ inline std::string_view text_in(std::span<const char> field) {
 
 namespace detail {
 
-class MetricViews;
+/// A metric that a boundary carries, what is due of it, and what all ranks told one another of it.
+struct ExchangedMetric {
+  MetricEntry* entry;
+  Level level;
+  std::vector<Slot> slots{};  ///< by rank
+  // Of a metric object: as ObjectLayout says.
+  std::vector<double> own_numbers{};             ///< this rank's
+  std::vector<double> numbers{};                 ///< by rank
+  std::vector<std::vector<std::string>> rows{};  ///< by rank: the lists of rows; empty where they are known from before
 
-/// What all ranks told one another of a metric object.
-struct ExchangedObject {
-  std::vector<double> numbers;                 ///< by rank: as ObjectLayout says
-  std::vector<std::vector<std::string>> rows;  ///< by rank: the lists of rows; empty where they are known from before
-
-  std::span<const double> numbers_of(std::size_t rank, const ObjectLayout& layout) const {
-    return std::span(numbers).subspan(rank * layout.size(), layout.size());
+  std::span<const double> numbers_of(std::size_t rank) const {
+    return std::span(numbers).subspan(rank * entry->layout.size(), entry->layout.size());
+  }
+  /// Bytes of each list of rows.
+  std::span<const double> sizes_of_rows(std::size_t rank) const {
+    return numbers_of(rank).subspan(entry->layout.numbers, entry->layout.rows);
   }
 };
 
-/// What all ranks told one another at a boundary. Identical on all ranks.
+/// What all ranks told one another at a boundary. Identical on all ranks, but for own_numbers.
 struct Exchanged {
   std::vector<FrameHeader> headers;      ///< by rank
-  std::vector<DueMetric> metrics;        ///< what this boundary carries, in the agreed order
-  std::vector<Slot> slots;               ///< for each metric in turn, one slot a rank
-  std::vector<ExchangedObject> objects;  ///< for each metric in turn; empty where it is of no object
+  std::vector<ExchangedMetric> metrics;  ///< what this boundary carries, in the agreed order
 
   std::size_t ranks() const { return headers.size(); }
-  std::span<const Slot> slots_of(std::size_t metric) const { return std::span(slots).subspan(metric * ranks(), ranks()); }
 };
 
 /// The only part of the protocol that communicates.
@@ -79,9 +83,8 @@ class BoundaryExchange {
   ControlGroup& group_;
   MetricTable& table_;
   // Kept from one boundary to the next for their memory.
-  std::vector<std::byte> frame_;                  ///< this rank's: a header, then slots
-  std::vector<std::byte> frames_;                 ///< of all ranks
-  std::vector<std::vector<double>> own_numbers_;  ///< of each metric that is due, if it is an object's
+  std::vector<std::byte> frame_;   ///< this rank's: a header, then slots
+  std::vector<std::byte> frames_;  ///< of all ranks
   Exchanged exchanged_;
   std::string what_;  ///< names the meeting to the group
   std::exception_ptr failure_;
@@ -92,16 +95,6 @@ class BoundaryExchange {
 
 /// "rank 3", "ranks 0, 2", "ranks 0-5, 9". The ranks ascend.
 std::string rank_list(const std::vector<int>& ranks);
-
-/// "rank_3_": what the key of a value that is one rank's own begins with.
-std::string rank_prefix(std::int64_t rank);
-
-/// Looks whether all ranks that could log a metric did. Gives "" when they did, else a text that names the key, the ranks with
-/// and without it, the hook and the call site; the same on every rank.
-/// Excused are ranks without a batch (batches[rank] == 0) from what is logged in the hooks of a batch, every rank but 0 from
-/// what is rank_zero_only, and all others from `rank_{r}_…` logged by rank r.
-std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
-                          std::span<const std::int64_t> batches);
 
 /// What the run wants of a boundary beyond the values.
 struct BoundaryPolicy {

@@ -33,11 +33,19 @@ std::string_view name_of(BoundaryKind kind) {
   return index < kNames.size() ? kNames[index] : "";
 }
 
-/// Bytes that a rank did not write as a header may name what is not there, and claim any size.
-bool can_be(const FrameHeader& header) {
-  return header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion && !name_of(header.kind).empty() &&
-         stage_name(header.stage) != "unknown" && header.hook < Hook::kCount && header.failed <= 1 &&
-         header.new_metrics_bytes <= kMostNewMetricsBytes;
+/// What is wrong with a header: bytes that a rank did not write as one may name what is not there, and claim any size. Empty
+/// for nothing.
+std::string problem_of(const FrameHeader& header) {
+  if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
+  if (header.version != FrameHeader::kVersion) {
+    return format("running another version of levin (protocol {})", header.version);
+  }
+  if (header.new_metrics_bytes > kMostNewMetricsBytes) {
+    return format("announcing {} bytes of new metrics, where {} are the most", header.new_metrics_bytes, kMostNewMetricsBytes);
+  }
+  const bool can_be = !name_of(header.kind).empty() && stage_name(header.stage) != "unknown" && header.hook < Hook::kCount &&
+                      header.failed <= 1;
+  return can_be ? "" : "sending what is no header of a boundary";
 }
 
 /// What has to be the same on all ranks.
@@ -46,14 +54,7 @@ auto place_of(const FrameHeader& header) {
 }
 
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
-  if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
-  if (header.version != FrameHeader::kVersion) {
-    return format("running another version of levin (protocol {})", header.version);
-  }
-  if (header.new_metrics_bytes > kMostNewMetricsBytes) {
-    return format("announcing {} bytes of new metrics, where {} are the most", header.new_metrics_bytes, kMostNewMetricsBytes);
-  }
-  if (!can_be(header)) return "sending what is no header of a boundary";
+  if (std::string problem = problem_of(header); !problem.empty()) return problem;
   std::string position =
       format("in {}, hook {}, meeting number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
   if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
@@ -74,7 +75,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   std::vector<std::pair<std::string, std::vector<int>>> positions;  // each with its ranks, in the order of ranks
   const FrameHeader& first = headers.front();
   for (const FrameHeader& header : headers) {
-    same = same && can_be(header) && place_of(header) == place_of(first);
+    same = same && problem_of(header).empty() && place_of(header) == place_of(first);
   }
   if (same) return;
 
@@ -108,9 +109,9 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_number(bytes, metric.options.pack());
     append_number(bytes, metric.options.object);
     append_text(bytes, metric.site);
-    append_number(bytes, metric.step);
-    append_number(bytes, metric.epoch);
-    for (const std::vector<double>* numbers : {&metric.step_numbers, &metric.epoch_numbers}) {
+    append_number(bytes, metric.step.slot);
+    append_number(bytes, metric.epoch.slot);
+    for (const std::vector<double>* numbers : {&metric.step.numbers, &metric.epoch.numbers}) {
       append_number(bytes, static_cast<std::uint32_t>(numbers->size()));
       for (const double number : *numbers) append_number(bytes, number);
     }
@@ -133,9 +134,9 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     metric.options = *options;
     metric.options.object = reader.number<std::uint32_t>();
     metric.site = reader.text();
-    metric.step = reader.number<Slot>();
-    metric.epoch = reader.number<Slot>();
-    for (std::vector<double>* numbers : {&metric.step_numbers, &metric.epoch_numbers}) {
+    metric.step.slot = reader.number<Slot>();
+    metric.epoch.slot = reader.number<Slot>();
+    for (std::vector<double>* numbers : {&metric.step.numbers, &metric.epoch.numbers}) {
       const auto size = reader.number<std::uint32_t>();
       if (size > reader.left() / sizeof(double)) throw DesyncError(kDamaged);
       for (std::uint32_t number = 0; number < size; ++number) numbers->push_back(reader.number<double>());
@@ -145,6 +146,11 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
   return new_metrics;
 }
 
+std::size_t first_rank_of(const MergedMetric& metric) {
+  const auto knows = [](const NewMetric* of_rank) { return of_rank != nullptr; };
+  return static_cast<std::size_t>(std::ranges::find_if(metric, knows) - metric.begin());
+}
+
 std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
   std::vector<MergedMetric> merged;
   std::unordered_map<MetricKey, std::size_t, MetricKeyHash> places;
@@ -152,26 +158,16 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
     for (const NewMetric& metric : by_rank[rank].metrics) {
       // The keys' names live in by_rank, which outlasts the map.
       const auto [place, is_new] = places.try_emplace({metric.hook, metric.name, metric.dataloader_idx}, merged.size());
-      if (is_new) {
-        merged.push_back({.metric = metric,
-                          .first_rank = static_cast<int>(rank),
-                          .step = std::vector<Slot>(by_rank.size()),
-                          .epoch = std::vector<Slot>(by_rank.size()),
-                          .step_numbers = std::vector<std::vector<double>>(by_rank.size()),
-                          .epoch_numbers = std::vector<std::vector<double>>(by_rank.size())});
-      }
+      if (is_new) merged.emplace_back(by_rank.size());
       MergedMetric& known = merged[place->second];
-      if (!(known.metric.options == metric.options)) {
-        throw MisuseError(
-            format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
-                   "one key the same options everywhere.",
-                   metric.name, hook_name(metric.hook), known.metric.options.str(), known.first_rank, known.metric.site,
-                   metric.options.str(), rank, metric.site));
-      }
-      known.step[rank] = metric.step;
-      known.epoch[rank] = metric.epoch;
-      known.step_numbers[rank] = metric.step_numbers;
-      known.epoch_numbers[rank] = metric.epoch_numbers;
+      known[rank] = &metric;
+      const std::size_t first = first_rank_of(known);
+      if (known[first]->options == metric.options) continue;
+      throw MisuseError(
+          format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
+                 "one key the same options everywhere.",
+                 metric.name, hook_name(metric.hook), known[first]->options.str(), first, known[first]->site,
+                 metric.options.str(), rank, metric.site));
     }
   }
   return merged;

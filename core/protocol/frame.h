@@ -1,15 +1,55 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metric_table.h"
 
-namespace levin::detail {
+namespace levin {
+
+/// Points of the loop that every rank reaches in the same order.
+enum class BoundaryKind : std::uint8_t {
+  kSetup,          ///< start of an entry point: configuration and parameters are compared
+  kEpochStart,     ///< lengths of the loaders are agreed; after the hooks of an epoch's start, whether parameters have changed,
+                   ///< and what batch a rank begins with
+  kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: who has a batch
+  kTrainStep,      ///< a training step on which step metrics are due
+  kDecision,       ///< something is decided on a metric between the boundaries of steps and epochs: step values, and no row
+  kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
+  kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
+  kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
+  kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
+  kEnd             ///< end of an entry point
+};
+
+/// Which boundary this is. Ranks that meet with different ones have diverged: DesyncError on all, naming both.
+struct Boundary {
+  BoundaryKind kind = BoundaryKind::kSetup;
+  Stage stage = Stage::kTrain;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+/// Numbers that ranks tell one another at a boundary (batches of a loader, say); their meaning belongs to the boundary's kind.
+using BoundaryPayload = std::array<std::int64_t, 4>;
+
+/// What every rank knows after a boundary. `votes`, `rank_votes`, `payloads` and `rank_rows` are identical on all ranks.
+struct BoundaryOutcome {
+  Votes votes;                            ///< merged over ranks
+  std::vector<Votes> rank_votes;          ///< by rank
+  std::vector<BoundaryPayload> payloads;  ///< by rank
+  MetricMap logger_row;                   ///< values to be written by rank 0's loggers, per_rank columns included
+  MetricMap local_row;                    ///< this rank's own unreduced values of the same keys, for loggers of every rank
+  std::vector<MetricMap> rank_rows;       ///< by rank: each rank's unreduced values of the same keys
+};
+
+namespace detail {
 
 /// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
 struct FrameHeader {
@@ -43,6 +83,12 @@ std::string describe(const Boundary& boundary);
 /// text names each boundary, its ranks, their hooks, epoch and step.
 void require_same_boundary(const std::vector<FrameHeader>& headers);
 
+/// What a rank tells of a metric's step or epoch.
+struct Told {
+  Slot slot;
+  std::vector<double> numbers{};  ///< of a metric object, as its ObjectLayout says
+};
+
 /// A metric that a rank knows of and the group does not.
 struct NewMetric {
   Hook hook = Hook::kNone;
@@ -50,10 +96,8 @@ struct NewMetric {
   std::string name;
   MetricOptions options;
   std::string site;
-  Slot step;
-  Slot epoch;
-  std::vector<double> step_numbers{};  ///< of a metric object, as its ObjectLayout says
-  std::vector<double> epoch_numbers{};
+  Told step;
+  Told epoch;
 };
 
 /// What one rank tells the others in the second exchange.
@@ -66,18 +110,14 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics);
 /// Throws DesyncError when the bytes are not what pack() makes.
 NewMetrics unpack_new_metrics(std::span<const std::byte> bytes);
 
-/// A metric that the group agrees on now, with what each rank recorded of it.
-struct MergedMetric {
-  NewMetric metric;  ///< as the first rank that knows it describes it
-  int first_rank = 0;
-  std::vector<Slot> step;                          ///< by rank
-  std::vector<Slot> epoch;                         ///< by rank
-  std::vector<std::vector<double>> step_numbers;   ///< by rank
-  std::vector<std::vector<double>> epoch_numbers;  ///< by rank
-};
+/// A metric that the group agrees on now, as each rank describes it, by rank; null for one that does not know it.
+using MergedMetric = std::vector<const NewMetric*>;
 
+/// The lowest rank that knows it.
+std::size_t first_rank_of(const MergedMetric& metric);
 /// The union, in the order of ranks and then of each rank's own. Throws MisuseError, with the same text on every rank, when two
-/// ranks log one key with different options; it names both call sites.
+/// ranks log one key with different options; it names both call sites. `by_rank` outlives what it gives.
 std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank);
 
-}  // namespace levin::detail
+}  // namespace detail
+}  // namespace levin

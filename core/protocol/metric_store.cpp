@@ -51,7 +51,47 @@ Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
   return {detail::reduce_step(both, reduce), one.weight + other.weight};
 }
 
-}  // namespace
+Value to_value(const Slot& slot) {
+  return slot.present() ? Value(Value::List{Value(slot.value), Value(slot.weight)}) : Value();
+}
+
+Slot slot_of(const Value& value) {
+  if (value.is_null()) return {};
+  const Value::List& parts = value.as_list();
+  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
+  return {parts[0].as_double(), parts[1].as_double()};
+}
+
+/// kNone for a name that this build does not know.
+Hook hook_of(const std::string& name) {
+  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
+    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
+  }
+  return Hook::kNone;
+}
+
+/// The batch of a metric object, and its values, which are computed when somebody reads one.
+struct ObjectBatch {
+  const MetricObject& object;
+  std::shared_ptr<MetricStateReader> state;
+  std::vector<double> values;
+};
+
+class BatchValue final : public DeferredValue {
+ public:
+  BatchValue(std::shared_ptr<ObjectBatch> batch, std::size_t index) : batch_(std::move(batch)), index_(index) {}
+  double read() override {
+    if (batch_->values.empty()) batch_->values = batch_->object.values_of(batch_->state->read());
+    return batch_->values.at(index_);
+  }
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override {
+    throw MisuseError("the value of a metric object is not added up: its state is");
+  }
+
+ private:
+  std::shared_ptr<ObjectBatch> batch_;
+  std::size_t index_;
+};
 
 /// A state of a checkpoint.
 class KnownState final : public MetricStateReader {
@@ -63,12 +103,13 @@ class KnownState final : public MetricStateReader {
   MetricState state_;
 };
 
+}  // namespace
+
 /// A stage, and the batch that it works on.
 struct StageInWork {
   Stage stage = Stage::kTrain;
   MetricGroup group = MetricGroup::kCount;
-  bool in_batch = false;
-  BatchScope batch;
+  std::optional<BatchScope> batch{};
 };
 
 struct BatchCounts {
@@ -92,17 +133,16 @@ struct MetricStore::State {
   /// `deferred`: the value itself, where it is still on a device.
   void log(Hook hook, std::string_view name, double value, std::shared_ptr<DeferredValue> deferred,
            const LogOptions& log_options, CallSite where);
-  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred);
-  /// The batch of its metric object.
-  void set_step_of(MetricEntry& entry);
-  void show_step_of(MetricEntry& entry);
+  /// Of a metric object: its batch.
+  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred = nullptr);
   /// A step's value is this rank's own, or that of the only one.
   bool shows_step_at_once(const MetricEntry& entry) const;
   /// Called: before an entry changes.
   void keep_marked(MetricEntry& entry);
   /// Called: after a boundary, when what it carries has been exchanged.
   void end_boundary(BoundaryKind kind);
-  void restore(const SavedMetric& saved);
+  /// A metric of a snapshot; `batch`: of its metric object.
+  void restore(const Value& saved, const MetricState& batch);
 
   ControlGroup& group;
   Options options;
@@ -132,7 +172,7 @@ void MetricStore::State::reset(MetricGroup of) {
 
 void MetricStore::begin_stage(Stage stage) {
   if (state_->stages.size() == 1) state_->views.restore({});
-  state_->stages.push_back({.stage = stage, .group = detail::group_of(stage), .batch = {}});
+  state_->stages.push_back({.stage = stage, .group = detail::group_of(stage)});
   state_->reset(detail::group_of(stage));
 }
 
@@ -146,7 +186,6 @@ void MetricStore::end_stage() {
 }
 
 void MetricStore::begin_batch(const BatchScope& batch) {
-  state_->now().in_batch = true;
   state_->now().batch = batch;
   BatchCounts& count = state_->counts(state_->now().group);
   ++count.run;
@@ -156,7 +195,7 @@ void MetricStore::begin_batch(const BatchScope& batch) {
   ++count.step;
 }
 
-void MetricStore::end_batch() { state_->now().in_batch = false; }
+void MetricStore::end_batch() { state_->now().batch.reset(); }
 void MetricStore::reset_epoch() { state_->reset(state_->now().group); }
 
 MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where,
@@ -169,9 +208,9 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
 
   MetricKey key{hook, name, -1};
-  if (now().in_batch && now().batch.num_dataloaders > 1 && log_options.add_dataloader_idx &&
+  if (now().batch && now().batch->num_dataloaders > 1 && log_options.add_dataloader_idx &&
       detail::group_of(hook) != MetricGroup::kTrain) {
-    key.dataloader_idx = static_cast<std::int32_t>(now().batch.dataloader_idx);
+    key.dataloader_idx = static_cast<std::int32_t>(now().batch->dataloader_idx);
   }
   MetricOptions resolved = detail::resolve(log_options, policy);
   resolved.object = object;
@@ -194,7 +233,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
 }
 
 double MetricStore::State::weight_of(const LogOptions& log_options, const MetricEntry& entry, CallSite where) {
-  const std::int64_t weight = log_options.batch_size.value_or(now().in_batch ? now().batch.batch_size : 1);
+  const std::int64_t weight = log_options.batch_size.value_or(now().batch ? now().batch->batch_size : 1);
   if (weight < 0) misuse(entry.hook, entry.name, where, format("batch_size is {}; it must not be negative", weight));
   return static_cast<double>(weight);
 }
@@ -208,9 +247,15 @@ void MetricStore::State::keep_marked(MetricEntry& entry) {
 void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred) {
   entry.step = slot;
   entry.deferred_step = std::move(deferred);
+  if (entry.object != nullptr) entry.step_state = entry.object->batch_state();
   entry.step_is_new = entry.step_is_unshared = true;
   entry.step_batch = counts(entry.group).run;
-  if (shows_step_at_once(entry)) views.show(entry, Level::kStep, slot.value, entry.deferred_step);
+  if (!shows_step_at_once(entry)) return;
+  if (entry.object == nullptr) return views.show(entry, Level::kStep, slot.value, entry.deferred_step);
+  const auto batch = std::make_shared<ObjectBatch>(ObjectBatch{*entry.object, entry.step_state, {}});
+  for (std::size_t index = 0; index < entry.values.size(); ++index) {
+    views.show(entry.values[index], Level::kStep, 0, std::make_shared<BatchValue>(batch, index));
+  }
 }
 
 bool MetricStore::State::shows_step_at_once(const MetricEntry& entry) const {
@@ -253,39 +298,6 @@ void MetricStore::set_objects(const std::vector<MetricObject*>& objects) {
   state_->table.set_objects(objects);
 }
 
-namespace {
-
-/// The values of an object's batch, which are computed when somebody reads one.
-class BatchValues {
- public:
-  BatchValues(const MetricObject& object, std::shared_ptr<MetricStateReader> state)
-      : object_(object), state_(std::move(state)) {}
-  double at(std::size_t index) {
-    if (values_.empty()) values_ = object_.values_of(state_->read());
-    return values_.at(index);
-  }
-
- private:
-  const MetricObject& object_;
-  std::shared_ptr<MetricStateReader> state_;
-  std::vector<double> values_;
-};
-
-class BatchValue final : public DeferredValue {
- public:
-  BatchValue(std::shared_ptr<BatchValues> values, std::size_t index) : values_(std::move(values)), index_(index) {}
-  double read() override { return values_->at(index_); }
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override {
-    throw MisuseError("the value of a metric object is not added up: its state is");
-  }
-
- private:
-  std::shared_ptr<BatchValues> values_;
-  std::size_t index_;
-};
-
-}  // namespace
-
 void MetricStore::log(std::string_view name, MetricObject& object, const LogOptions& options, CallSite where) {
   const std::uint32_t id = detail::object_id(object.name());
   if (state_->table.find_object(id) != &object) {
@@ -304,22 +316,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
   if (!state_->counts_here(entry)) return;
   state_->keep_marked(entry);
   if (entry.options.on_epoch) entry.epoch = {0, 0};
-  if (entry.options.on_step) state_->set_step_of(entry);
-}
-
-void MetricStore::State::set_step_of(MetricEntry& entry) {
-  entry.step = {0, 0};
-  entry.step_state = entry.object->batch_state();
-  entry.step_is_new = entry.step_is_unshared = true;
-  entry.step_batch = counts(entry.group).run;
-  if (shows_step_at_once(entry)) show_step_of(entry);
-}
-
-void MetricStore::State::show_step_of(MetricEntry& entry) {
-  const auto values = std::make_shared<BatchValues>(*entry.object, entry.step_state);
-  for (std::size_t index = 0; index < entry.values.size(); ++index) {
-    views.show(entry.values[index], Level::kStep, 0, std::make_shared<BatchValue>(values, index));
-  }
+  if (entry.options.on_step) state_->set_step(entry, {0, 0});
 }
 
 BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload) {
@@ -380,7 +377,7 @@ void MetricStore::mark() {
 
 MetricSnapshot MetricStore::save(MetricMoment moment) {
   const BatchCounts& count = state_->counts(MetricGroup::kTrain);
-  MetricSnapshot snapshot{.training = {}, .epoch_batches = count.epoch, .step_batches = count.step, .maps = maps()};
+  MetricSnapshot snapshot{.maps = maps()};
   const auto record_of = [&](MetricEntry& entry) -> MetricRecord& {
     const bool changed = moment == MetricMoment::kMark && entry.marked == state_->mark;
     return changed ? entry.at_mark : entry;
@@ -392,24 +389,30 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
     deferred.add(record_of(entry).deferred_epoch);
   }
   deferred.read();
+  Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
     MetricRecord& record = record_of(entry);
     if (entry.group != MetricGroup::kTrain || (!record.epoch.present() && !record.step.present())) continue;
     for (const Level level : {Level::kStep, Level::kEpoch}) record.settle(level, entry.options.reduce);
-    snapshot.training.push_back(
-        {{entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, record.step, record.epoch},
-         record.step_is_new,
-         record.step_is_unshared,
-         record.step_batch == count.run});
-    if (entry.object == nullptr) continue;
-    SavedMetric& saved = snapshot.training.back();
-    saved.object = entry.object->name();
-    if (record.step_state) saved.step_state = record.step_state->read();
-    const auto is_same = [&](const SavedObject& other) { return other.name == saved.object; };
-    if (std::any_of(snapshot.objects.begin(), snapshot.objects.end(), is_same)) continue;
-    const bool of_mark = moment == MetricMoment::kMark;
-    snapshot.objects.push_back({saved.object, of_mark ? entry.object->marked() : entry.object->state()});
+    if (entry.object != nullptr) {
+      const bool of_mark = moment == MetricMoment::kMark;
+      snapshot.states["epoch." + entry.object->name()] = of_mark ? entry.object->marked() : entry.object->state();
+      if (record.step_state) snapshot.states[format("step.{}", training.size())] = record.step_state->read();
+    }
+    training.push_back(Value::Map{{"hook", hook_name(entry.hook)},
+                                  {"name", entry.name},
+                                  {"dataloader_idx", entry.dataloader_idx},
+                                  {"options", entry.options.pack()},
+                                  {"site", entry.site},
+                                  {"epoch", to_value(record.epoch)},
+                                  {"step", to_value(record.step)},
+                                  {"step_is_new", record.step_is_new},
+                                  {"step_is_unshared", record.step_is_unshared},
+                                  {"of_last_batch", record.step_batch == count.run},
+                                  {"object", entry.object == nullptr ? "" : entry.object->name()}});
   }
+  snapshot.training =
+      Value::Map{{"training", std::move(training)}, {"epoch_batches", count.epoch}, {"step_batches", count.step}};
   return snapshot;
 }
 
@@ -424,36 +427,48 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
   state_->reset(MetricGroup::kTrain);
   BatchCounts& count = state_->counts(MetricGroup::kTrain);
   for (const MetricSnapshot& snapshot : by_rank) {
-    count.epoch += snapshot.epoch_batches;
-    count.step += snapshot.step_batches;
-    for (const SavedMetric& saved : snapshot.training) state_->restore(saved);
-    for (const SavedObject& saved : snapshot.objects) {
-      MetricObject* object = state_->table.find_object(detail::object_id(saved.name));
-      if (object == nullptr) continue;
+    count.epoch += snapshot.training.at("epoch_batches").as_int();
+    count.step += snapshot.training.at("step_batches").as_int();
+    std::size_t index = 0;
+    for (const Value& saved : snapshot.training.at("training").as_list()) {
+      const auto batch = snapshot.states.find(format("step.{}", index++));
+      state_->restore(saved, batch == snapshot.states.end() ? MetricState() : batch->second);
+    }
+    for (const auto& [id, object] : state_->table.objects()) {
+      const auto saved = snapshot.states.find("epoch." + object->name());
+      if (saved == snapshot.states.end()) continue;
       MetricState total = object->state();
-      object->merge(total, saved.state);
+      object->merge(total, saved->second);
       object->set_state(std::move(total));
     }
   }
   state_->views.restore(by_rank.front().maps);
 }
 
-void MetricStore::State::restore(const SavedMetric& saved) {
-  const detail::NewMetric& metric = saved.metric;
-  const MetricKey key{metric.hook, metric.name, metric.dataloader_idx};
+void MetricStore::State::restore(const Value& saved, const MetricState& batch) {
+  const Hook hook = hook_of(saved.at("hook").as_string());
+  std::optional<MetricOptions> options = MetricOptions::unpack(static_cast<std::uint16_t>(saved.at("options").as_int()));
+  // Another build may have hooks and options that this one does not know.
+  if (!options || hook == Hook::kNone || detail::group_of(hook) != MetricGroup::kTrain) return;
+  const Value* object = saved.find("object");
+  if (object != nullptr && !object->as_string().empty()) options->object = detail::object_id(object->as_string());
+  const MetricKey key{hook, saved.at("name").as_string(), static_cast<std::int32_t>(saved.at("dataloader_idx").as_int())};
   MetricEntry* entry = table.find(key);
-  if (entry == nullptr) entry = &table.add(key, metric.options, metric.site, group.rank());
-  if (!(entry->options == metric.options) || (metric.options.object != 0) != (entry->object != nullptr)) return;
-  if (entry->object != nullptr && saved.step_is_new) {
-    MetricState batch = entry->step_state ? entry->step_state->read() : entry->object->empty_state();
-    entry->object->merge(batch, saved.step_state);
-    entry->step_state = std::make_shared<KnownState>(std::move(batch));
+  if (entry == nullptr) entry = &table.add(key, *options, saved.at("site").as_string(), group.rank());
+  if (!(entry->options == *options) || (options->object != 0) != (entry->object != nullptr)) return;
+  const bool step_is_new = saved.at("step_is_new").as_bool();
+  if (entry->object != nullptr && step_is_new) {
+    MetricState total = entry->step_state ? entry->step_state->read() : entry->object->empty_state();
+    entry->object->merge(total, batch);
+    entry->step_state = std::make_shared<KnownState>(std::move(total));
   }
-  entry->epoch = detail::joined(metric.options.reduce, entry->epoch, metric.epoch);
-  entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
-  entry->step_is_new |= saved.step_is_new;
-  entry->step_is_unshared |= saved.step_is_unshared;
-  if (saved.of_last_batch) entry->step_batch = counts(MetricGroup::kTrain).run;
+  entry->epoch = detail::joined(options->reduce, entry->epoch, slot_of(saved.at("epoch")));
+  entry->step = joined_step(options->reduce, entry->step, slot_of(saved.at("step")));
+  entry->step_is_new |= step_is_new;
+  // An earlier levin knew rows only.
+  const Value* unshared = saved.find("step_is_unshared");
+  entry->step_is_unshared |= unshared == nullptr ? step_is_new : unshared->as_bool();
+  if (saved.at("of_last_batch").as_bool()) entry->step_batch = counts(MetricGroup::kTrain).run;
 }
 
 const MetricMaps& MetricStore::maps() const { return state_->views.maps(); }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,38 +10,22 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/options/value.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_table.h"
-#include "levin/core/protocol/metric_views.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin {
 
-/// A metric of the training epoch under way, with what one rank has recorded of it.
-struct SavedMetric {
-  detail::NewMetric metric;
-  bool step_is_new = false;       ///< its step value is logged since the last step boundary
-  bool step_is_unshared = false;  ///< it is logged since the last boundary that carries steps
-  bool of_last_batch = false;     ///< its step value is of the batch in work, or of the last one
-  std::string object{};           ///< the name of the metric object whose values it has; empty: none
-  MetricState step_state{};       ///< that object's, of the batch that was logged last
-};
-
-/// What one rank's metric object has taken in of the training epoch under way.
-struct SavedObject {
-  std::string name;
-  MetricState state;
-};
-
 /// All that one rank has recorded of training, and what it shows: a run that goes on from it has the same rows and decisions.
 struct MetricSnapshot {
-  std::vector<SavedMetric> training;
-  std::vector<SavedObject> objects{};
-  std::int64_t epoch_batches = 0;  ///< since the last boundary at the end of an epoch
-  std::int64_t step_batches = 0;   ///< since the last one of a step
-  MetricMaps maps;
+  /// As a checkpoint's manifest has it: what was recorded of each metric in the epoch under way, and how many batches there
+  /// were since the last boundary at the end of an epoch, and of a step.
+  Value training = Value::Map{{"training", Value::List{}}, {"epoch_batches", 0}, {"step_batches", 0}};
+  /// Of metric objects: "step.3", of the batch that was logged last, of the third metric; "epoch.NAME", of the epoch.
+  std::map<std::string, MetricState> states{};
+  MetricMaps maps{};
 };
 
 /// Of which moment a snapshot is: now, or the last mark().

@@ -1,15 +1,19 @@
 #include "levin/core/protocol/metric_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/protocol/frame.h"
 
 namespace levin {
+
+MetricStateReader::~MetricStateReader() = default;
+MetricObject::~MetricObject() = default;
 
 void DeferredValue::read_with(std::span<DeferredValue* const>) {}
 
@@ -188,13 +192,12 @@ const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level le
   return layouts_[static_cast<std::size_t>(group)][level == Level::kEpoch ? 1 : 0];
 }
 
-void MetricTable::due_at(const Boundary& boundary, std::vector<DueMetric>& due) const {
-  due.clear();
+void MetricTable::for_each_due(const Boundary& boundary, const std::function<void(MetricEntry&, Level)>& visit) const {
   if (carries_steps(boundary.kind)) {
-    for (MetricEntry* entry : layout(MetricGroup::kTrain, Level::kStep)) due.push_back({entry, Level::kStep});
+    for (MetricEntry* entry : layout(MetricGroup::kTrain, Level::kStep)) visit(*entry, Level::kStep);
   }
   if (level_of(boundary.kind) != Level::kEpoch) return;
-  for (MetricEntry* entry : layout(group_of(boundary.stage), Level::kEpoch)) due.push_back({entry, Level::kEpoch});
+  for (MetricEntry* entry : layout(group_of(boundary.stage), Level::kEpoch)) visit(*entry, Level::kEpoch);
 }
 
 void MetricTable::reset(MetricGroup group) {
@@ -226,25 +229,92 @@ std::string MetricOptions::str() const {
   return text;
 }
 
+namespace {
+/// The options that are a bit each, from the lowest.
+constexpr std::array kOptionFlags = {&MetricOptions::on_step, &MetricOptions::on_epoch,       &MetricOptions::prog_bar,
+                                     &MetricOptions::logger,  &MetricOptions::rank_zero_only, &MetricOptions::per_rank};
+}  // namespace
+
 std::uint16_t MetricOptions::pack() const {
   static_assert(kReductions <= 4, "two bits hold it");
-  const int bits = on_step | on_epoch << 1 | prog_bar << 2 | logger << 3 | rank_zero_only << 4 | per_rank << 5 |
-                   static_cast<int>(reduce) << 6 | static_cast<int>(sync) << 8;
+  int bits = static_cast<int>(reduce) << 6 | static_cast<int>(sync) << 8;
+  for (std::size_t bit = 0; bit < kOptionFlags.size(); ++bit) bits |= int{this->*kOptionFlags[bit]} << bit;
   return static_cast<std::uint16_t>(bits);
 }
 
 std::optional<MetricOptions> MetricOptions::unpack(std::uint16_t bits) {
-  const auto flag = [bits](int place) { return (bits >> place & 1) != 0; };
-  const MetricOptions options{.on_step = flag(0),
-                              .on_epoch = flag(1),
-                              .prog_bar = flag(2),
-                              .logger = flag(3),
-                              .rank_zero_only = flag(4),
-                              .per_rank = flag(5),
-                              .reduce = static_cast<Reduce>(bits >> 6 & 3),
-                              .sync = static_cast<SyncDist>(bits >> 8 & 3)};
+  MetricOptions options{.reduce = static_cast<Reduce>(bits >> 6 & 3), .sync = static_cast<SyncDist>(bits >> 8 & 3)};
+  for (std::size_t bit = 0; bit < kOptionFlags.size(); ++bit) options.*kOptionFlags[bit] = (bits >> bit & 1) != 0;
   if (options.pack() != bits || options.sync > SyncDist::kNever) return std::nullopt;
   return options;
+}
+
+namespace {
+
+constexpr std::array kMaps = {&MetricMaps::callback, &MetricMaps::logged, &MetricMaps::progress_bar, &MetricMaps::monitored};
+enum : std::size_t { kCallback, kLogged, kProgressBar, kMonitored };
+
+/// Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in Lightning.
+bool is_for_callbacks(const MetricEntry& entry, Level level) {
+  return level == Level::kEpoch || entry.group == MetricGroup::kTrain;
+}
+
+}  // namespace
+
+void MetricViews::put(MetricEntry& entry, std::size_t map, Level name, double value, const Deferred& deferred) {
+  if (entry.cells.generation != generation_) entry.cells = {.generation = generation_};
+  double*& place = entry.cells.places[map][static_cast<std::size_t>(name)];
+  if (place == nullptr) place = &(maps_.*kMaps[map])[entry.name_of(name)];
+  *place = value;
+  if (deferred) {
+    waiting_[place] = deferred;
+  } else if (!waiting_.empty()) {
+    waiting_.erase(place);
+  }
+}
+
+void MetricViews::show(MetricEntry& entry, Level level, double value, const Deferred& deferred) {
+  if (is_for_callbacks(entry, level)) {
+    put(entry, kCallback, Level::kNone, value, deferred);
+    if (entry.options.forked()) put(entry, kCallback, level, value, deferred);
+  }
+  if (entry.options.logger) put(entry, kLogged, level, value, deferred);
+  if (entry.options.prog_bar) put(entry, kProgressBar, level, value, deferred);
+}
+
+void MetricViews::decide(MetricEntry& entry, Level level, double value) {
+  if (!is_for_callbacks(entry, level)) return;
+  put(entry, kMonitored, Level::kNone, value);
+  if (entry.options.forked()) put(entry, kMonitored, level, value);
+}
+
+void MetricViews::set(const std::string& name, double value) {
+  for (MetricMap* map : {&maps_.callback, &maps_.monitored}) {
+    double& place = (*map)[name];
+    place = value;
+    waiting_.erase(&place);
+  }
+}
+
+void MetricViews::restore(MetricMaps maps) {
+  maps_ = std::move(maps);
+  waiting_.clear();
+  ++generation_;
+}
+
+const MetricMaps& MetricViews::maps() {
+  if (waiting_.empty()) return maps_;
+  DeferredValues values;
+  for (const auto& [place, value] : waiting_) values.add(value);
+  values.read();
+  for (const auto& [place, value] : waiting_) *place = value->read();
+  waiting_.clear();
+  return maps_;
+}
+
+std::optional<double> MetricViews::monitored(std::string_view name) const {
+  const auto found = maps_.monitored.find(name);
+  return found == maps_.monitored.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace detail

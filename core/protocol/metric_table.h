@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,11 +15,13 @@
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/hook.h"
-#include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/metric_state.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin {
+
+struct Boundary;
+enum class BoundaryKind : std::uint8_t;
 
 /// A value on its way, such as one on a GPU: added up where it is, and read at a boundary, or when somebody looks at it.
 class DeferredValue {
@@ -49,6 +52,14 @@ class DeferredValues {
 
  private:
   std::vector<DeferredValue*> values_;
+};
+
+/// What users, monitors and bars see of the metrics.
+struct MetricMaps {
+  MetricMap callback;
+  MetricMap logged;
+  MetricMap progress_bar;
+  MetricMap monitored;
 };
 
 namespace detail {
@@ -233,12 +244,6 @@ struct MetricEntry : MetricRecord {
   }
 };
 
-/// A metric that a boundary carries, with what is due of it.
-struct DueMetric {
-  MetricEntry* entry;
-  Level level;
-};
-
 /// All metrics that this rank knows of, and the order in which agreed ones travel.
 class MetricTable {
  public:
@@ -261,8 +266,8 @@ class MetricTable {
 
   /// The agreed metrics of one group that are logged at one level. Equal on all ranks.
   const std::vector<MetricEntry*>& layout(MetricGroup group, Level level) const;
-  /// What a boundary carries of the agreed metrics, in the order of its slots. Equal on all ranks.
-  void due_at(const Boundary& boundary, std::vector<DueMetric>& due) const;
+  /// Visits what a boundary carries of the agreed metrics, in the order of its slots. Equal on all ranks.
+  void for_each_due(const Boundary& boundary, const std::function<void(MetricEntry& entry, Level level)>& visit) const;
   /// How many slots a frame has: room for what any boundary carries. Depends on nothing but what is agreed, so that frames have
   /// one size on all ranks even when ranks meet in different boundaries.
   std::size_t frame_slots() const { return frame_slots_; }
@@ -281,6 +286,33 @@ class MetricTable {
   std::array<std::array<std::size_t, 2>, kMetricGroups> layout_slots_{};         ///< of all of them together
   std::size_t frame_slots_ = 16;
   Fnv1aHash agreed_hash_;
+};
+
+/// The maps that users read. Values are written when they become known: reading is pure, but waits for those on a device.
+class MetricViews {
+ public:
+  /// A value of a step or an epoch, as this rank may show it; the plain name of a forked key follows whichever was shown last.
+  /// `deferred` takes the place of `value` when somebody reads it.
+  void show(MetricEntry& entry, Level level, double value, const std::shared_ptr<DeferredValue>& deferred = nullptr);
+  /// The value that monitors decide on: the same on all ranks.
+  void decide(MetricEntry& entry, Level level, double value);
+  /// A value that belongs to no log(): shown to callbacks and monitored.
+  void set(const std::string& name, double value);
+  /// Shows these values, and no others.
+  void restore(MetricMaps maps);
+
+  const MetricMaps& maps();
+  std::optional<double> monitored(std::string_view name) const;
+
+ private:
+  using Deferred = std::shared_ptr<DeferredValue>;
+
+  /// `map`: of MetricMaps, by its number.
+  void put(MetricEntry& entry, std::size_t map, Level name, double value, const Deferred& deferred = nullptr);
+
+  MetricMaps maps_;
+  std::uint64_t generation_ = 1;                   ///< cells of an older one point into maps that have been cleared
+  std::unordered_map<double*, Deferred> waiting_;  ///< values in the maps that are still on a device
 };
 
 }  // namespace detail

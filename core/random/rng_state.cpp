@@ -131,48 +131,26 @@ void set_random_states(const RandomStates& states, int rank) {
 
 at::Tensor device_rng_state() { return device_generator() ? state_of(*device_generator()) : at::Tensor(); }
 
-EngineState::EngineState(at::Generator generator)
-    : EngineState(*at::check_generator<at::CPUGeneratorImpl>(generator), std::lock_guard(generator.mutex())) {}
-
-EngineState::EngineState(at::CPUGeneratorImpl& source, const std::lock_guard<std::mutex>&)
-    : engine_(source.engine()),
-      next_float_(source.next_float_normal_sample()),
-      next_double_(source.next_double_normal_sample()) {}
-
-void EngineState::put_into(at::Generator generator) const {
-  const std::lock_guard lock(generator.mutex());
-  auto* target = at::check_generator<at::CPUGeneratorImpl>(generator);
-  target->set_engine(engine_);
-  target->set_next_float_normal_sample(next_float_);
-  target->set_next_double_normal_sample(next_double_);
-}
-
-at::Tensor EngineState::bytes() const {
-  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
-  put_into(generator);
-  return state_of(generator);
-}
-
-RandomSnapshot::RandomSnapshot() : cpu_(at::detail::getDefaultCPUGenerator()), device_(device_rng_state()) {
+RandomSnapshot::RandomSnapshot() : cpu_(state_of(at::detail::getDefaultCPUGenerator())), device_(device_rng_state()) {
   const std::lock_guard lock(named_streams().mutex);
-  for (const auto& [stream, generator] : named_streams().generators) streams_.emplace(stream, EngineState(generator));
+  for (const auto& [stream, generator] : named_streams().generators) streams_.emplace(stream, state_of(generator));
 }
 
 void RandomSnapshot::restore() const {
-  cpu_.put_into(at::detail::getDefaultCPUGenerator());
+  set_state(at::detail::getDefaultCPUGenerator(), cpu_);
   if (device_.defined() && device_generator()) set_state(*device_generator(), device_);
   const std::lock_guard lock(named_streams().mutex);
   for (const auto& stream : named_streams().generators) {
     const auto before = streams_.find(stream.first);
-    before == streams_.end() ? begin_anew(stream) : before->second.put_into(stream.second);
+    before == streams_.end() ? begin_anew(stream) : set_state(stream.second, before->second);
   }
 }
 
 RandomStates RandomSnapshot::states(int rank) const {
-  RandomStates states{{kCpu, cpu_.bytes()}};
+  RandomStates states{{kCpu, cpu_}};
   if (device_.defined()) states[kDevice] = device_;
   for (const auto& [name, stream] : named_by(rank)) {
-    if (const auto found = streams_.find(stream); found != streams_.end()) states[name] = found->second.bytes();
+    if (const auto found = streams_.find(stream); found != streams_.end()) states[name] = found->second;
   }
   return states;
 }

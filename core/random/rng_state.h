@@ -1,18 +1,12 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-
-namespace at {
-struct CPUGeneratorImpl;
-}
 
 namespace levin {
 
@@ -46,23 +40,6 @@ void set_random_states(const RandomStates& states, int rank);
 /// The state of the device's generator, as bytes. Undefined when there is none.
 at::Tensor device_rng_state();
 
-/// The state of a CPU generator, at a tenth of the cost of its bytes.
-class EngineState {
- public:
-  explicit EngineState(at::Generator generator);
-  void put_into(at::Generator generator) const;
-  /// As LibTorch's get_state() gives it.
-  at::Tensor bytes() const;
-
- private:
-  /// `lock`: of the source, held.
-  EngineState(at::CPUGeneratorImpl& source, const std::lock_guard<std::mutex>& lock);
-
-  at::mt19937 engine_;               // never made without its state: seeding one takes longer than the copy
-  std::optional<float> next_float_;  ///< normally distributed numbers come in pairs
-  std::optional<double> next_double_;
-};
-
 /// The state of this process's generators at some moment: taken at each step.
 class RandomSnapshot {
  public:
@@ -74,9 +51,10 @@ class RandomSnapshot {
  private:
   RandomSnapshot();
 
-  EngineState cpu_;
+  // Bytes, which nobody changes: copies share them.
+  at::Tensor cpu_;
   at::Tensor device_;  ///< undefined when there is none
-  std::map<RandomStream, EngineState> streams_;
+  std::map<RandomStream, at::Tensor> streams_;
 };
 
 /// Puts random numbers back to where they were when the scope began.

@@ -1,6 +1,5 @@
-#include "levin/strategies/cuda/cuda_api.h"
+#include "levin/strategies/devices/accelerators.h"
 
-#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -13,11 +12,6 @@
 namespace levin {
 
 namespace {
-
-void synchronize(int index) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
-  c10::cuda::device_synchronize();
-}
 
 DeviceMemory memory(int index) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
@@ -67,8 +61,6 @@ void clear_memory(int index) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
   c10::cuda::CUDACachingAllocator::emptyCache();
 }
-
-at::Generator generator(int index) { return at::cuda::detail::getDefaultCUDAGenerator(static_cast<c10::DeviceIndex>(index)); }
 
 class RecordedCudaWork final : public DeviceGraph {
  public:
@@ -123,15 +115,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }
 
-constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
-                          [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
-                          synchronize,
-                          memory,
-                          statistics,
-                          clear_memory,
-                          generator,
-                          make_graph,
-                          make_nccl_backend};
+constexpr CudaApi kApi = {memory, statistics, clear_memory, make_graph, make_nccl_backend};
 
 }  // namespace
 

@@ -4,12 +4,13 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
-#include "levin/strategies/cuda/cuda_api.h"
 
 namespace levin {
 
@@ -72,31 +73,10 @@ std::vector<int> CpuAccelerator::devices_of_ranks(const Devices& devices) const 
 
 at::Device CpuAccelerator::choose(const Devices&, int) const { return at::kCPU; }
 
-int CudaAccelerator::device_count() const { return cuda_api().device_count(); }
-
-at::Device CudaAccelerator::select(int index) const {
-  cuda_api().select_device(index);
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
-}
-
-void CudaAccelerator::synchronize(const at::Device& device) const { cuda_api().synchronize(device.index()); }
-
-std::optional<DeviceMemory> CudaAccelerator::memory(const at::Device& device) const {
-  return cuda_api().memory(device.index());
-}
-
-std::map<std::string, double> CudaAccelerator::statistics(const at::Device& device) const {
-  return cuda_api().statistics(device.index());
-}
-
-void CudaAccelerator::clear_memory(const at::Device& device) const { cuda_api().clear_memory(device.index()); }
-
-std::optional<at::Generator> CudaAccelerator::generator(const at::Device& device) const {
-  return cuda_api().generator(device.index());
-}
-
-std::unique_ptr<DeviceGraph> CudaAccelerator::make_graph(const at::Device& device, const DeviceGraph* before) const {
-  return cuda_api().make_graph(device.index(), before);
+int CudaAccelerator::device_count() const {
+  // From here on LibTorch knows GPUs, and so do the accelerator's defaults.
+  cuda_api();
+  return Accelerator::device_count();
 }
 
 c10::intrusive_ptr<c10d::Backend> CudaAccelerator::make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank,

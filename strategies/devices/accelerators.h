@@ -1,8 +1,40 @@
 #pragma once
 
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "levin/core/accelerator.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
+
+/// What levin asks of CUDA beyond what LibTorch knows of each kind of device, in a library of its own (liblevin_cuda.so): a run
+/// on the CPU never loads libtorch_cuda.
+struct CudaApi {
+  DeviceMemory (*memory)(int index);
+  /// What torch.cuda.memory_stats() gives, but of private pools.
+  std::map<std::string, double> (*statistics)(int index);
+  /// Gives LibTorch's unused memory back to the GPU.
+  void (*clear_memory)(int index);
+  /// See Accelerator::make_graph().
+  std::unique_ptr<DeviceGraph> (*make_graph)(int index, const DeviceGraph* before);
+  /// NCCL among all ranks. Ranks: all.
+  c10::intrusive_ptr<c10d::Backend> (*make_nccl_backend)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                         double timeout_seconds);
+};
+
+/// The library's one entry.
+extern "C" LEVIN_API const CudaApi* levin_cuda_api();
+using CudaApiEntry = const CudaApi* (*)();
+
+/// True when this machine has an NVIDIA driver with a device. Loads nothing.
+bool has_gpu();
+
+/// Loads liblevin_cuda.so, and with it libtorch_cuda, on the first call. Throws ConfigError, saying what is missing, when this
+/// machine has no GPU or levin was built without CUDA.
+const CudaApi& cuda_api();
 
 /// The CPU, which any number of ranks share. The name in YAML is "cpu", and "auto" stands for it.
 class CpuAccelerator final : public Accelerator {
@@ -19,9 +51,9 @@ class CpuAccelerator final : public Accelerator {
   std::optional<at::ScalarType> autocast_type(PrecisionFormat) const override { return at::kBFloat16; }
 };
 
-/// NVIDIA's GPUs, those that CUDA_VISIBLE_DEVICES leaves. What it asks of CUDA it asks of liblevin_cuda.so, which its first
-/// call loads; it throws ConfigError when there is no GPU, or when levin was built without CUDA. The names in YAML are "cuda"
-/// and "gpu".
+/// NVIDIA's GPUs, those that CUDA_VISIBLE_DEVICES leaves. What LibTorch does not know of them it asks of liblevin_cuda.so,
+/// which device_count() loads; it throws ConfigError when there is no GPU, or when levin was built without CUDA. The names in
+/// YAML are "cuda" and "gpu".
 class CudaAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "cuda"; }
@@ -29,16 +61,17 @@ class CudaAccelerator final : public Accelerator {
   std::string device_noun() const override { return "GPU"; }
   std::string visibility_variable() const override { return "CUDA_VISIBLE_DEVICES"; }
   int device_count() const override;
-  at::Device select(int index) const override;
-  void synchronize(const at::Device& device) const override;
-  std::optional<DeviceMemory> memory(const at::Device& device) const override;
-  std::map<std::string, double> statistics(const at::Device& device) const override;
-  void clear_memory(const at::Device& device) const override;
-  std::optional<at::Generator> generator(const at::Device& device) const override;
+  std::optional<DeviceMemory> memory(const at::Device& device) const override { return cuda_api().memory(device.index()); }
+  std::map<std::string, double> statistics(const at::Device& device) const override {
+    return cuda_api().statistics(device.index());
+  }
+  void clear_memory(const at::Device& device) const override { cuda_api().clear_memory(device.index()); }
   std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const override {
     return format == PrecisionFormat::kFloat16Mixed ? at::kHalf : at::kBFloat16;
   }
-  std::unique_ptr<DeviceGraph> make_graph(const at::Device& device, const DeviceGraph* before) const override;
+  std::unique_ptr<DeviceGraph> make_graph(const at::Device& device, const DeviceGraph* before) const override {
+    return cuda_api().make_graph(device.index(), before);
+  }
   std::string backend_name() const override { return "nccl"; }
   c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  double timeout_seconds) const override;

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -31,19 +31,10 @@ std::optional<Stat> read_stat(pid_t process) {
   const ssize_t length = read(file.number(), text.data(), text.size() - 1);
   if (length <= 0) return std::nullopt;
   const char* field = std::strrchr(text.data(), ')');
-  if (field == nullptr || field[1] == '\0') return std::nullopt;
-  field += 2;
+  if (field == nullptr) return std::nullopt;
+  constexpr const char* kFields = ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64;
   Stat stat;
-  stat.state = *field;
-  constexpr int kStateField = 3;
-  constexpr int kStartTimeField = 22;
-  for (int i = kStateField; i < kStartTimeField; ++i) {
-    field = std::strchr(field, ' ');
-    if (field == nullptr) return std::nullopt;
-    ++field;
-  }
-  stat.start_time = std::strtoull(field, nullptr, 10);
-  return stat;
+  return std::sscanf(field, kFields, &stat.state, &stat.start_time) == 2 ? std::optional(stat) : std::nullopt;
 }
 
 }  // namespace

@@ -94,18 +94,10 @@ void DdpStrategy::setup_module(Module& module, bool training) {
   module_.reset();
   kept_.clear();
   if (options_.comm_hook == CommHook::kPowerSgd) {
-    power_sgd_.emplace(PowerSgdOptions{options_.matrix_approximation_rank, options_.start_power_sgd_iter,
-                                       options_.min_compression_rate, options_.use_error_feedback, options_.warm_start});
+    power_sgd_.emplace(options_);
     power_sgd_->name_parameters(module);
   }
-  module_ =
-      std::make_unique<ModuleSynchronizer>(*world_, module, training,
-                                           GradientReducer::Options{.find_unused_parameters = options_.find_unused_parameters,
-                                                                    .gradient_as_bucket_view = options_.gradient_as_bucket_view,
-                                                                    .bucket_cap_mb = options_.bucket_cap_mb,
-                                                                    .static_graph = options_.static_graph,
-                                                                    .comm_hook = options_.comm_hook,
-                                                                    .power_sgd = power_sgd_ ? &*power_sgd_ : nullptr});
+  module_ = std::make_unique<ModuleSynchronizer>(*world_, module, training, options_, power_sgd_ ? &*power_sgd_ : nullptr);
   module_->observe_waits(wait_observer_);
 }
 

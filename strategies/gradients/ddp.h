@@ -6,36 +6,15 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/options/options.h"
 #include "levin/core/strategy.h"
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/power_sgd.h"
 #include "levin/strategies/gradients/single_device.h"
-#include "levin/strategies/world/join_ranks.h"
 
 namespace levin {
 
 class ModuleSynchronizer;
 class ProcessWorld;
-
-struct DdpOptions {
-  GradientTransport process_group_backend = GradientTransport::kAuto;
-  ControlTransport control_group = ControlTransport::kAuto;
-  bool find_unused_parameters = false;
-  bool static_graph = false;
-  CommHook comm_hook = CommHook::kNone;
-  std::int64_t matrix_approximation_rank = 1;  ///< this and the next four: PowerSgdOptions
-  std::int64_t start_power_sgd_iter = 1000;
-  double min_compression_rate = 2;
-  bool use_error_feedback = true;
-  bool warm_start = true;
-  bool gradient_as_bucket_view = false;
-  double bucket_cap_mb = 25;
-  bool broadcast_buffers = true;
-  std::optional<double> timeout = std::nullopt;  ///< seconds; unset: the Trainer's timeout_seconds
-
-  static void declare(OptionList<DdpOptions>& options);
-};
 
 /// Data parallel training: every rank holds the whole module, works on its own batches, and gradients become their mean over
 /// ranks while backward runs. The name in YAML is "ddp".

@@ -6,15 +6,14 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/world/process_world.h"
@@ -48,51 +47,24 @@ bool is_state(const std::string& tensor, std::size_t index) {
   return tensor.starts_with(format("{}.{}.state.", kStates, index));
 }
 
-/// What a rank has, in lines that the others can read: numbers, and the tensors that follow.
+/// What a rank has, for the others to read: numbers, and of the tensors that follow types and sizes.
 std::string describe(Checkpoint& own, std::size_t index) {
-  std::ostringstream text;
-  for (const auto& [parameter, numbers] : states_of(own, index)->as_map()) {
-    text << "state " << parameter << "\n";
-    for (const auto& [name, number] : numbers.as_map()) {
-      text << (number.is_int() ? "int " : "float ") << parameter << " " << name << " ";
-      std::string digits = number.is_int() ? std::to_string(number.as_int()) : "";
-      if (!number.is_int()) append_float(digits, number.as_double());
-      text << digits << "\n";
-    }
-  }
+  Value::Map tensors;
   for (const auto& [name, tensor] : own.tensors) {
-    text << "tensor " << name << " " << static_cast<int>(tensor.scalar_type());
-    for (const std::int64_t size : tensor.sizes()) text << " " << size;
-    text << "\n";
+    Value::List layout = {static_cast<int>(tensor.scalar_type())};
+    for (const std::int64_t size : tensor.sizes()) layout.emplace_back(size);
+    tensors.emplace_back(name, std::move(layout));
   }
-  return text.str();
+  return to_json(Value::Map{{"state", *states_of(own, index)}, {"tensors", std::move(tensors)}});
 }
 
-/// Adds another rank's state: numbers as they are told, tensors as `receive` gets them.
-template <class Receive>
-void add_described(const std::string& description, std::size_t index, Checkpoint& all, const Receive& receive) {
-  std::istringstream lines(description);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string kind;
-    std::string subject;
-    words >> kind >> subject;
-    Value& states = *states_of(all, index);
-    if (kind == "state") {
-      states[subject] = Value(Value::Map{});
-    } else if (kind == "tensor") {
-      int type = 0;
-      words >> type;
-      std::vector<std::int64_t> sizes;
-      for (std::int64_t size = 0; words >> size;) sizes.push_back(size);
-      all.tensors[subject] = receive(subject, static_cast<at::ScalarType>(type), sizes);
-    } else {
-      std::string name;
-      std::string digits;
-      words >> name >> digits;
-      states[subject][name] = kind == "int" ? Value(std::int64_t{std::stoll(digits)}) : Value(parse_float(digits).value());
-    }
-  }
+/// A tensor as one that a rank has described.
+at::Tensor room_for(const Value& layout, at::Device device) {
+  std::vector<std::int64_t> sizes;
+  for (const Value& size : layout.as_list()) sizes.push_back(size.as_int());
+  const auto type = static_cast<at::ScalarType>(sizes.front());
+  sizes.erase(sizes.begin());
+  return torch::empty(sizes, torch::TensorOptions(device).dtype(type));
 }
 
 }  // namespace
@@ -227,14 +199,15 @@ Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer
           .gather_text(describe(own, index), {"gathering the state of a sharded optimizer", "all ranks save it"});
   Checkpoint all = own;
   for (int owner = 0; owner < world_size(); ++owner) {
-    const auto receive = [&](const std::string& name, at::ScalarType type, const std::vector<std::int64_t>& sizes) {
-      const bool is_own = owner == rank();
-      const at::Tensor tensor = is_own ? own.tensors.at(name) : torch::empty(sizes, torch::TensorOptions(device()).dtype(type));
+    const bool is_own = owner == rank();
+    const Value told = parse_json(descriptions[static_cast<std::size_t>(owner)]);
+    for (const auto& [parameter, numbers] : told.at("state").as_map()) (*states_of(all, index))[parameter] = numbers;
+    for (const auto& [name, layout] : told.at("tensors").as_map()) {
+      const at::Tensor tensor = is_own ? own.tensors.at(name) : room_for(layout, device());
       const at::Tensor received = broadcast(tensor, owner);
       // Only rank 0 writes the file.
-      return rank() != 0 ? at::Tensor() : is_own ? tensor : received;
-    };
-    add_described(descriptions[static_cast<std::size_t>(owner)], index, all, receive);
+      all.tensors[name] = rank() != 0 ? at::Tensor() : is_own ? tensor : received;
+    }
   }
   return all;
 }

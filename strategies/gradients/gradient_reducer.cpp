@@ -169,7 +169,7 @@ std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arg
   }
 }
 
-// What a rank says of a gradient, where it is not how many elements a sparse one has.
+// What a rank says of a gradient, where it is not in how many rows a sparse one has numbers.
 constexpr std::int64_t kNone = -2;
 constexpr std::int64_t kDense = -1;
 
@@ -182,7 +182,9 @@ bool has_sparse_gradient(const torch::nn::Module& module) {
 std::int64_t kind_of_gradient(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return kNone;
-  return gradient.is_sparse() && gradient.is_cpu() && !gradient.is_complex() ? gradient._nnz() : kDense;
+  if (!gradient.is_sparse() || !gradient.is_cpu() || gradient.is_complex()) return kDense;
+  parameter.mutable_grad() = gradient.coalesce();
+  return parameter.grad()._nnz();
 }
 
 // Divided first, as the reducer does it.
@@ -194,51 +196,62 @@ at::Tensor dense_mean(ProcessWorld& world, const at::Tensor& parameter) {
   return mean;
 }
 
-at::Tensor sparse_mean(ProcessWorld& world, const at::Tensor& parameter, bool is_empty) {
-  const at::Tensor& gradient = parameter.grad();
-  const auto options = parameter.options().requires_grad(false).layout(at::kSparse);
-  const at::Tensor own = gradient.defined() ? gradient.coalesce() : torch::empty(parameter.sizes(), options);
-  if (is_empty) return own;
-  // Embeddings have an index for each row; an empty tensor would have one for each element.
-  const std::vector<std::int64_t> row_sizes = parameter.sizes().slice(1).vec();
-  std::vector<std::int64_t> no_rows = {0};
-  no_rows.insert(no_rows.end(), row_sizes.begin(), row_sizes.end());
-  at::Tensor mean = own._nnz() > 0 ? own.div(world.process_group()->getSize())
-                                   : torch::sparse_coo_tensor(torch::empty({1, 0}, torch::kLong),
-                                                              torch::empty(no_rows, options.layout(at::kStrided)),
-                                                              parameter.sizes(), options);
-  all_reduce(*world.process_group(), mean)->wait();
-  return mean;
+/// The first rows[r] rows of rank r's, one rank's after the other's. `mine`: this rank's, with room for the most that one has.
+at::Tensor gather_rows(c10d::ProcessGroup& group, const at::Tensor& mine, const std::vector<std::int64_t>& rows) {
+  std::vector<at::Tensor> input = {mine};
+  std::vector<std::vector<at::Tensor>> all(1);
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) all[0].push_back(torch::empty_like(mine));
+  group.allgather(all, input)->wait();
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) all[0][rank] = all[0][rank].narrow(0, 0, rows[rank]);
+  return torch::cat(all[0]);
+}
+
+/// `rows`: in how many rows each rank's gradient, if it has one, has numbers.
+at::Tensor sparse_mean(ProcessWorld& world, const at::Tensor& parameter, const std::vector<std::int64_t>& rows) {
+  c10d::ProcessGroup& group = *world.process_group();
+  const auto options = parameter.options().requires_grad(false);
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = std::max<std::int64_t>(1, *std::max_element(rows.begin(), rows.end()));
+  const at::Tensor indices = torch::zeros({shape[0], 1}, torch::kLong);
+  const at::Tensor values = torch::zeros(shape, options);
+  if (const at::Tensor& own = parameter.grad(); own.defined()) {
+    indices.narrow(0, 0, own._nnz()).copy_(own.indices().t());
+    values.narrow(0, 0, own._nnz()).copy_(own.values()).div_(group.getSize());
+  }
+  const at::Tensor all = gather_rows(group, indices, rows).t();
+  return torch::sparse_coo_tensor(all, gather_rows(group, values, rows), parameter.sizes(), options.layout(at::kSparse))
+      .coalesce();
 }
 
 /// The hook, where it is not LibTorch's own mean: in a compressed form, with votes, or by ranks that share memory, which
 /// average while they combine, and read the first bucket where it is written. Votes are never compressed: they are sums of
 /// small integers, exact in each format that gradients travel in, and PowerSGD sums them with what it does not approximate.
-/// Null when LibTorch's own does. `on_wait`: see GradientReducer::Options.
-GradientHook::Run find_hook(const Group& group, const GradientReducer::Options& options, BucketVoteChannel* votes,
+/// Null when LibTorch's own does. `on_wait`: see GradientReducer::Context.
+GradientHook::Run find_hook(const Group& group, const DdpOptions& options, const GradientReducer::Context& context,
                             const std::function<void(bool)>& on_wait) {
+  BucketVoteChannel* const votes = context.votes;
   switch (options.comm_hook) {
     case CommHook::kFp16Compress:
       return mean(group, votes, at::kHalf);
     case CommHook::kBf16Compress:
       return mean(group, votes, at::kBFloat16);
     case CommHook::kPowerSgd:
-      return approximated_mean(group, votes, *options.power_sgd, on_wait);
+      return approximated_mean(group, votes, *context.power_sgd, on_wait);
     case CommHook::kNone:
       break;
   }
   if (votes != nullptr) return mean(group, votes, std::nullopt);
-  if (options.shared_memory == nullptr) return nullptr;
-  return average_in_shared_memory(group, *options.shared_memory, options.gradient_as_bucket_view);
+  if (context.shared_memory == nullptr) return nullptr;
+  return average_in_shared_memory(group, *context.shared_memory, options.gradient_as_bucket_view);
 }
 
 }  // namespace
 
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                 const Options& options, BucketVoteChannel* votes)
-    : options_(options) {
+                                 const DdpOptions& options, const Context& context)
+    : options_(options), context_(context) {
   for (const auto& entry : distinct_parameters(module)) {
-    if (!entry.second.requires_grad() || is_one_of(entry.second, options.left_out)) continue;
+    if (!entry.second.requires_grad() || is_one_of(entry.second, context.left_out)) continue;
     names_.push_back(entry.first);
     parameters_.push_back(entry.second);
   }
@@ -272,9 +285,9 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   }
   watch_gradients();
   const auto on_wait = [this](bool waits) {
-    if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
+    if (tells_last_gradient() && context_.on_wait) context_.on_wait(waits);
   };
-  if (const auto run = find_hook(process_group, options, votes, on_wait)) {
+  if (const auto run = find_hook(process_group, options, context, on_wait)) {
     reducer_->register_comm_hook(std::make_unique<GradientHook>(run));
   }
 }
@@ -310,7 +323,7 @@ void GradientReducer::note_arrival(std::size_t index) {
   // Autograd keeps no gradient for it, and the bucket has zeros.
   if (!parameters_[index].requires_grad() && !parameters_[index].grad().defined()) came_frozen_[index] = 1;
   if (last_pass_.empty() || std::exchange(last_pass_[index], pass_) == pass_) return;
-  if (++arrived_ == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
+  if (++arrived_ == parameters_.size() && tells_last_gradient() && context_.on_wait) context_.on_wait(true);
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
@@ -350,7 +363,7 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   std::vector<at::Tensor> let_go;
   for (const std::size_t index : missing) {
     const at::Tensor& parameter = parameters_[index];
-    if (is_one_of(parameter, own) && parameter.requires_grad() && !options_.learns_unused) {
+    if (is_one_of(parameter, own) && parameter.requires_grad() && !context_.learns_unused) {
       names.push_back(names_[index]);
     } else {
       let_go.push_back(parameter);
@@ -410,14 +423,16 @@ void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters
   world.board().begin_reduction();
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     bool is_dense = false;
-    std::int64_t most = kNone;
+    bool is_defined = false;
+    std::vector<std::int64_t> rows;
     for (std::size_t at = index; at < all.size(); at += parameters.size()) {
       is_dense |= all[at] == kDense;
-      most = std::max(most, all[at]);
+      is_defined |= all[at] != kNone;
+      rows.push_back(std::max<std::int64_t>(0, all[at]));
     }
-    if (most == kNone) continue;
+    if (!is_defined) continue;
     const at::Tensor& parameter = parameters[index];
-    parameter.mutable_grad() = is_dense ? dense_mean(world, parameter) : sparse_mean(world, parameter, most == 0);
+    parameter.mutable_grad() = is_dense ? dense_mean(world, parameter) : sparse_mean(world, parameter, rows);
   }
   world.board().end_reduction();
 }

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "levin/core/options/option_type.h"
+#include "levin/core/options/options.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/strategies/world/join_ranks.h"
 
 namespace c10d {
 class Reducer;
@@ -32,37 +34,53 @@ inline constexpr std::array kChoices<CommHook> = {
     Choice{CommHook::kNone, "none"}, Choice{CommHook::kFp16Compress, "fp16_compress"},
     Choice{CommHook::kBf16Compress, "bf16_compress"}, Choice{CommHook::kPowerSgd, "power_sgd"}};
 
+/// The options of strategy ddp.
+struct DdpOptions {
+  GradientTransport process_group_backend = GradientTransport::kAuto;
+  ControlTransport control_group = ControlTransport::kAuto;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  CommHook comm_hook = CommHook::kNone;
+  std::int64_t matrix_approximation_rank = 1;  ///< this and the next four: PyTorch's PowerSGDState, with its defaults
+  std::int64_t start_power_sgd_iter = 1000;
+  double min_compression_rate = 2;
+  bool use_error_feedback = true;
+  bool warm_start = true;
+  bool gradient_as_bucket_view = false;
+  double bucket_cap_mb = 25;
+  bool broadcast_buffers = true;
+  std::optional<double> timeout = std::nullopt;  ///< seconds; unset: the Trainer's timeout_seconds
+
+  static void declare(OptionList<DdpOptions>& options);
+};
+
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
 class GradientReducer {
  public:
-  struct Options {
-    bool find_unused_parameters = false;
-    bool gradient_as_bucket_view = false;
-    double bucket_cap_mb = 25;
+  /// What it works with beside the user's options.
+  struct Context {
     /// Parameters that the backward pass leaves out take part with zeros, and are no error, until a reducer is made without
     /// them: for a static graph.
     bool learns_unused = false;
-    std::vector<at::Tensor> left_out = {};  ///< what that reducer does not reduce
-    bool static_graph = false;
-    CommHook comm_hook = CommHook::kNone;
+    std::vector<at::Tensor> left_out = {};         ///< what that reducer does not reduce
     SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
+    BucketVoteChannel* votes = nullptr;            ///< travel along with the gradients; null when they go another way
     PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
     /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
     /// and with false when it goes on. Not called while tells_last_gradient() is false.
     std::function<void(bool)> on_wait = nullptr;
   };
 
-  /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
-  /// another way. Ranks: all, with the same parameters.
+  /// `module` has at least one parameter that requires a gradient. Ranks: all, with the same parameters.
   GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                  const Options& options, BucketVoteChannel* votes);
+                  const DdpOptions& options, const Context& context);
   ~GradientReducer();
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
   /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
-  bool tells_last_gradient() const { return !last_pass_.empty() && !options_.learns_unused; }
+  bool tells_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
   /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
   /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
   /// then, here or on other ranks, and gradients are not what they should be.
@@ -84,7 +102,8 @@ class GradientReducer {
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
 
-  Options options_;
+  DdpOptions options_;
+  Context context_;
   std::vector<std::string> names_;  ///< of parameters_
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> given_zeros_;

@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/strategies/gradients/synchronized_layers.h"
 #include "levin/strategies/transport/gloo.h"
 
 namespace levin {
@@ -46,21 +44,16 @@ void append_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& bu
 
 using Remark = std::function<std::string(const at::Tensor&)>;
 
-void add_line(std::string& text, const char* kind, const std::string& name, const at::Tensor& tensor, const Remark& remark) {
-  std::ostringstream line;
-  line << kind << " " << name << " ";
-  if (tensor.defined()) {
-    line << tensor.sizes() << " " << tensor.scalar_type() << (tensor.requires_grad() ? "" : " not trained") << remark(tensor);
-  } else {
-    line << "undefined";
-  }
-  text += line.str() + "\n";
+std::string line_of(const char* kind, const std::string& name, const at::Tensor& tensor, const Remark& remark) {
+  if (!tensor.defined()) return c10::str(kind, " ", name, " undefined\n");
+  return c10::str(kind, " ", name, " ", tensor.sizes(), " ", tensor.scalar_type(), tensor.requires_grad() ? "" : " not trained",
+                  remark(tensor), "\n");
 }
 
 std::string describe(const torch::nn::Module& module, const Remark& remark) {
   std::string text;
-  for (const auto& entry : module.named_parameters()) add_line(text, "parameter", entry.key(), entry.value(), remark);
-  for (const auto& entry : module.named_buffers()) add_line(text, "buffer", entry.key(), entry.value(), remark);
+  for (const auto& entry : module.named_parameters()) text += line_of("parameter", entry.key(), entry.value(), remark);
+  for (const auto& entry : module.named_buffers()) text += line_of("buffer", entry.key(), entry.value(), remark);
   return text;
 }
 
@@ -83,40 +76,44 @@ std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> 
 
 }  // namespace
 
-ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training,
-                                       const GradientReducer::Options& options)
-    : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
+ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const DdpOptions& options,
+                                       PowerSgd* power_sgd)
+    : world_(world),
+      module_(module),
+      options_(options),
+      context_{.learns_unused = options.static_graph,
+               .shared_memory = world.shared_gradients(),
+               .votes = world.bucket_votes(),
+               .power_sgd = power_sgd},
+      known_(tensors_of(module)) {
   check_alike(
       module, world.control_group(), [](const at::Tensor&) { return ""; },
       {"the comparison of parameters", "all give their module to the strategy when it is set up"},
       "the module differs between ranks; all must build the same one. ");
   broadcast(known_);
-  options_.on_wait = [this](bool waits) {
+  context_.on_wait = [this](bool waits) {
     world_.board().post_waiting(waits ? kReduction : nullptr);
     if (waits && wait_observer_ && !arrived_) arrived_ = steady_seconds();
   };
-  learns_unused_ = options.static_graph;
   if (training) make_reducer();
 }
 
 void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed) {
   reducer_.reset();
   apart_ = parameters_apart(module_);
-  options_.left_out = left_out_;
-  options_.left_out.insert(options_.left_out.end(), apart_.begin(), apart_.end());
-  options_.left_out.insert(options_.left_out.end(), not_agreed.begin(), not_agreed.end());
-  options_.learns_unused = learns_unused_;
-  options_.shared_memory = world_.shared_gradients();
+  context_.left_out = left_out_;
+  context_.left_out.insert(context_.left_out.end(), apart_.begin(), apart_.end());
+  context_.left_out.insert(context_.left_out.end(), not_agreed.begin(), not_agreed.end());
   const std::vector<at::Tensor> parameters = parameters_of(module_);
   frozen_.clear();
   std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(frozen_),
                [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
   const auto is_reduced = [&](const at::Tensor& parameter) {
-    return parameter.requires_grad() && !is_one_of(parameter, options_.left_out);
+    return parameter.requires_grad() && !is_one_of(parameter, context_.left_out);
   };
   if (std::none_of(parameters.begin(), parameters.end(), is_reduced)) return;
   world_.board().begin_reduction();
-  reducer_ = std::make_unique<GradientReducer>(module_, world_.process_group(), options_, world_.bucket_votes());
+  reducer_ = std::make_unique<GradientReducer>(module_, world_.process_group(), options_, context_);
   world_.board().end_reduction();
 }
 
@@ -144,7 +141,7 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   }
   known_ = std::move(tensors);
   left_out_.clear();
-  learns_unused_ = options_.static_graph;
+  context_.learns_unused = options_.static_graph;
   make_reducer_beside_gradients();
 }
 
@@ -214,7 +211,7 @@ void ModuleSynchronizer::finish_reduction() {
   reduce_apart();
   if (!reducer_) return;
   end_observation();
-  if (learns_unused_) return learn_unused(/*has_batch=*/true);
+  if (context_.learns_unused) return learn_unused(/*has_batch=*/true);
   if (left_out_.empty()) return;
   for (const auto& entry : module_.named_parameters()) {
     if (!entry.value().grad().defined() || !is_one_of(entry.value(), left_out_)) continue;
@@ -256,7 +253,7 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
     if (marks[index] == kUnused) left_out.push_back(parameters[index]);
   }
   if (!is_known) return;  // no rank has had a batch
-  learns_unused_ = false;
+  context_.learns_unused = false;
   left_out_ = std::move(left_out);
   for (at::Tensor& parameter : left_out_) parameter.mutable_grad().reset();
   // What a hook of this step has unfrozen has a gradient that is still this rank's own: it is averaged when ranks agree.
@@ -284,7 +281,7 @@ void ModuleSynchronizer::backward_without_batch() {
   world_.board().end_reduction();
   reduce_apart();
   end_observation();
-  if (learns_unused_) learn_unused(/*has_batch=*/false);
+  if (context_.learns_unused) learn_unused(/*has_batch=*/false);
 }
 
 void ModuleSynchronizer::synchronize_buffers() {

@@ -12,13 +12,21 @@
 
 namespace levin {
 
+/// A layer of the module takes its statistics over all ranks: each of them needs a batch.
+bool has_synchronized_layers(const torch::nn::Module& module);
+
+/// True when such a layer has met other ranks in a forward pass since the last call.
+bool took_synchronized_forward();
+
 /// Keeps one module equal on all ranks: its parameters and buffers when it is made, then its gradients, and its buffers when
 /// asked. Ranks: all, for every method, in the same order.
 class ModuleSynchronizer {
  public:
-  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. Throws DesyncError on every rank, naming the
+  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. `power_sgd`: as
+  /// GradientReducer::Context has it. Throws DesyncError on every rank, naming the
   /// first difference, when the ranks' modules are not alike.
-  ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const GradientReducer::Options& options);
+  ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const DdpOptions& options,
+                     PowerSgd* power_sgd = nullptr);
 
   /// See Strategy::observe_waits(). `observer`: may be null.
   void observe_waits(const WaitObserver& observer) { wait_observer_ = observer; }
@@ -52,9 +60,9 @@ class ModuleSynchronizer {
 
   ProcessWorld& world_;
   torch::nn::Module& module_;
-  GradientReducer::Options options_;
+  DdpOptions options_;
+  GradientReducer::Context context_;          ///< which says, too, whether a static graph is learnt, until a step is reduced
   std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
-  bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
   std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
   std::vector<at::Tensor> frozen_;            ///< which the reducer does not know, until the first reduction

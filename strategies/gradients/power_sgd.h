@@ -10,25 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/base/fwd.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
 
 namespace c10d {
 class GradBucket;
 }
-namespace torch::nn {
-class Module;
-}
 
 namespace levin {
-
-/// The options of PyTorch's PowerSGDState, with its defaults.
-struct PowerSgdOptions {
-  std::int64_t matrix_approximation_rank = 1;
-  std::int64_t start_power_sgd_iter = 1000;
-  double min_compression_rate = 2;
-  bool use_error_feedback = true;
-  bool warm_start = true;
-};
 
 /// PowerSGD (Vogels, Karimireddy and Jaggi, 2019) as PyTorch's powerSGD_hook has it: the gradient of a parameter, taken as a
 /// matrix M of n rows, travels as P (n × r) and Q (m × r), of which M is about P Qᵀ. What that leaves out is added to the next
@@ -39,7 +27,7 @@ class PowerSgd {
   /// Makes a tensor its sum over ranks, in place, and waits for it.
   using Sum = std::function<void(at::Tensor&)>;
 
-  explicit PowerSgd(const PowerSgdOptions& options) : options_(options) {}
+  explicit PowerSgd(const DdpOptions& options) : options_(options) {}
 
   /// Gradients in the bucket become their mean over so many ranks, approximated for those that are worth it. `along`, if it is
   /// defined, travels with those that are not, and is summed exactly: the result. Ranks: all, with buckets of the same
@@ -81,7 +69,7 @@ class PowerSgd {
     std::map<const at::TensorImpl*, OfParameter> states;  ///< whose tensors are never changed in place
   };
 
-  PowerSgdOptions options_;
+  DdpOptions options_;
   std::map<std::string, at::Tensor> named_;
   Moment now_;
   std::optional<Moment> before_step_;

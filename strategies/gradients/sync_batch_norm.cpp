@@ -18,7 +18,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/gradients/synchronized_layers.h"
+#include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/world/process_world.h"
 
 namespace levin {
@@ -131,26 +131,19 @@ class Normalization final : public torch::autograd::Function<Normalization> {
   }
 };
 
-struct BatchNormArguments {
-  at::Tensor weight;
-  at::Tensor bias;
-  at::Tensor running_mean;
-  at::Tensor running_var;
-  double momentum = 0;
-  double eps = 0;
-};
-
 /// One forward pass of a layer in training, over the batches of all ranks. `layer`: "SyncBatchNorm of 64 features".
-at::Tensor synchronized_batch_norm(const at::Tensor& input, const BatchNormArguments& arguments, const std::string& layer) {
+at::Tensor synchronized_batch_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                                   const at::Tensor& running_mean, const at::Tensor& running_var, double momentum, double eps,
+                                   const std::string& layer) {
   took_forward = true;
   Statistics all;
   {
     const at::NoGradGuard no_grad;
     all = statistics_of(input, layer);
-    update(arguments.running_mean, all.mean, arguments.momentum);
-    update(arguments.running_var, all.squares / (all.count - 1), arguments.momentum);
+    update(running_mean, all.mean, momentum);
+    update(running_var, all.squares / (all.count - 1), momentum);
   }
-  return Normalization::apply(input, arguments.weight, arguments.bias, all, arguments.eps, layer);
+  return Normalization::apply(input, weight, bias, all, eps, layer);
 }
 
 /// The layers of a user's own that work as SyncBatchNorm. LibTorch's have no place where others could come in, but the operator
@@ -185,13 +178,11 @@ class Layers {
     if (training) {
       auto name = instance().name_of(weight);
       if (!name) name = instance().name_of(mean);
-      const BatchNormArguments arguments{weight.value_or(at::Tensor()),
-                                         bias.value_or(at::Tensor()),
-                                         mean.value_or(at::Tensor()),
-                                         variance.value_or(at::Tensor()),
-                                         momentum,
-                                         eps};
-      if (name) return synchronized_batch_norm(input, arguments, *name);
+      const at::Tensor none;
+      if (name) {
+        return synchronized_batch_norm(input, weight.value_or(none), bias.value_or(none), mean.value_or(none),
+                                       variance.value_or(none), momentum, eps, *name);
+      }
     }
     return at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled);
   }
@@ -252,7 +243,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     if (!options.momentum()) momentum = 1.0 / num_batches_tracked.item<double>();
   }
   if (is_training() && are_several()) {
-    return synchronized_batch_norm(input, {weight, bias, running_mean, running_var, momentum, options.eps()},
+    return synchronized_batch_norm(input, weight, bias, running_mean, running_var, momentum, options.eps(),
                                    format("SyncBatchNorm of {} features", options.num_features()));
   }
   return torch::nn::functional::detail::batch_norm(input, running_mean, running_var, weight, bias, takes_statistics, momentum,

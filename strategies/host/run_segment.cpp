@@ -11,6 +11,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/protocol/boundary_exchange.h"
 
 namespace levin {
 
@@ -32,9 +33,9 @@ Memory share(const RankTexts& ranks, int maker, Memory memory, const Make& make,
     }
   };
   if (ranks.rank == maker) attempt(make);
-  const std::vector<std::string> places = ranks.gather(ranks.rank == maker && memory ? memory->place().str() : "");
+  const std::vector<std::string> places = ranks.gather(ranks.rank == maker && memory ? memory->place() : "");
   const std::string& place = places.at(static_cast<std::size_t>(maker));
-  if (!place.empty()) attempt([&] { return open(SharedFilePlace::parse(place)); });
+  if (!place.empty()) attempt([&] { return open(place); });
   const std::vector<std::string> failures = ranks.gather(own_failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
@@ -77,6 +78,15 @@ HostCores cores_of_host(const std::vector<RankCores>& by_rank, int rank) {
   result.share = std::max(1, static_cast<int>(share + kRounding));
   return result;
 }
+
+void CallHeader::set(const GroupCall& call) noexcept {
+  bytes = call.bytes;
+  operation = static_cast<std::uint32_t>(call.operation);
+  root = call.root;
+  what[call.what.copy(what.data(), what.size() - 1)] = '\0';
+}
+
+GroupCall CallHeader::call() const { return {static_cast<GroupOperation>(operation), text_in(what), bytes, root}; }
 
 void SharedText::write(const char* text) noexcept {
   std::array<std::uint64_t, kCallTextBytes / 8> words{};
@@ -133,7 +143,7 @@ std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   return checked(SharedFile::attach(Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0))));
 }
 
-std::shared_ptr<RunSegment> RunSegment::open_at(const SharedFilePlace& place) { return checked(SharedFile::open_at(place)); }
+std::shared_ptr<RunSegment> RunSegment::open_at(const std::string& place) { return checked(SharedFile::open_at(place)); }
 
 RankSlot& RunSegment::slot(int rank) const {
   auto* first = reinterpret_cast<RankSlot*>(file_.data() + sizeof(SegmentHeader));
@@ -179,9 +189,7 @@ void RunSegment::set_launcher(const ProcessId& process) {
 }
 
 std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 RankTexts::RankTexts(ControlGroup& group)
@@ -193,15 +201,14 @@ std::optional<SharedFile> share_memory(const RankTexts& ranks, int maker, std::s
   using Memory = std::shared_ptr<SharedFile>;
   const Memory shared = share(
       ranks, maker, Memory(), [&] { return std::make_shared<SharedFile>(SharedFile::create(bytes)); },
-      [](const SharedFilePlace& place) { return std::make_shared<SharedFile>(SharedFile::open_at(place)); }, failure);
+      [](const std::string& place) { return std::make_shared<SharedFile>(SharedFile::open_at(place)); }, failure);
   return shared ? std::optional<SharedFile>(std::move(*shared)) : std::nullopt;
 }
 
 std::shared_ptr<RunSegment> share_segment(const RankTexts& ranks, int maker, int size, std::shared_ptr<RunSegment> launched,
                                           std::string& failure) {
   const auto segment = share(
-      ranks, maker, std::move(launched), [&] { return RunSegment::create(size, maker); },
-      [](const SharedFilePlace& place) { return RunSegment::open_at(place); }, failure);
+      ranks, maker, std::move(launched), [&] { return RunSegment::create(size, maker); }, RunSegment::open_at, failure);
   if (segment) segment->join(ranks.rank);
   return segment;
 }

@@ -87,17 +87,23 @@ struct SharedCount {
 /// Of the name of a call that others read.
 inline constexpr std::size_t kCallTextBytes = 192;
 
+/// The call of a control group that a rank is in, as the others read it.
+struct CallHeader {
+  std::uint64_t bytes;
+  std::uint32_t operation;  ///< a GroupOperation
+  std::int32_t root;
+  std::array<char, kCallTextBytes> what;
+
+  void set(const GroupCall& call) noexcept;
+  /// Refers to this text.
+  GroupCall call() const;
+};
+
 /// What lies in shared memory of one rank's side of a lane, beside its two buffers. Zero at first.
 struct LaneSlot {
-  struct Header {
-    std::uint64_t total_bytes;
-    std::uint32_t operation;  ///< a GroupOperation
-    std::int32_t root;
-    std::array<char, kCallTextBytes> what;
-  };
   SharedCount all_published;             ///< at the first place: chunks of all ranks so far
   std::atomic<std::uint32_t> published;  ///< chunks so far
-  std::array<Header, 2> headers;         ///< by parity of the chunk's number
+  std::array<CallHeader, 2> headers;     ///< by parity of the chunk's number
 };
 
 /// A set of keys, by their hashes, that the processes of a host share; lies in shared memory, zero at first. When it is full
@@ -220,10 +226,10 @@ class RunSegment {
   /// exec. Throws IoError when it is no segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
   /// The same, of a process that is no relative: see SharedFile::open_at().
-  static std::shared_ptr<RunSegment> open_at(const SharedFilePlace& place);
+  static std::shared_ptr<RunSegment> open_at(const std::string& place);
 
   int descriptor() const { return file_.descriptor(); }
-  SharedFilePlace place() const { return file_.place(); }
+  std::string place() const { return file_.place(); }
   /// The ranks that it is for: one host's, where a launcher on each of several hosts starts them, and otherwise all.
   int first_rank() const { return header().first_rank; }
   int end_rank() const { return header().first_rank + header().ranks; }

@@ -42,14 +42,6 @@ struct DescriptorMessage {
 
 }  // namespace
 
-std::string SharedFilePlace::str() const { return format("{} {} {}", process, descriptor, inode); }
-
-SharedFilePlace SharedFilePlace::parse(const std::string& text) {
-  SharedFilePlace place;
-  std::istringstream(text) >> place.process >> place.descriptor >> place.inode;
-  return place;
-}
-
 SharedFile::SharedFile(Descriptor descriptor, std::size_t bytes)
     : descriptor_(std::move(descriptor)),
       bytes_(bytes),
@@ -85,19 +77,23 @@ SharedFile SharedFile::attach(Descriptor descriptor) {
   return {std::move(descriptor), static_cast<std::size_t>(status.st_size)};
 }
 
-SharedFilePlace SharedFile::place() const {
+std::string SharedFile::place() const {
   struct stat status {};
   if (fstat(descriptor(), &status) != 0) throw_failed(format("descriptor {}", descriptor()));
-  return {getpid(), descriptor(), status.st_ino};
+  return format("{} {} {}", getpid(), descriptor(), status.st_ino);
 }
 
-SharedFile SharedFile::open_at(const SharedFilePlace& place) {
+SharedFile SharedFile::open_at(const std::string& place) {
   open_standard_descriptors();
-  const std::string path = format("/proc/{}/fd/{}", place.process, place.descriptor);
+  std::int64_t process = 0;
+  std::int64_t number = -1;
+  ino_t inode = 0;
+  std::istringstream(place) >> process >> number >> inode;
+  const std::string path = format("/proc/{}/fd/{}", process, number);
   Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!opened.is_open()) throw_failed("open of " + path);
   struct stat status {};
-  if (fstat(opened.number(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != place.inode) {
+  if (fstat(opened.number(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != inode) {
     throw_failed("open of " + path + ", which is something else here,", ENOENT);
   }
   return attach(std::move(opened));

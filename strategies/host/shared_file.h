@@ -13,17 +13,6 @@
 
 namespace levin {
 
-/// Where another process of the same user finds memory that a process has.
-struct SharedFilePlace {
-  std::int64_t process = 0;
-  std::int64_t descriptor = -1;
-  std::uint64_t inode = 0;  ///< tells it from what another process of that number has
-
-  std::string str() const;
-  /// What str() gave. Of any other text comes a place where nothing is.
-  static SharedFilePlace parse(const std::string& text);
-};
-
 /// Memory that processes of one host share, zero at first. It has no name: it lives as long as a process has it, whatever ends
 /// them, and does not count against the size of /dev/shm. Its descriptor is never one of 0 to 2.
 class SharedFile {
@@ -33,15 +22,16 @@ class SharedFile {
   /// Memory that has been inherited, or received. Throws IoError.
   static SharedFile attach(Descriptor descriptor);
   /// Memory that another process has. Throws IoError, also when that process is not seen from here (in another container).
-  static SharedFile open_at(const SharedFilePlace& place);
+  static SharedFile open_at(const std::string& place);
 
   SharedFile(SharedFile&& other) noexcept;
   SharedFile& operator=(SharedFile&&) = delete;
   ~SharedFile();
 
   int descriptor() const { return descriptor_.number(); }
-  /// Where others find it, as long as this process has it.
-  SharedFilePlace place() const;
+  /// Where others of the same user find it, as long as this process has it: process, descriptor and inode, which tells it from
+  /// what another process of that number has.
+  std::string place() const;
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
 

@@ -2,15 +2,12 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/protocol/boundary_exchange.h"
-#include "levin/strategies/failure/status_board.h"
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 
 namespace levin {
 
@@ -139,13 +136,7 @@ SharedLane::SharedLane(PeerWaits& waits, std::vector<LanePart> parts) : waits_(w
 
 void SharedLane::publish(const GroupCall& call) {
   LaneSlot& slot = *part(place()).slot;
-  LaneSlot::Header& header = slot.headers[published_ % 2];
-  header.total_bytes = call.bytes;
-  header.operation = static_cast<std::uint32_t>(call.operation);
-  header.root = call.root;
-  const std::size_t length = std::min(call.what.size(), header.what.size() - 1);
-  std::copy_n(call.what.begin(), length, header.what.begin());
-  header.what[length] = '\0';
+  slot.headers[published_ % 2].set(call);
   ++published_;
   part(0).slot->all_published.raise(published_ * static_cast<std::uint32_t>(size()));
   // After that: a rank that ends between both is missed in the next wait at the latest.
@@ -165,10 +156,7 @@ void SharedLane::wait_for_all(const char* what) {
                   [this] { return late_place(); });
 }
 
-GroupCall SharedLane::call(int place) const {
-  const LaneSlot::Header& header = part(place).slot->headers[(published_ - 1) % 2];
-  return {static_cast<GroupOperation>(header.operation), text_in(header.what), header.total_bytes, header.root};
-}
+GroupCall SharedLane::call(int place) const { return part(place).slot->headers[(published_ - 1) % 2].call(); }
 
 void SharedLane::check_same_call(std::uint64_t longest) {
   const GroupCall own = call(place());

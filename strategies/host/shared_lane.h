@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/run_segment.h"
+#include "levin/strategies/host/status_board.h"
 
 namespace levin {
 

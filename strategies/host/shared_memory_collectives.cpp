@@ -167,14 +167,29 @@ void SharedMemoryCollectives::all_reduce_parts(const SharedParts& parts, const V
   meet(what, length, /*is_first=*/false);
 }
 
-void SharedMemoryCollectives::all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what) {
+template <class Take>
+void SharedMemoryCollectives::gather(std::span<const std::byte> mine, const char* what, const Take& take) {
   waits_.check_usable();
   in_pieces(mine.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
     if (length > 0) std::memcpy(lane_.own_buffer(), mine.data() + offset, length);
     meet(what, mine.size(), offset == 0);
     for (int peer = 0; length > 0 && peer < size(); ++peer) {
-      std::memcpy(all[static_cast<std::size_t>(peer)] + offset, lane_.chunk(peer), length);
+      take(static_cast<std::size_t>(peer), offset, std::span(lane_.chunk(peer), length));
     }
+  });
+}
+
+void SharedMemoryCollectives::all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what) {
+  gather(mine, what, [&](std::size_t peer, std::size_t offset, std::span<const std::byte> bytes) {
+    std::memcpy(all[peer] + offset, bytes.data(), bytes.size());
+  });
+}
+
+void SharedMemoryCollectives::all_gather_shares(std::span<const std::byte> mine, std::span<std::byte> values,
+                                                const char* what) {
+  gather(mine, what, [&](std::size_t peer, std::size_t offset, std::span<const std::byte> bytes) {
+    const std::size_t begin = std::min(values.size(), peer * mine.size() + offset);
+    std::copy_n(bytes.begin(), std::min(bytes.size(), values.size() - begin), values.begin() + begin);
   });
 }
 
@@ -187,13 +202,15 @@ void SharedMemoryCollectives::broadcast(std::span<std::byte> bytes, int root, co
   });
 }
 
-void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what) {
+void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte> values, const Values& result, const char* what) {
   waits_.check_usable();
   const std::size_t room = chunk_bytes_ / static_cast<std::size_t>(size()) / kLineBytes * kLineBytes;
   in_pieces(result.bytes.size(), room, [&](std::size_t offset, std::size_t length) {
-    for (int peer = 0; length > 0 && peer < size(); ++peer) {
-      const auto index = static_cast<std::size_t>(peer);
-      std::memcpy(lane_.own_buffer() + index * room, parts[index] + offset, length);
+    for (std::size_t peer = 0; peer < static_cast<std::size_t>(size()); ++peer) {
+      const std::size_t begin = std::min(values.size(), peer * result.bytes.size() + offset);
+      const auto part = values.subspan(begin, std::min(length, values.size() - begin));
+      std::byte* const place = lane_.own_buffer() + peer * room;
+      std::fill(std::copy(part.begin(), part.end(), place), place + length, std::byte{});
     }
     meet(what, result.bytes.size(), offset == 0);
     const std::size_t begin = static_cast<std::size_t>(rank()) * room;

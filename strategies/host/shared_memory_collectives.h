@@ -66,8 +66,11 @@ class SharedMemoryCollectives {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what);
   /// Every rank's bytes become rank `root`'s.
   void broadcast(std::span<std::byte> bytes, int root, const char* what);
-  /// `result` receives all ranks' parts[rank()], combined. Parts are as long as the result.
-  void reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what);
+  /// `result` receives this rank's share of all ranks' values, combined: as much as it is long, of which rank r's is the r-th.
+  /// Zeros stand for what the last shares lack.
+  void reduce_scatter(std::span<const std::byte> values, const Values& result, const char* what);
+  /// The other way round: each rank's share, as long as `mine`, comes to its place in `values`.
+  void all_gather_shares(std::span<const std::byte> mine, std::span<std::byte> values, const char* what);
   /// Ends the call that a thread is in, and every later one, as PeerWaits::give_up() does. Threading: any thread.
   void give_up() noexcept { waits_.give_up(); }
 
@@ -75,6 +78,9 @@ class SharedMemoryCollectives {
   /// Goes through `bytes` of a call in pieces of up to `piece_bytes`: `step(offset, length)`, once also for none.
   template <class Step>
   static void in_pieces(std::size_t bytes, std::size_t piece_bytes, const Step& step);
+  /// Shows all ranks what each has: `take(rank, offset, bytes)`, in pieces.
+  template <class Take>
+  void gather(std::span<const std::byte> mine, const char* what, const Take& take);
   /// Publishes what own_buffer() holds, and waits for the others'.
   void meet(const char* what, std::size_t total_bytes, bool is_first);
   std::byte* window_of(int rank) const;

@@ -11,7 +11,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/host/shared_lane.h"
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 
 namespace levin {
 

@@ -47,6 +47,13 @@ class Variables {
     }
     return value;
   }
+  /// A number that counts from 0, of so many.
+  int number_below(const char* name, int limit, const char* limit_name) const {
+    const int value = number(name, 0, kNoLimit);
+    if (value < limit) return value;
+    throw ConfigError(format("environment variables contradict each other: {}={} but {}={}; ranks count from 0.", name, value,
+                             limit_name, limit));
+  }
   int number_or(const char* name, int fallback, int minimum, int maximum) const {
     return has(name) ? number(name, minimum, maximum) : fallback;
   }
@@ -71,34 +78,36 @@ class Variables {
   const EnvironmentLookup& lookup_;
 };
 
-void read_ranks(const Variables& variables, const char* world_size, const char* rank, const char* local_rank,
-                ClusterEnvironment& environment) {
-  environment.world_size = variables.number(world_size, 1, kNoLimit);
-  environment.rank = variables.number(rank, 0, kNoLimit);
-  environment.local_rank = variables.number(local_rank, 0, kNoLimit);
-  const auto check_below = [&](const char* name, int value) {
-    if (value < environment.world_size) return;
-    throw ConfigError(format("environment variables contradict each other: {}={} but {}={}; ranks count from 0.", name, value,
-                             world_size, environment.world_size));
-  };
-  check_below(rank, environment.rank);
-  check_below(local_rank, environment.local_rank);
+/// What a launcher calls the three numbers of a rank.
+struct RankNames {
+  const char* world_size;
+  const char* rank;
+  const char* local_rank;
+};
+constexpr RankNames kTorchrunNames = {"WORLD_SIZE", "RANK", "LOCAL_RANK"};
+
+/// torchrun's variables may accompany another launcher's when they say the same.
+ClusterEnvironment read_ranks(const Variables& variables, ClusterKind kind, const RankNames& names) {
+  ClusterEnvironment environment{.kind = kind};
+  environment.world_size = variables.number(names.world_size, 1, kNoLimit);
+  environment.rank = variables.number_below(names.rank, environment.world_size, names.world_size);
+  environment.local_rank = variables.number_below(names.local_rank, environment.world_size, names.world_size);
+  variables.require_equal(kTorchrunNames.world_size, environment.world_size, names.world_size);
+  variables.require_equal(kTorchrunNames.rank, environment.rank, names.rank);
+  variables.require_equal(kTorchrunNames.local_rank, environment.local_rank, names.local_rank);
+  return environment;
 }
 
-/// RANK, WORLD_SIZE and LOCAL_RANK may accompany another launcher's variables when they say the same.
-void check_agreement(const Variables& variables, const ClusterEnvironment& environment, const char* world_size,
-                     const char* rank, const char* local_rank) {
-  variables.require_equal("WORLD_SIZE", environment.world_size, world_size);
-  variables.require_equal("RANK", environment.rank, rank);
-  variables.require_equal("LOCAL_RANK", environment.local_rank, local_rank);
+/// Where the ranks meet, as far as it is said.
+void read_meeting(const Variables& variables, int default_port, ClusterEnvironment& environment) {
+  if (variables.has("MASTER_ADDR")) environment.master_address = *variables.text("MASTER_ADDR");
+  environment.master_port = variables.number_or("MASTER_PORT", default_port, 1, kMaxPort);
 }
 
 ClusterEnvironment read_levin(const Variables& variables) {
-  ClusterEnvironment environment;
-  environment.kind = ClusterKind::kLevin;
   variables.require({"LEVIN_LAUNCHED", "LEVIN_SHM_FD", "RANK", "WORLD_SIZE", "LOCAL_RANK"}, "levin's launcher",
                     "Do not set LEVIN_LAUNCHED by hand.");
-  read_ranks(variables, "WORLD_SIZE", "RANK", "LOCAL_RANK", environment);
+  ClusterEnvironment environment = read_ranks(variables, ClusterKind::kLevin, kTorchrunNames);
   const auto number = [&](const char* name) {
     return variables.has(name) ? std::optional(variables.number(name, 0, kNoLimit)) : std::nullopt;
   };
@@ -111,30 +120,21 @@ ClusterEnvironment read_levin(const Variables& variables) {
   environment.restarts = number("LEVIN_RESTARTS").value_or(0);
   if (environment.store_fd) return environment;
   variables.require({"LEVIN_LAUNCHED", "MASTER_ADDR", "MASTER_PORT"}, "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
-  environment.master_address = *variables.text("MASTER_ADDR");
-  environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
+  read_meeting(variables, 0, environment);
   return environment;
 }
 
 ClusterEnvironment read_torchrun(const Variables& variables) {
-  ClusterEnvironment environment;
-  environment.kind = ClusterKind::kTorchrun;
-  read_ranks(variables, "WORLD_SIZE", "RANK", "LOCAL_RANK", environment);
+  ClusterEnvironment environment = read_ranks(variables, ClusterKind::kTorchrun, kTorchrunNames);
   environment.node_rank = variables.number_or("GROUP_RANK", 0, 0, kNoLimit);
   if (variables.has("LOCAL_WORLD_SIZE")) {
-    const int local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, environment.world_size);
-    if (environment.local_rank >= local_world_size) {
-      throw ConfigError(
-          format("environment variables contradict each other: LOCAL_RANK={} but LOCAL_WORLD_SIZE={}; ranks count from 0.",
-                 environment.local_rank, local_world_size));
-    }
-    environment.local_world_size = local_world_size;
+    environment.local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, environment.world_size);
+    static_cast<void>(variables.number_below("LOCAL_RANK", *environment.local_world_size, "LOCAL_WORLD_SIZE"));
   }
   if (environment.world_size == 1) return environment;
   variables.require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
                     "Ranks meet at MASTER_ADDR:MASTER_PORT; set both, or start with torchrun.");
-  environment.master_address = *variables.text("MASTER_ADDR");
-  environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
+  read_meeting(variables, 0, environment);
   environment.restarts = variables.number_or("TORCHELASTIC_RESTART_COUNT", 0, 0, kNoLimit);
   // torchrun's agent keeps its store open at that address; its ranks use it under a prefix that changes with each restart.
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
@@ -144,14 +144,13 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
 }
 
 ClusterEnvironment read_slurm(const Variables& variables) {
-  ClusterEnvironment environment;
-  environment.kind = ClusterKind::kSlurm;
-  if (!variables.has("SLURM_PROCID") && variables.number("SLURM_NTASKS", 1, kNoLimit) == 1) return environment;
+  if (!variables.has("SLURM_PROCID") && variables.number("SLURM_NTASKS", 1, kNoLimit) == 1)
+    return {.kind = ClusterKind::kSlurm};
   variables.require({"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"}, "Slurm",
                     "Start the program with srun, or unset SLURM_NTASKS to run one process.");
-  read_ranks(variables, "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", environment);
+  ClusterEnvironment environment =
+      read_ranks(variables, ClusterKind::kSlurm, {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"});
   environment.node_rank = variables.number_or("SLURM_NODEID", 0, 0, kNoLimit);
-  check_agreement(variables, environment, "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID");
   if (environment.world_size == 1) return environment;
   const auto node_list =
       variables.text("SLURM_NODELIST") ? variables.text("SLURM_NODELIST") : variables.text("SLURM_JOB_NODELIST");
@@ -159,12 +158,12 @@ ClusterEnvironment read_slurm(const Variables& variables) {
     throw ConfigError(
         "environment variables of Slurm are set by half: neither SLURM_NODELIST nor MASTER_ADDR says where rank 0 is.");
   }
-  environment.master_address = variables.has("MASTER_ADDR") ? *variables.text("MASTER_ADDR") : first_slurm_host(*node_list);
+  if (!variables.has("MASTER_ADDR")) environment.master_address = first_slurm_host(*node_list);
   // Jobs that share a host must not share a port: the port is made from the end of the job's number.
   std::string job = variables.text("SLURM_JOB_ID").value_or("0");
   std::erase_if(job, [](char c) { return c < '0' || c > '9'; });
   job = job.substr(job.size() - std::min<std::size_t>(4, job.size()));
-  environment.master_port = variables.number_or("MASTER_PORT", kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), 1, kMaxPort);
+  read_meeting(variables, kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), environment);
   return environment;
 }
 
@@ -186,27 +185,21 @@ int open_mpi_port(const Variables& variables) {
 }
 
 ClusterEnvironment read_open_mpi(const Variables& variables) {
-  ClusterEnvironment environment;
-  environment.kind = ClusterKind::kOpenMpi;
-  constexpr const char* kSize = "OMPI_COMM_WORLD_SIZE";
-  constexpr const char* kRank = "OMPI_COMM_WORLD_RANK";
-  constexpr const char* kLocalRank = "OMPI_COMM_WORLD_LOCAL_RANK";
-  variables.require({kSize, kRank, kLocalRank}, "Open MPI", "Start the program with mpirun, or unset them to run one process.");
-  read_ranks(variables, kSize, kRank, kLocalRank, environment);
-  check_agreement(variables, environment, kSize, kRank, kLocalRank);
+  constexpr RankNames kNames = {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"};
+  variables.require({kNames.world_size, kNames.rank, kNames.local_rank}, "Open MPI",
+                    "Start the program with mpirun, or unset them to run one process.");
+  ClusterEnvironment environment = read_ranks(variables, ClusterKind::kOpenMpi, kNames);
   if (environment.world_size == 1) return environment;
   const int local_size = variables.number_or("OMPI_COMM_WORLD_LOCAL_SIZE", environment.world_size, 1, environment.world_size);
   environment.node_rank = environment.rank / local_size;
   environment.local_world_size = local_size;
-  if (variables.has("MASTER_ADDR")) {
-    environment.master_address = *variables.text("MASTER_ADDR");
-  } else if (local_size != environment.world_size) {
+  if (!variables.has("MASTER_ADDR") && local_size != environment.world_size) {
     throw ConfigError(
         format("Open MPI started {} ranks on several hosts: set MASTER_ADDR (mpirun -x MASTER_ADDR=<host of rank 0>) so that "
                "they can meet.",
                environment.world_size));
   }
-  environment.master_port = variables.number_or("MASTER_PORT", open_mpi_port(variables), 1, kMaxPort);
+  read_meeting(variables, open_mpi_port(variables), environment);
   return environment;
 }
 

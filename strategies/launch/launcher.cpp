@@ -21,7 +21,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/descriptor.h"
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/rank_process.h"
 
 namespace levin {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 
 namespace levin {
 

@@ -17,7 +17,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 #include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/store/call_thread.h"
 
@@ -83,15 +83,6 @@ bool means_loopback(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> address{};
   return host == "localhost" || inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
          inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
-}
-
-Endpoint any_interface(int port) {
-  Endpoint endpoint;
-  auto& any = reinterpret_cast<sockaddr_in&>(endpoint.address);
-  any.sin_family = AF_INET;
-  any.sin_port = htons(static_cast<std::uint16_t>(port));
-  endpoint.size = sizeof(any);
-  return endpoint;
 }
 
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
@@ -233,7 +224,7 @@ std::vector<Descriptor> listen_at(const std::string& host, int port, Deadline de
                  "already. Is another host rank 0, or has it the same NODE_RANK?",
                  place));
     }
-    listen(any_interface(port));
+    for (const Endpoint& any_interface : look_up("0.0.0.0", port, AI_NUMERICHOST).endpoints) listen(any_interface);
   }
   if (listeners.empty() || error == EADDRINUSE) {
     throw DesyncError(format("rank 0 cannot listen at {}: {}{}", place, error_text(error),

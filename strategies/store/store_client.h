@@ -98,6 +98,7 @@ class StoreClient {
 
   StoreAddress address_;
   StoreMember member_;
+  // No std::timed_mutex: ThreadSanitizer does not know how g++ 12 locks one.
   std::mutex mutex_;
   std::condition_variable free_;
   bool busy_ = false;  ///< a call is under way: the others wait for their turn, each until its own deadline

@@ -31,11 +31,6 @@ std::vector<std::string> read_texts(ByteReader& body) {
   return texts;
 }
 
-bool is_call(std::uint8_t value) {
-  return (value >= static_cast<std::uint8_t>(StoreCall::kHello) && value <= static_cast<std::uint8_t>(StoreCall::kCount)) ||
-         (value >= static_cast<std::uint8_t>(StoreCall::kDone) && value <= static_cast<std::uint8_t>(StoreCall::kRefused));
-}
-
 void require(bool fits) {
   if (!fits) throw DesyncError("its message does not fit what it asks for");
 }
@@ -44,19 +39,8 @@ constexpr std::size_t kLongestError = 16 << 10;
 /// What is longer is not looked at.
 constexpr std::size_t kLongestValue = 256 << 10;
 
-void append_where(std::string& bytes, const Whereabouts& where) {
-  append_number(bytes, where.stage);
-  append_number(bytes, where.hook);
-  append_number(bytes, where.epoch);
-  append_number(bytes, where.step);
-}
-
 Whereabouts read_where(ByteReader& value) {
-  Whereabouts where;
-  where.stage = value.number<Stage>();
-  where.hook = value.number<Hook>();
-  where.epoch = value.number<std::int64_t>();
-  where.step = value.number<std::int64_t>();
+  const auto where = value.number<Whereabouts>();
   require(where.stage <= Stage::kPredict && where.hook < Hook::kCount);
   return where;
 }
@@ -79,7 +63,7 @@ std::optional<Value> read_value(const std::string& text, Read read) {
 
 std::string encode(const StoreMessage& message) {
   std::string body;
-  append_number(body, static_cast<std::uint8_t>(message.call));
+  append_number(body, message.call);
   append_number(body, message.number);
   append_texts(body, message.keys);
   append_texts(body, message.values);
@@ -102,10 +86,10 @@ std::optional<StoreMessage> StoreMessageReader::next(std::size_t limit) {
   }
   if (bytes_.size() - kPrefixBytes < length) return std::nullopt;
   ByteReader body(std::string_view(bytes_).substr(kPrefixBytes, length), "it ends too early");
-  const auto call = body.number<std::uint8_t>();
-  if (!is_call(call)) throw DesyncError("its message is of no known kind");
-  StoreMessage message;
-  message.call = static_cast<StoreCall>(call);
+  StoreMessage message{.call = body.number<StoreCall>()};
+  if (message.call < StoreCall::kHello || message.call > StoreCall::kRefused) {
+    throw DesyncError("its message is of no known kind");
+  }
   message.number = body.number<std::int64_t>();
   message.keys = read_texts(body);
   message.values = read_texts(body);
@@ -167,7 +151,7 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
 std::string to_text(const RankPost& post) {
   std::string bytes;
   append_number(bytes, post.number);
-  append_where(bytes, post.where);
+  append_number(bytes, post.where);
   append_number(bytes, post.waits);
   append_number(bytes, post.reduction);
   append_text(bytes, post.line);
@@ -184,7 +168,7 @@ std::optional<RankPost> post_from_text(const std::string& text) {
 std::string to_text(const FailureRecord& failure) {
   std::string bytes;
   append_number(bytes, failure.rank);
-  append_where(bytes, failure.where);
+  append_number(bytes, failure.where);
   append_text(bytes, failure.error.substr(0, kLongestError));
   append_number(bytes, failure.is_final);
   append_number(bytes, failure.is_lost);

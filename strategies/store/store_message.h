@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 
 namespace levin {
 
@@ -29,7 +29,7 @@ enum class StoreCall : std::uint8_t {
   kCompareSet,  ///< values: what it must hold to be replaced (of a new key: empty), and by what
   kRemove,      ///< the key is gone; number of the answer: whether it was there
   kCount,       ///< how many keys are there
-  kDone = 64,   ///< an answer: number and values are what was asked for
+  kDone,        ///< an answer: number and values are what was asked for
   kMissing,     ///< an answer to kGet and kWait: the time is over; keys are those that are not there
   kRefused      ///< an answer, the last one: values says why; number: 1 when a later try may be welcome
 };

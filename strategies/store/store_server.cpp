@@ -15,7 +15,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/terminal.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 #include "levin/strategies/host/shared_file.h"
 
 namespace levin {

@@ -23,18 +23,9 @@ constexpr bool kIsShort = std::is_same_v<T, c10::Half> || std::is_same_v<T, c10:
 template <class T>
 constexpr bool kIsFloating = kIsShort<T> || std::is_floating_point_v<T>;
 /// What values are combined in.
-template <class T, class = void>
-struct Wide {
-  using type = T;
-};
 template <class T>
-struct Wide<T, std::enable_if_t<kIsShort<T>>> {
-  using type = float;
-};
-template <class T>
-struct Wide<T, std::enable_if_t<std::is_integral_v<T>>> {
-  using type = std::conditional_t<(sizeof(T) < 4), std::int32_t, T>;
-};
+using Wide =
+    std::conditional_t<kIsShort<T>, float, std::conditional_t<(std::is_integral_v<T> && sizeof(T) < 4), std::int32_t, T>>;
 
 template <Op kOp, class W>
 W combined(W one, W other) {
@@ -61,7 +52,7 @@ W combined(W one, W other) {
 /// Two ranks, the usual case, in one pass.
 template <class T, Op kOp>
 void combine_two(T* __restrict result, const T* __restrict one, const T* __restrict other, std::size_t elements) {
-  using W = typename Wide<T>::type;
+  using W = Wide<T>;
   for (std::size_t index = 0; index < elements; ++index) {
     W value = combined<kOp, W>(static_cast<W>(one[index]), static_cast<W>(other[index]));
     if constexpr (kOp == Op::AVG) value *= W(0.5);
@@ -71,7 +62,7 @@ void combine_two(T* __restrict result, const T* __restrict one, const T* __restr
 
 template <class T, Op kOp>
 void combine_all(std::byte* result, std::span<const std::byte* const> parts, std::size_t elements) {
-  using W = typename Wide<T>::type;
+  using W = Wide<T>;
   const auto values_of = [&](std::size_t rank) { return reinterpret_cast<const T*>(parts[rank]); };
   T* const out = reinterpret_cast<T*>(result);
   if (parts.size() == 2) return combine_two<T, kOp>(out, values_of(0), values_of(1), elements);

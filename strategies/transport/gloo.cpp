@@ -7,59 +7,30 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/status_board.h"
+#include "levin/strategies/transport/shared_memory_backend.h"
 
 namespace levin {
 
 namespace {
 
-/// A call of Gloo's that is under way, as levin and c10d::Reducer wait for one.
-class GlooWork final : public c10d::Work {
- public:
-  /// `unfinished`: of a call that gives no future; it has ended for exit() when somebody has waited for it, or nobody will.
-  explicit GlooWork(c10::intrusive_ptr<c10d::Work> work, std::unique_ptr<UnfinishedWork> unfinished = nullptr)
-      : unfinished_(std::move(unfinished)), work_(std::move(work)) {}
-
-  bool wait(std::chrono::milliseconds timeout) override {
-    const bool is_done = call_gloo([&] { return work_->wait(timeout); });
-    unfinished_.reset();
-    return is_done;
-  }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    const auto future = work_->getFuture();
-    return future->then([](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); },
-                        future->elementType());
-  }
-
- private:
-  std::unique_ptr<UnfinishedWork> unfinished_;
-  c10::intrusive_ptr<c10d::Work> work_;
-};
-
 /// exit() waits for the call: LibTorch keeps a list of those that are under way, which goes with its static objects.
 template <class Call>
 c10::intrusive_ptr<c10d::Work> start(Call call) {
   const auto unfinished = std::make_shared<UnfinishedWork>();
-  const c10::intrusive_ptr<c10d::Work> work = call_gloo(call);
-  work->getFuture()->addCallback([unfinished](c10::ivalue::Future&) {});
-  return c10::make_intrusive<GlooWork>(work);
+  const auto future = call_gloo(call)->getFuture();
+  return c10::make_intrusive<FutureWork>(future->then(
+      [unfinished](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); }, future->elementType()));
 }
-
-/// The first part of a rank's frame: which call it is in. Behind it stand the bytes that it contributes, where they fit.
-struct FrameHead {
-  std::uint64_t total_bytes = 0;
-  std::uint32_t operation = 0;  ///< a GroupOperation
-  std::int32_t root = 0;
-  std::array<char, 192> what{};
-};
 
 /// How many bytes fit: a multiple of those of a number. Each rank gets the frames of all: with many of them a frame has room
 /// for a boundary with few metrics only.
@@ -70,9 +41,10 @@ std::size_t room_in_frame(std::size_t ranks) {
   return std::clamp(kOfAll / ranks / sizeof(std::uint64_t) * sizeof(std::uint64_t), kLeast, kMost);
 }
 
+/// Which call a rank is in, and behind that the bytes that it contributes, where they fit.
 std::vector<std::byte> frame_of(const GroupCall& call, std::span<const std::byte> mine, std::size_t room) {
-  FrameHead head{.total_bytes = call.bytes, .operation = static_cast<std::uint32_t>(call.operation), .root = call.root};
-  call.what.copy(head.what.data(), head.what.size() - 1);
+  CallHeader head{};
+  head.set(call);
   std::vector<std::byte> frame(sizeof head + room);
   std::memcpy(frame.data(), &head, sizeof head);
   if (mine.size() <= room) std::copy(mine.begin(), mine.end(), frame.begin() + sizeof head);
@@ -96,11 +68,11 @@ at::Tensor tensor_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::future<void> end_of(c10d::Work& work) {
+void await(c10d::Work& work, const std::function<void()>& look) {
   const auto ended = std::make_shared<std::promise<void>>();
-  std::future<void> end = ended->get_future();
+  const std::future<void> end = ended->get_future();
   work.getFuture()->addCallback([ended](c10::ivalue::Future&) { ended->set_value(); });
-  return end;
+  while (end.wait_for(kBetweenFailureLooks) == std::future_status::timeout) look();
 }
 
 void rethrow_from_gloo() {
@@ -139,14 +111,6 @@ GlooBackend::Work GlooBackend::alltoall_base(at::Tensor& received, at::Tensor& s
   return start([&] { return gloo_->alltoall_base(received, sent, received_sizes, sent_sizes, options); });
 }
 
-GlooBackend::Work GlooBackend::reduce_scatter(Tensors& mine, std::vector<Tensors>& all,
-                                              const c10d::ReduceScatterOptions& options) {
-  // Gloo makes it of other calls.
-  auto unfinished = std::make_unique<UnfinishedWork>();
-  return c10::make_intrusive<GlooWork>(call_gloo([&] { return gloo_->reduce_scatter(mine, all, options); }),
-                                       std::move(unfinished));
-}
-
 GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board,
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
@@ -158,13 +122,12 @@ void GlooControlGroup::meet(const Call& call, const Take& take) {
   const std::size_t room = room_in_frame(static_cast<std::size_t>(size()));
   const at::Tensor frames = exchange(frame_of(call.told(), call.mine, room), call.what);
   const auto* const begin = static_cast<const std::byte*>(frames.const_data_ptr());
-  const auto frame = [&](int peer) { return begin + static_cast<std::size_t>(peer) * (sizeof(FrameHead) + room); };
+  const auto frame = [&](int peer) { return begin + static_cast<std::size_t>(peer) * (sizeof(CallHeader) + room); };
   std::vector<GroupCall> calls;
   std::vector<std::int64_t> sizes;
   for (int peer = 0; peer < size(); ++peer) {
-    const auto& head = *reinterpret_cast<const FrameHead*>(frame(peer));
-    calls.push_back({static_cast<GroupOperation>(head.operation), text_in(head.what), head.total_bytes, head.root});
-    sizes.push_back(static_cast<std::int64_t>(head.total_bytes));
+    calls.push_back(reinterpret_cast<const CallHeader*>(frame(peer))->call());
+    sizes.push_back(static_cast<std::int64_t>(calls.back().bytes));
   }
   if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
   if (const std::string too_long = describe_too_long(calls, call.longest); !too_long.empty()) fail(too_long);
@@ -173,7 +136,7 @@ void GlooControlGroup::meet(const Call& call, const Take& take) {
   std::size_t offset = 0;
   for (int peer = 0; peer < size(); ++peer) {
     const auto bytes = static_cast<std::size_t>(sizes[static_cast<std::size_t>(peer)]);
-    const std::byte* const part = came_with_frames  ? frame(peer) + sizeof(FrameHead)
+    const std::byte* const part = came_with_frames  ? frame(peer) + sizeof(CallHeader)
                                   : parts.defined() ? static_cast<const std::byte*>(parts.const_data_ptr()) + offset
                                                     : nullptr;
     if (bytes > 0 && part != nullptr) take(peer, bytes, 0, {part, bytes});
@@ -226,10 +189,9 @@ void GlooControlGroup::finish(const char* what, const std::function<c10::intrusi
 
 void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::future<void> end = end_of(work);
   double next_look = kSecondsBetweenLooks;
   std::chrono::steady_clock::time_point failed_since{};
-  while (end.wait_for(kBetweenFailureLooks) == std::future_status::timeout) {
+  await(work, [&] {
     if (const auto failure = board_->failure()) {
       // What the failed rank sent before may be on its way, and say more to this rank than the failure does.
       if (failed_since.time_since_epoch().count() == 0) failed_since = std::chrono::steady_clock::now();
@@ -247,7 +209,7 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
       if (const auto failure = board_->failure()) end_with(RecordedFailure(failure->str()));
       fail("timeout_seconds");
     }
-  }
+  });
 }
 
 void GlooControlGroup::fail(const std::string& text) {

@@ -6,15 +6,15 @@
 
 #include <cstdint>
 #include <exception>
-#include <future>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_group.h"
+#include "levin/strategies/host/status_board.h"
 
 namespace levin {
 
@@ -32,7 +32,6 @@ class GlooBackend : public c10d::Backend {
   Work allgather(std::vector<Tensors>& all, Tensors& mine, const c10d::AllgatherOptions& options) override;
   Work alltoall_base(at::Tensor& received, at::Tensor& sent, std::vector<std::int64_t>& received_sizes,
                      std::vector<std::int64_t>& sent_sizes, const c10d::AllToAllOptions& options) override;
-  Work reduce_scatter(Tensors& mine, std::vector<Tensors>& all, const c10d::ReduceScatterOptions& options) override;
 
  protected:
   /// Ends the connections of this group.
@@ -42,8 +41,8 @@ class GlooBackend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> gloo_;
 };
 
-/// Ready when the call under way has ended, well or not: to wait for it and look at other things meanwhile.
-std::future<void> end_of(c10d::Work& work);
+/// Waits until the call under way has ended, well or not, and calls `look` every 20 ms meanwhile, which throws to give it up.
+void await(c10d::Work& work, const std::function<void()>& look);
 
 /// Throws the exception that is being handled, as ConnectionLost where Gloo has thrown it because of a connection.
 [[noreturn]] void rethrow_from_gloo();

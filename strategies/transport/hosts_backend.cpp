@@ -3,17 +3,14 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <future>
 #include <set>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/base/unfinished_work.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 
 namespace levin {
@@ -24,7 +21,6 @@ namespace {
 constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
 /// Up to here every host combines a share by itself, which is one exchange in place of two.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
 std::size_t parts_of(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
 
@@ -36,35 +32,6 @@ std::byte* room(at::Tensor& buffer, std::size_t bytes) {
 }
 
 at::Tensor front(const at::Tensor& buffer, std::size_t bytes) { return buffer.narrow(0, 0, static_cast<std::int64_t>(bytes)); }
-
-/// Values in equal shares, one for each place: behind their end zeros stand for what the last shares lack.
-class Shares {
- public:
-  Shares(std::span<std::byte> values, std::size_t share_bytes, int places)
-      : values_(values),
-        share_bytes_(share_bytes),
-        first_in_rest_(values.size() / share_bytes),
-        rest_((static_cast<std::size_t>(places) - first_in_rest_) * share_bytes) {
-    const std::span<std::byte> tail = tail_of_values();
-    std::copy(tail.begin(), tail.end(), rest_.begin());
-    for (std::size_t place = 0; place < static_cast<std::size_t>(places); ++place) {
-      shares_.push_back(place < first_in_rest_ ? values.data() + place * share_bytes
-                                               : rest_.data() + (place - first_in_rest_) * share_bytes);
-    }
-  }
-  std::span<std::byte* const> all() { return shares_; }
-  std::vector<const std::byte*> sources() const { return {shares_.begin(), shares_.end()}; }
-  void write_back() { std::copy_n(rest_.begin(), tail_of_values().size(), tail_of_values().begin()); }
-
- private:
-  std::span<std::byte> tail_of_values() const { return values_.subspan(first_in_rest_ * share_bytes_); }
-
-  std::span<std::byte> values_;
-  std::size_t share_bytes_;
-  std::size_t first_in_rest_;
-  std::vector<std::byte> rest_;
-  std::vector<std::byte*> shares_;
-};
 
 /// Gloo's destructor waits for calls that are under way, and those for other hosts.
 void keep_to_the_end(c10::intrusive_ptr<c10d::Backend> backend) {
@@ -90,16 +57,7 @@ std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_ra
   return layout;
 }
 
-HostsReduction::~HostsReduction() {
-  if (is_abandoned_) keep_to_the_end(std::move(links_.between));
-}
-
-void HostsReduction::give_up() noexcept {
-  is_given_up_ = true;
-  links_.within->give_up();
-}
-
-void HostsReduction::all_reduce(const Values& values, const std::string& what) {
+void HostsBackend::reduce_by_host(const Values& values, const std::string& what) {
   const std::size_t bytes = values.bytes.size();
   if (bytes > kWholeBytes) return reduce_by_shares(values, what.c_str());
   links_.within->all_reduce(values, what.c_str());
@@ -109,20 +67,18 @@ void HostsReduction::all_reduce(const Values& values, const std::string& what) {
   values.combine(values.bytes.data(), by_host_, bytes / values.element_bytes);
 }
 
-void HostsReduction::reduce_by_shares(const Values& values, const char* what) {
+void HostsBackend::reduce_by_shares(const Values& values, const char* what) {
   const auto places = static_cast<std::size_t>(links_.within->size());
   const auto pieces = static_cast<std::size_t>(hosts());
   // Each host may have to combine a piece of it.
   const std::size_t unit = pieces * values.element_bytes;
   const std::size_t share_bytes = parts_of(parts_of(values.bytes.size(), places), unit) * unit;
-  Shares shares(values.bytes, share_bytes, links_.within->size());
   const std::span<std::byte> mine(room(share_, share_bytes), share_bytes);
-  links_.within->reduce_scatter(shares.sources(), {mine, values.element_bytes, values.combine}, what);
-  links_.within->all_gather(combine_shares(share_bytes, values), shares.all(), what);
-  shares.write_back();
+  links_.within->reduce_scatter(values.bytes, {mine, values.element_bytes, values.combine}, what);
+  links_.within->all_gather_shares(combine_shares(share_bytes, values), values.bytes, what);
 }
 
-std::span<std::byte> HostsReduction::combine_shares(std::size_t bytes, const Values& values) {
+std::span<std::byte> HostsBackend::combine_shares(std::size_t bytes, const Values& values) {
   if (hosts() > 2 && bytes > kAtOnceBytes) return combine_by_pieces(bytes, values);
   tell_other_hosts(bytes);
   std::byte* const result = room(combined_, bytes);
@@ -130,7 +86,7 @@ std::span<std::byte> HostsReduction::combine_shares(std::size_t bytes, const Val
   return {result, bytes};
 }
 
-std::span<std::byte> HostsReduction::combine_by_pieces(std::size_t bytes, const Values& values) {
+std::span<std::byte> HostsBackend::combine_by_pieces(std::size_t bytes, const Values& values) {
   const auto pieces = static_cast<std::size_t>(hosts());
   const std::size_t piece_bytes = bytes / pieces;
   const std::byte* const parts = room(received_, bytes);
@@ -148,7 +104,7 @@ std::span<std::byte> HostsReduction::combine_by_pieces(std::size_t bytes, const 
   return {result, bytes};
 }
 
-void HostsReduction::tell_other_hosts(std::size_t bytes) {
+void HostsBackend::tell_other_hosts(std::size_t bytes) {
   const auto others = static_cast<std::size_t>(hosts() - 1);
   at::Tensor sent = front(share_, bytes);
   if (others > 1) sent = sent.repeat({static_cast<std::int64_t>(others)});
@@ -166,19 +122,17 @@ void HostsReduction::tell_other_hosts(std::size_t bytes) {
   }
 }
 
-void HostsReduction::finish(const c10::intrusive_ptr<c10d::Work>& work) {
-  const std::future<void> end = end_of(*work);
+void HostsBackend::finish(const c10::intrusive_ptr<c10d::Work>& work) {
   is_abandoned_ = true;
-  while (end.wait_for(kBetweenLooks) == std::future_status::timeout) {
-    if (is_given_up_) throw DesyncError("a gradient reduction has been given up");
+  await(*work, [this] {
+    if (ends_) throw DesyncError("a gradient reduction has been given up");
     if (const auto failure = links_.board->failure()) throw RecordedFailure(failure->str());
-  }
+  });
   is_abandoned_ = false;
   work->wait();
 }
 
-HostsBackend::HostsBackend(HostsReduction::Links links, const GlooBackend& flat)
-    : GlooBackend(flat), reduction_(std::move(links)) {
+HostsBackend::HostsBackend(Links links, const GlooBackend& flat) : GlooBackend(flat), links_(std::move(links)) {
   thread_ = quiet_thread([this] { make_calls(); });
 }
 
@@ -187,7 +141,7 @@ HostsBackend::~HostsBackend() {
     const std::lock_guard lock(mutex_);
     ends_ = true;
   }
-  reduction_.give_up();
+  links_.within->give_up();
   wake_.notify_all();
   thread_.join();
   try {
@@ -198,6 +152,7 @@ HostsBackend::~HostsBackend() {
   }
   // First those that no all-reduce waits in: others may still be about to learn from the board why theirs end.
   release();
+  if (is_abandoned_) keep_to_the_end(std::move(links_.between));
 }
 
 GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
@@ -210,23 +165,24 @@ GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::Allreduc
   const SharedMemoryCollectives::Values values{bytes_of(tensor.get()), static_cast<std::size_t>(tensor.get().element_size()),
                                                combine};
   const std::string what = call_text("all_reduce", options.reduceOp, tensor.get());
-  const auto work = c10::make_intrusive<TensorsWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
+  const auto future = FutureWork::make_future();
   const auto unfinished = std::make_shared<UnfinishedWork>();
   {
     const std::lock_guard lock(mutex_);
-    calls_.emplace_back([this, tensor, values, what, work, unfinished](std::exception_ptr& broken) {
+    calls_.emplace_back([this, tensors, tensor, values, what, future, unfinished](std::exception_ptr& broken) {
       try {
         if (broken) std::rethrow_exception(broken);
-        reduction_.all_reduce(values, what);
+        reduce_by_host(values, what);
         tensor.write_back();
       } catch (...) {
         broken = std::current_exception();
       }
-      work->end(broken);
+      if (broken) return future->setError(broken);
+      future->markCompleted(tensors);
     });
   }
   wake_.notify_all();
-  return work;
+  return c10::make_intrusive<FutureWork>(future);
 }
 
 void HostsBackend::make_calls() {

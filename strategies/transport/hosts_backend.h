@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/transport/gloo.h"
 
 namespace levin {
@@ -40,14 +40,16 @@ struct HostLayout {
 /// one another.
 std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_rank);
 
-/// All-reduces of ranks on several hosts with as many ranks each. Within a host values are combined through shared memory; of
-/// the result each rank exchanges one share with the ranks at its place on other hosts, and the host puts the shares together
-/// again. Gloo only moves bytes. Values are combined in the order of ranks within a host, then in the order of hosts: results
-/// are the same bits on every rank, and in every run.
+/// Tensors on the CPU between ranks on several hosts, with as many ranks on each. An all-reduce of one dense tensor goes by
+/// host: there values are combined through shared memory; of the result each rank exchanges one share with the ranks at its
+/// place on other hosts, and the host puts the shares together again. Gloo only moves bytes. Values are combined in the order
+/// of ranks within a host, then in the order of hosts: results are the same bits on every rank, and in every run. An average is
+/// that of the hosts' averages. Everything else travels over Gloo among all ranks.
 ///
-/// Ranks: all, in the same order of calls. Errors are those of SharedMemoryCollectives, and ConnectionLost; after one, no call
-/// may follow. Threading: used by one thread at a time.
-class HostsReduction {
+/// A thread makes the all-reduces in their order, so that calls come back at once, and a work and its future end when its
+/// all-reduce has; what ends one of them ends all that follow. Errors are those of SharedMemoryCollectives, and ConnectionLost.
+/// Ranks: all, in the same order of calls of either kind.
+class HostsBackend final : public GlooBackend {
  public:
   struct Links {
     /// The ranks of this host, whose waits are WaitingThread::kBeside.
@@ -56,19 +58,24 @@ class HostsReduction {
     c10::intrusive_ptr<c10d::Backend> between;
     std::shared_ptr<StatusBoard> board;
   };
-  explicit HostsReduction(Links links) : links_(std::move(links)) {}
-  ~HostsReduction();
+  /// `flat`: among all ranks.
+  HostsBackend(Links links, const GlooBackend& flat);
+  /// Ends all-reduces that are under way with a DesyncError.
+  ~HostsBackend() override;
 
-  /// Every rank's values become those of all, combined. An average is that of the hosts' averages. `what`: as
-  /// SharedMemoryCollectives has it.
-  void all_reduce(const SharedMemoryCollectives::Values& values, const std::string& what);
-  /// Ends the call that a thread is in with DesyncError, within milliseconds. Threading: any thread.
-  void give_up() noexcept;
+  const std::string getBackendName() const override { return "hosts"; }
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
 
  private:
   using Values = SharedMemoryCollectives::Values;
+  /// An all-reduce to be made, unless an earlier one is `broken`; and then that of later ones, when it breaks.
+  using Call = std::function<void(std::exception_ptr& broken)>;
+  void make_calls();
+
+  // What the thread does.
   int hosts() const { return links_.between->getSize(); }
   int host() const { return links_.between->getRank(); }
+  void reduce_by_host(const Values& values, const std::string& what);
   void reduce_by_shares(const Values& values, const char* what);
   /// Combines what share_ holds with the other hosts'; gives where the result lies.
   std::span<std::byte> combine_shares(std::size_t bytes, const Values& values);
@@ -84,34 +91,11 @@ class HostsReduction {
   at::Tensor received_;  ///< from them
   at::Tensor combined_;
   std::vector<const std::byte*> by_host_;
-  std::atomic<bool> is_given_up_{false};
   bool is_abandoned_ = false;  ///< a call between hosts was under way when this rank gave up
-};
-
-/// Tensors on the CPU between ranks on several hosts, with several ranks on each: an all-reduce of one dense tensor goes the
-/// way of HostsReduction, and everything else over Gloo among all ranks. A thread makes the all-reduces in their
-/// order, so that calls come back at once, and a work and its future end when its all-reduce has; what ends one of them ends
-/// all that follow. Ranks: all, in the same order of calls of either kind.
-class HostsBackend final : public GlooBackend {
- public:
-  /// `flat`: among all ranks.
-  HostsBackend(HostsReduction::Links links, const GlooBackend& flat);
-  /// Ends all-reduces that are under way with a DesyncError.
-  ~HostsBackend() override;
-
-  const std::string getBackendName() const override { return "hosts"; }
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-
- private:
-  /// An all-reduce to be made, unless an earlier one is `broken`; and then that of later ones, when it breaks.
-  using Call = std::function<void(std::exception_ptr& broken)>;
-  void make_calls();
-
-  HostsReduction reduction_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Call> calls_;
-  bool ends_ = false;
+  std::atomic<bool> ends_ = false;
   std::thread thread_;
 };
 

@@ -24,6 +24,12 @@ SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c1
           combine_values(op, contiguous.scalar_type())};
 }
 
+c10::intrusive_ptr<c10d::Work> ended(const std::vector<at::Tensor>& tensors) {
+  auto future = FutureWork::make_future();
+  future->markCompleted(tensors);
+  return c10::make_intrusive<FutureWork>(std::move(future));
+}
+
 }  // namespace
 
 ContiguousTensor::ContiguousTensor(const at::Tensor& tensor) : tensor_(tensor), contiguous_(tensor.contiguous()) {
@@ -39,33 +45,6 @@ std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> TensorsWork::getFuture() {
-  const std::lock_guard lock(future_mutex_);
-  if (!future_) {
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    if (has_ended_) complete_future();
-  }
-  return future_;
-}
-
-void TensorsWork::complete_future() {
-  if (error_) {
-    future_->setError(error_);
-  } else {
-    future_->markCompleted(c10::IValue(tensors_));
-  }
-}
-
-void TensorsWork::end(const std::exception_ptr& error) {
-  {
-    const std::lock_guard lock(future_mutex_);
-    has_ended_ = true;
-    error_ = error;
-    if (future_) complete_future();
-  }
-  finish(error);
-}
-
 std::string call_text(const char* call, const at::Tensor& tensor) {
   return format("{} of {}", call, c10::toString(tensor.scalar_type()));
 }
@@ -77,12 +56,6 @@ std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tens
 SharedMemoryBackend::SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives)
     : Backend(collectives->rank(), collectives->size()), collectives_(std::move(collectives)) {}
 
-SharedMemoryBackend::Work SharedMemoryBackend::ended(c10d::OpType type, Tensors tensors) const {
-  auto work = c10::make_intrusive<TensorsWork>(rank_, type, std::move(tensors));
-  work->end(nullptr);
-  return work;
-}
-
 SharedMemoryBackend::Work SharedMemoryBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::NoGradGuard no_grad;
   for (at::Tensor& tensor : tensors) {
@@ -91,7 +64,7 @@ SharedMemoryBackend::Work SharedMemoryBackend::broadcast(Tensors& tensors, const
     collectives_->broadcast(bytes_of(values.get()), static_cast<int>(options.rootRank), what.c_str());
     values.write_back();
   }
-  return ended(c10d::OpType::BROADCAST, tensors);
+  return ended(tensors);
 }
 
 template <class Reduce>
@@ -104,60 +77,16 @@ void SharedMemoryBackend::observed(const Reduce& reduce) {
 SharedMemoryBackend::Work SharedMemoryBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const at::NoGradGuard no_grad;
   observed([&] {
-    for (at::Tensor& tensor : tensors) {
-      if (tensor.is_sparse()) {
-        all_reduce_sparse(tensor, options.reduceOp);
-      } else {
-        all_reduce_dense(tensor, options.reduceOp);
-      }
-    }
+    for (const at::Tensor& tensor : tensors) all_reduce(tensor, options.reduceOp);
   });
-  return ended(c10d::OpType::ALLREDUCE, tensors);
+  return ended(tensors);
 }
 
-void SharedMemoryBackend::all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op) {
+void SharedMemoryBackend::all_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const ContiguousTensor values(tensor);
   const std::string what = call_text("all_reduce", op, tensor);
   collectives_->all_reduce(values_of(values.get(), op), what.c_str());
   values.write_back();
-}
-
-void SharedMemoryBackend::all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op) {
-  if (op != c10d::ReduceOp::SUM) throw MisuseError("sparse tensors can only be summed over ranks");
-  const at::Tensor mine = tensor.coalesce();
-  const at::Tensor count = torch::tensor({mine._nnz()}, torch::kLong);
-  std::int64_t most = 0;
-  std::vector<std::int64_t> counts;
-  for (const at::Tensor& other : all_gather(count)) {
-    counts.push_back(other.item<std::int64_t>());
-    most = std::max(most, counts.back());
-  }
-  // As long on every rank.
-  const auto padded = [&](const at::Tensor& values, std::int64_t dimension) {
-    std::vector<std::int64_t> sizes = values.sizes().vec();
-    sizes[static_cast<std::size_t>(dimension)] = most;
-    at::Tensor all = torch::zeros(sizes, values.options());
-    all.narrow(dimension, 0, values.size(dimension)).copy_(values);
-    return all;
-  };
-  const Tensors indices = all_gather(padded(mine.indices(), 1));
-  const Tensors values = all_gather(padded(mine.values(), 0));
-  Tensors all_indices;
-  Tensors all_values;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    all_indices.push_back(indices[rank].narrow(1, 0, counts[rank]));
-    all_values.push_back(values[rank].narrow(0, 0, counts[rank]));
-  }
-  const at::Tensor sum =
-      torch::sparse_coo_tensor(torch::cat(all_indices, 1), torch::cat(all_values, 0), mine.sizes(), mine.options());
-  tensor.copy_(sum.coalesce());
-}
-
-SharedMemoryBackend::Tensors SharedMemoryBackend::all_gather(const at::Tensor& mine) {
-  Tensors all;
-  for (int rank = 0; rank < size_; ++rank) all.push_back(torch::empty_like(mine, mine.options(), at::MemoryFormat::Contiguous));
-  all_gather(mine, all);
-  return all;
 }
 
 void SharedMemoryBackend::all_gather(const at::Tensor& mine, Tensors& all) {
@@ -183,26 +112,7 @@ SharedMemoryBackend::Work SharedMemoryBackend::allgather(std::vector<Tensors>& a
     all_gather(mine[index], all[index]);
     results.insert(results.end(), all[index].begin(), all[index].end());
   }
-  return ended(c10d::OpType::ALLGATHER, std::move(results));
-}
-
-SharedMemoryBackend::Work SharedMemoryBackend::reduce_scatter(Tensors& mine, std::vector<Tensors>& all,
-                                                              const c10d::ReduceScatterOptions& options) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < mine.size(); ++index) {
-    const ContiguousTensor result(mine[index]);
-    Tensors parts;
-    std::vector<const std::byte*> places;
-    for (const at::Tensor& part : all[index]) {
-      if (part.nbytes() != result.get().nbytes()) throw MisuseError("reduce_scatter: all parts must be of one size");
-      parts.push_back(part.contiguous());
-      places.push_back(bytes_of(parts.back()).data());
-    }
-    const std::string what = call_text("reduce_scatter", options.reduceOp, result.get());
-    collectives_->reduce_scatter(places, values_of(result.get(), options.reduceOp), what.c_str());
-    result.write_back();
-  }
-  return ended(c10d::OpType::REDUCE_SCATTER, mine);
+  return ended(results);
 }
 
 std::unique_ptr<SharedMemoryBackend::Buckets> SharedMemoryBackend::take_buckets() {

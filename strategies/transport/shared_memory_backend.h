@@ -1,10 +1,9 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
+#include <chrono>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -45,29 +44,30 @@ std::string call_text(const char* call, const at::Tensor& tensor);
 /// "all_reduce(sum) of Float"
 std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tensor& tensor);
 
-/// A call on tensors that ends when end() says so.
-class TensorsWork final : public c10d::Work {
+/// A call that ends, well or with an error, as its future does.
+class FutureWork final : public c10d::Work {
  public:
-  TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors) : Work(rank, type), tensors_(std::move(tensors)) {}
-  std::vector<at::Tensor> result() override { return tensors_; }
-  /// Made when somebody asks for it: most do not.
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-  /// `error`: null where there is none.
-  void end(const std::exception_ptr& error);
+  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+  explicit FutureWork(Future future) : future_(std::move(future)) {}
+  /// A future of tensors, as c10d's calls give it.
+  static Future make_future() {
+    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  }
+  bool isCompleted() override { return future_->completed(); }
+  bool isSuccess() const override { return future_->hasValue(); }
+  bool wait(std::chrono::milliseconds) override {
+    future_->waitAndThrow();
+    return true;
+  }
+  Future getFuture() override { return future_; }
 
  private:
-  void complete_future();
-
-  std::vector<at::Tensor> tensors_;
-  std::mutex future_mutex_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
-  std::exception_ptr error_;
-  bool has_ended_ = false;
+  Future future_;
 };
 
 /// Tensors on the CPU between the ranks of one host, through shared memory. A call comes back when it is done: its work has
-/// ended. Sparse tensors can be all-reduced. Errors are those of SharedMemoryCollectives, and MisuseError for tensors on other
-/// devices, and operations and types that combine_values() does not know.
+/// ended. Errors are those of SharedMemoryCollectives, and MisuseError for tensors on other devices, and operations and types
+/// that combine_values() does not know.
 class SharedMemoryBackend final : public c10d::Backend {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;
@@ -81,7 +81,6 @@ class SharedMemoryBackend final : public c10d::Backend {
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   Work allgather(std::vector<Tensors>& all, Tensors& mine, const c10d::AllgatherOptions& options) override;
-  Work reduce_scatter(Tensors& mine, std::vector<Tensors>& all, const c10d::ReduceScatterOptions& options) override;
 
   /// Averages buckets of gradients, and keeps them where the other ranks read them, so that nothing is copied for it. There is
   /// one at a time.
@@ -115,10 +114,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::unique_ptr<Buckets> take_buckets();
 
  private:
-  Work ended(c10d::OpType type, Tensors tensors) const;
-  void all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op);
-  void all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op);
-  Tensors all_gather(const at::Tensor& mine);
+  void all_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op);
   void all_gather(const at::Tensor& mine, Tensors& all);
 
   /// Makes an all-reduce of which the observer is told.

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "levin/core/base/process.h"
@@ -34,33 +35,30 @@ double time_calls(ControlGroup& group, std::int64_t times, const std::function<v
   return *std::max_element(by_rank.begin(), by_rank.end());
 }
 
-/// A call of the collective on a tensor, of which a rank has a part where they gather or scatter it.
-std::function<void()> call_of(Collective collective, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                              const at::Tensor& tensor) {
+constexpr std::size_t kCollectives = 3;
+struct Collective {
+  const char* name;
+  std::function<void()> call;
+};
+
+/// What ranks do together with a tensor, of which each has a part where they gather it.
+std::array<Collective, kCollectives> collectives_on(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                    const at::Tensor& tensor) {
   const int ranks = group->getSize();
   std::vector<at::Tensor> whole = {tensor};
   std::vector<at::Tensor> part = {torch::zeros({tensor.numel() / ranks}, tensor.options())};
   std::vector<std::vector<at::Tensor>> parts = {tensor.chunk(ranks)};
-  return [=]() mutable {
-    switch (collective) {
-      case Collective::kAllReduce:
-        return void(group->allreduce(whole)->wait());
-      case Collective::kAllGather:
-        return void(group->allgather(parts, part)->wait());
-      case Collective::kReduceScatter:
-        return void(group->reduce_scatter(part, parts)->wait());
-      case Collective::kBroadcast:
-        return void(group->broadcast(whole)->wait());
-    }
-  };
+  return {{{"all_reduce", [=]() mutable { group->allreduce(whole)->wait(); }},
+           {"all_gather", [=]() mutable { group->allgather(parts, part)->wait(); }},
+           {"broadcast", [=]() mutable { group->broadcast(whole)->wait(); }}}};
 }
 
 }  // namespace
 
 double CollectiveTime::bus_bandwidth() const {
   const double others = static_cast<double>(ranks - 1) / ranks;
-  if (collective == Collective::kBroadcast) return throughput();
-  return throughput() * others * (collective == Collective::kAllReduce ? 2 : 1);
+  if (collective == "broadcast") return throughput();
+  return throughput() * others * (collective == "all_reduce" ? 2 : 1);
 }
 
 std::vector<CollectiveTime> measure_collectives(const Accelerator& accelerator, at::Device device, std::int64_t least,
@@ -73,16 +71,17 @@ std::vector<CollectiveTime> measure_collectives(const Accelerator& accelerator, 
     for (std::int64_t bytes = least; bytes <= most; bytes *= 4) take(bytes);
   };
   const auto measure = [&](const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
-    for (const auto& collective : kChoices<Collective>) {
+    for (std::size_t which = 0; which < kCollectives; ++which) {
       each_size([&](std::int64_t bytes) {
         const std::int64_t of_rank = std::max<std::int64_t>(1, bytes / kFloatBytes / ranks);
         const at::Tensor tensor = torch::zeros({of_rank * ranks}, torch::TensorOptions(device).dtype(torch::kFloat));
         const std::int64_t moved = tensor.numel() * kFloatBytes;
-        const auto call = [&, call = call_of(collective.value, group, tensor)] {
-          call();
+        const Collective collective = collectives_on(group, tensor)[which];
+        const auto call = [&] {
+          collective.call();
           accelerator.synchronize(device);
         };
-        times.push_back({name, collective.value, ranks, moved, time_calls(control, times_of(moved), call)});
+        times.push_back({name, collective.name, ranks, moved, time_calls(control, times_of(moved), call)});
       });
     }
   };
@@ -95,7 +94,7 @@ std::vector<CollectiveTime> measure_collectives(const Accelerator& accelerator, 
     std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
     const auto moved = static_cast<std::int64_t>(all.size());
     const auto call = [&] { control.all_gather(mine, all, "timing collectives"); };
-    times.push_back({is_shared ? "shared memory (metrics)" : "gloo (metrics)", Collective::kAllGather, ranks, moved,
+    times.push_back({is_shared ? "shared memory (metrics)" : "gloo (metrics)", "all_gather", ranks, moved,
                      time_calls(control, times_of(moved), call)});
   });
   return times;

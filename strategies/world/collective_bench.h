@@ -5,23 +5,15 @@
 #include <vector>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/options/option_type.h"
 
 namespace levin {
 
-/// What ranks do together with a tensor.
-enum class Collective : std::uint8_t { kAllReduce, kAllGather, kBroadcast, kReduceScatter };
-template <>
-inline constexpr std::array kChoices<Collective> = {
-    Choice{Collective::kAllReduce, "all_reduce"}, Choice{Collective::kAllGather, "all_gather"},
-    Choice{Collective::kBroadcast, "broadcast"}, Choice{Collective::kReduceScatter, "reduce_scatter"}};
-
 /// What a collective took. Throughputs are nccl-tests', in GB (10^9 bytes) a second.
 struct CollectiveTime {
-  std::string group;  ///< "shared memory", "gloo (metrics)"
-  Collective collective = Collective::kAllReduce;
+  std::string group;       ///< "shared memory", "gloo (metrics)"
+  std::string collective;  ///< "all_reduce", "all_gather", "broadcast"
   int ranks = 1;
-  std::int64_t bytes = 0;  ///< of the whole tensor: what is reduced or broadcast, what all have gathered, what is scattered
+  std::int64_t bytes = 0;  ///< of the whole tensor: what is reduced or broadcast, what all have gathered
   double seconds = 0;      ///< on the slowest rank
 
   /// Bytes of the tensor in a second.

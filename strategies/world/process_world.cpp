@@ -202,12 +202,10 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const GlooBac
   if (!host_layout_ || host_layout_->hosts == 1 || host_layout_->ranks_per_host == 1) return nullptr;
   const int host = host_layout_->host_of(environment_.rank);
   const int first_rank = host_layout_->first_rank_of(host);
-  const int ranks = host_layout_->ranks_per_host;
   std::string failure;
-  const auto segment = share_segment(*control_group_, first_rank, ranks, launched_, failure);
-  auto memory =
-      segment ? share_memory(*control_group_, first_rank, SharedMemoryCollectives::memory_bytes(ranks), failure) : std::nullopt;
-  if (!memory) {
+  const auto segment = share_segment(*control_group_, first_rank, host_layout_->ranks_per_host, launched_, failure);
+  auto within = segment ? share_collectives(segment, WaitingThread::kBeside, failure) : nullptr;
+  if (!within) {
     if (environment_.rank == 0) {
       Console::instance().warn(failure + ": gradients travel over gloo within hosts too, which is slower.");
     }
@@ -217,9 +215,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const GlooBac
   at_place.rank = host;
   at_place.world_size = host_layout_->hosts;
   const std::string name = format("gradients between hosts {}", host_layout_->place_of(environment_.rank));
-  HostsReduction::Links links{
-      .within = std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment, board_, times_.wait_seconds,
-                                                          WaitingThread::kBeside),
+  HostsBackend::Links links{
+      .within = std::move(within),
       .between = make_gloo_backend(joined_.store, name, at_place, /*one_host=*/false, times_),
       .board = board_,
   };
@@ -228,23 +225,27 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const GlooBac
 
 c10::intrusive_ptr<SharedMemoryBackend> ProcessWorld::make_shared_memory_backend() {
   const bool is_asked_for = options_.gradients == GradientTransport::kSharedMemory;
-  const auto board = std::dynamic_pointer_cast<SharedMemoryStatusBoard>(board_);
-  if (!segment_ || !board) {
+  if (!segment_) {
     if (!is_asked_for) return nullptr;
     throw ConfigError(
         "process_group_backend: shared_memory needs all ranks on one host, which share memory; leave it out, or "
         "use gloo");
   }
   std::string failure;
-  auto memory =
-      share_memory(*control_group_, /*maker=*/0, SharedMemoryCollectives::memory_bytes(environment_.world_size), failure);
-  if (memory) {
-    return c10::make_intrusive<SharedMemoryBackend>(
-        std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment_, board, times_.wait_seconds));
+  if (auto collectives = share_collectives(segment_, WaitingThread::kOwn, failure)) {
+    return c10::make_intrusive<SharedMemoryBackend>(std::move(collectives));
   }
   if (is_asked_for) throw IoError("process_group_backend: shared_memory: " + failure);
   if (environment_.rank == 0) Console::instance().warn(failure + ": gradients travel over gloo, which is slower.");
   return nullptr;
+}
+
+std::unique_ptr<SharedMemoryCollectives> ProcessWorld::share_collectives(const std::shared_ptr<RunSegment>& segment,
+                                                                         WaitingThread thread, std::string& failure) {
+  auto memory =
+      share_memory(*control_group_, segment->first_rank(), SharedMemoryCollectives::memory_bytes(segment->ranks()), failure);
+  if (!memory) return nullptr;
+  return std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment, board_, times_.wait_seconds, thread);
 }
 
 void ProcessWorld::join_over_network() {

@@ -10,8 +10,8 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/rank_group.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/run_segment.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/transport/hosts_backend.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
@@ -122,6 +122,9 @@ class ProcessWorld final : public JobRankGroup {
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend();
   void join_over_network();
   c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name) const;
+  /// Among the ranks of a segment. Null on all ranks, and `failure` says why, where one cannot share that much memory.
+  std::unique_ptr<SharedMemoryCollectives> share_collectives(const std::shared_ptr<RunSegment>& segment, WaitingThread thread,
+                                                             std::string& failure);
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
   c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend();
   /// Null, on all ranks, where hosts differ or have one rank each, and, with a warning, where one cannot share that much

@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -17,7 +16,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metrics.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/world/process_world.h"
 
@@ -133,35 +132,36 @@ std::string call_site_text(SourceLocation where) {
 
 // Checks of the arguments of users' collectives, the same on one rank. Each throws MisuseError with the call site.
 
+[[noreturn]] void refuse(SourceLocation where, const std::string& why) {
+  throw MisuseError(call_site_text(where) + ": " + why);
+}
+
 /// "mean", "sum", "min" or "max".
 Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
   if (name == "mean" || name == "avg") return Reduce::kMean;
   if (name == "sum") return Reduce::kSum;
   if (name == "min") return Reduce::kMin;
   if (name == "max") return Reduce::kMax;
-  throw MisuseError(call_site_text(where) + ": all_reduce does not know '" + name + "': use mean, sum, min or max");
+  refuse(where, "all_reduce does not know '" + name + "': use mean, sum, min or max");
 }
 
 /// A tensor has a value. A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
 /// Complex numbers have no min or max.
 void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) {
   if (!tensor.defined()) {
-    throw MisuseError(call_site_text(where) +
-                      ": all_reduce got a tensor without a value: a gradient, perhaps, of a parameter " +
-                      "that the loss does not use");
+    refuse(where, "all_reduce got a tensor without a value: a gradient, perhaps, of a parameter that the loss does not use");
   }
   if (tensor.is_complex() && (op == Reduce::kMin || op == Reduce::kMax)) {
-    throw MisuseError(call_site_text(where) + ": all_reduce knows no min or max of complex numbers, which have no order");
+    refuse(where, "all_reduce knows no min or max of complex numbers, which have no order");
   }
   if (op != Reduce::kMean || c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type())) return;
-  throw MisuseError(call_site_text(where) + ": all_reduce cannot take the mean of a tensor of " +
-                    c10::toString(tensor.scalar_type()) + "; convert it to a floating type, or use sum");
+  refuse(where, format("all_reduce cannot take the mean of a tensor of {}; convert it to a floating type, or use sum",
+                       c10::toString(tensor.scalar_type())));
 }
 
 void check_source_rank(int source_rank, int world_size, SourceLocation where) {
   if (source_rank >= 0 && source_rank < world_size) return;
-  throw MisuseError(format("{}: broadcast from rank {}, but there are ranks 0 to {} only", call_site_text(where), source_rank,
-                           world_size - 1));
+  refuse(where, format("broadcast from rank {}, but there are ranks 0 to {} only", source_rank, world_size - 1));
 }
 
 }  // namespace
@@ -171,11 +171,10 @@ void ProcessWorld::agree(const at::Tensor& tensor, const std::string& what, cons
     throw MisuseError(format("{}: tensors of more than {} dimensions cannot be exchanged", what, kMostDimensions));
   }
   // The device too: small tensors travel from any; large ones would wait in different groups.
-  std::ostringstream description;
-  description << tensor.scalar_type() << " " << tensor.sizes() << " on "
-              << c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true) << detail;
+  const std::string description = c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ",
+                                           c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true), detail);
   std::array<char, kDescriptionBytes> mine{};
-  description.str().copy(mine.data(), mine.size() - 1);
+  description.copy(mine.data(), mine.size() - 1);
   std::vector<std::array<char, kDescriptionBytes>> all(static_cast<std::size_t>(world_size()));
   control_group_->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), what.c_str());
   if (std::all_of(all.begin(), all.end(), [&](const auto& other) { return other == mine; })) return;

@@ -120,6 +120,10 @@ class LimitedStore final : public c10d::Store {
     }
     return *std::move(result);
   }
+  template <class Result, class... Parameters, class... Arguments>
+  Result ask(Result (Store::*call)(Parameters...), const Arguments&... arguments) const {
+    return limited(timeout_, [=, store = store_] { return (*store.*call)(arguments...); });
+  }
   /// The same for a call that gives nothing.
   template <class Call>
   void make(std::chrono::milliseconds limit, const Call& call) const {
@@ -146,28 +150,16 @@ class LimitedStore final : public c10d::Store {
   Bytes compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) override {
     return limited(timeout_, [=, store = store_] { return store->compareSet(key, expected, wanted); });
   }
-  Bytes get(const std::string& key) override {
-    return limited(timeout_, [=, store = store_] { return store->get(key); });
-  }
-  std::int64_t add(const std::string& key, std::int64_t number) override {
-    return limited(timeout_, [=, store = store_] { return store->add(key, number); });
-  }
-  bool deleteKey(const std::string& key) override {
-    return limited(timeout_, [=, store = store_] { return store->deleteKey(key); });
-  }
-  bool check(const std::vector<std::string>& keys) override {
-    return limited(timeout_, [=, store = store_] { return store->check(keys); });
-  }
-  std::int64_t getNumKeys() override {
-    return limited(timeout_, [store = store_] { return store->getNumKeys(); });
-  }
+  Bytes get(const std::string& key) override { return ask(&Store::get, key); }
+  std::int64_t add(const std::string& key, std::int64_t number) override { return ask(&Store::add, key, number); }
+  bool deleteKey(const std::string& key) override { return ask(&Store::deleteKey, key); }
+  bool check(const std::vector<std::string>& keys) override { return ask(&Store::check, keys); }
+  std::int64_t getNumKeys() override { return ask(&Store::getNumKeys); }
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
     make(timeout, [=](c10d::Store& store) { store.wait(keys, timeout); });
   }
-  std::vector<Bytes> multiGet(const std::vector<std::string>& keys) override {
-    return limited(timeout_, [=, store = store_] { return store->multiGet(keys); });
-  }
+  std::vector<Bytes> multiGet(const std::vector<std::string>& keys) override { return ask(&Store::multiGet, keys); }
   bool hasExtendedApi() const override { return store_->hasExtendedApi(); }
   void setTimeout(const std::chrono::milliseconds& timeout) override {
     Store::setTimeout(timeout);

@@ -5,7 +5,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 #include "levin/strategies/world/rendezvous.h"
 
 namespace levin {
@@ -34,7 +34,7 @@ void announce(const std::shared_ptr<RunSegment>& launched, FailureRecord record)
 
 StoreStatusBoard::StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
                                    std::shared_ptr<RunSegment> launched)
-    : RankSlotBoard(std::move(launched), rank), store_(store->clone()), size_(size), rank_zero_serves_(rank_zero_serves) {}
+    : StatusBoard(std::move(launched), rank), store_(store->clone()), size_(size), rank_zero_serves_(rank_zero_serves) {}
 
 RankPost StoreStatusBoard::own_post() const {
   const Whereabouts where = own_whereabouts();
@@ -47,33 +47,29 @@ RankPost StoreStatusBoard::own_post() const {
   return {++number_of_posts_, where, wait.has_value(), wait && wait->in_reduction ? slot().reductions.load() : 0, line};
 }
 
-bool StoreStatusBoard::ask(StoreCall call) const {
-  if (store_is_gone_) return false;
+template <class Call>
+auto StoreStatusBoard::ask(Call call) const -> std::optional<std::invoke_result_t<Call, c10d::Store&>> {
+  if (store_is_gone_) return std::nullopt;
   try {
-    const auto made = [call = std::move(call), store = store_] {
-      call(*store);
-      return true;
-    };
-    return thread_.call_until(Clock::now() + kPatience, made).has_value();
+    return thread_.call_until(Clock::now() + kPatience, [call = std::move(call), store = store_] { return call(*store); });
   } catch (const std::exception&) {
     // A connection that is lost does not come back.
     store_is_gone_ = true;
-    return false;
+    return std::nullopt;
   }
 }
 
 std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
-  const auto read = std::make_shared<std::vector<RankPost>>(static_cast<std::size_t>(size_));
-  const bool answered = ask([read](c10d::Store& store) {
-    for (std::size_t rank = 0; rank < read->size(); ++rank) {
-      const std::string key = post_key(static_cast<int>(rank));
-      if (!store.check({key})) continue;
-      (*read)[rank] = post_from_text(store.get_to_str(key)).value_or(RankPost{});
+  auto all = ask([size = size_](c10d::Store& store) {
+    std::vector<RankPost> posts;
+    for (int rank = 0; rank < size; ++rank) {
+      const std::string text = store.check({post_key(rank)}) ? store.get_to_str(post_key(rank)) : "";
+      posts.push_back(post_from_text(text).value_or(RankPost{}));
     }
+    return posts;
   });
-  if (!answered) return std::nullopt;
-  (*read)[static_cast<std::size_t>(rank())] = own_post();
-  return *read;
+  if (all) (*all)[static_cast<std::size_t>(rank())] = own_post();
+  return all;
 }
 
 std::string StoreStatusBoard::table() const {
@@ -142,13 +138,14 @@ void StoreStatusBoard::write_down(FailureRecord record) const {
 
 void StoreStatusBoard::publish(const FailureRecord& record) const {
   const auto first = std::make_shared<std::atomic<bool>>(false);
-  const bool answered = ask([record, first, launched = segment()](c10d::Store& store) {
+  const auto claim = [record, first, launched = segment()](c10d::Store& store) {
     // Printed before the others can read it, so that this is the first line.
     *first = store.add(kClaimKey, 1) == 1;
-    if (!*first) return;
-    announce(launched, record);
-    store.set(kFailureKey, to_text(record));
-  });
+    if (*first) announce(launched, record);
+    if (*first) store.set(kFailureKey, to_text(record));
+    return true;
+  };
+  const bool answered = ask(claim).has_value();
   // The store went with its process: this rank still knows what it has seen itself.
   if (!answered && !*first) announce(segment(), record);
   if (!answered || *first) return keep(record);
@@ -192,15 +189,15 @@ void StoreStatusBoard::post_and_look() const {
     std::string failure;
     std::string rank_zero;
   };
-  const auto answer = std::make_shared<Answer>();
-  const RankPost post = own_post();
-  const bool answered = ask([answer, post, rank = rank()](c10d::Store& store) {
-    store.set(post_key(rank), to_text(post));
-    if (store.check({kFailureKey})) answer->failure = store.get_to_str(kFailureKey);
-    if (store.check({post_key(0)})) answer->rank_zero = store.get_to_str(post_key(0));
+  const auto answer = ask([text = to_text(own_post()), rank = rank()](c10d::Store& store) {
+    store.set(post_key(rank), text);
+    Answer answer;
+    if (store.check({kFailureKey})) answer.failure = store.get_to_str(kFailureKey);
+    if (store.check({post_key(0)})) answer.rank_zero = store.get_to_str(post_key(0));
+    return answer;
   });
   // Without an answer, a wait for a rank that is gone notices by its connection.
-  if (!answered) return;
+  if (!answer) return;
   // What is no failure is none of a rank of this build's.
   if (const auto failure = failure_from_text(answer->failure, size_)) keep(*failure);
   const auto rank_zero = post_from_text(answer->rank_zero);

@@ -3,12 +3,13 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
-#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/store/call_thread.h"
 #include "levin/strategies/store/store_message.h"
 
@@ -17,7 +18,7 @@ namespace levin {
 /// The board of ranks on several hosts: keys in the run's store. What a rank posts is kept in its own memory, and goes to the
 /// store whenever the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on
 /// the store's answer, since it may be the process that serves it which is stopped or gone.
-class StoreStatusBoard final : public RankSlotBoard {
+class StoreStatusBoard final : public StatusBoard {
  public:
   /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
   /// `launched`: what the launcher of this host sees of its ranks, where it is levin's, else null; the failure of a run is then
@@ -38,10 +39,10 @@ class StoreStatusBoard final : public RankSlotBoard {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using StoreCall = std::function<void(c10d::Store&)>;
 
-  /// Makes calls to the store. False when they failed or do not answer in time.
-  bool ask(StoreCall call) const;
+  /// What `call(store)` gives; nothing when it failed, or the store does not answer in time.
+  template <class Call>
+  auto ask(Call call) const -> std::optional<std::invoke_result_t<Call, c10d::Store&>>;
   /// By rank; nothing when the store does not answer.
   std::optional<std::vector<RankPost>> posts() const;
   std::optional<int> silent_rank() const;

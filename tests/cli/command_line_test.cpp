@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cli/fake_classes.h"
-#include "levin/cli/config_merge.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "support/error_of.h"

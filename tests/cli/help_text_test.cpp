@@ -1,4 +1,4 @@
-#include "levin/cli/help_text.h"
+#include "levin/cli/command_line.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,9 +2,8 @@
 #include <fstream>
 
 #include "cli/fake_classes.h"
+#include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
-#include "levin/cli/help_text.h"
-#include "levin/cli/references.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/yaml/to_yaml.h"

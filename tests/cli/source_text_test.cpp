@@ -1,4 +1,4 @@
-#include "levin/cli/source_text.h"
+#include "levin/cli/yaml_reader.h"
 
 #include <unistd.h>
 

@@ -1,10 +1,9 @@
-#include "levin/core/accuracy.h"
-
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
+#include "levin/core/metric.h"
 
 using levin::accuracy;
 using levin::binary_accuracy;

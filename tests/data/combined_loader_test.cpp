@@ -11,7 +11,6 @@
 #include "levin/data/combined_loader.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/data/stream.h"
 #include "levin/optim/optimizers.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"

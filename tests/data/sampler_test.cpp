@@ -1,4 +1,4 @@
-#include "levin/data/sampler.h"
+#include "levin/data/data_loader.h"
 
 #include <rapidcheck.h>
 

@@ -5,7 +5,7 @@
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/mapped_file.h"
-#include "levin/core/formats/pickled_torch.h"
+#include "levin/core/formats/pickle.h"
 #include "levin/core/formats/torch_archive.h"
 
 namespace {

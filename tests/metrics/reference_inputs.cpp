@@ -4,7 +4,7 @@
 
 #include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
-#include "levin/metrics/aggregation.h"
+#include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"
 
 namespace levin::test {

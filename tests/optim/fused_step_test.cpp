@@ -198,10 +198,11 @@ TEST_CASE("parameters of several types are stepped in one call each") {
                                         torch::ones({2}, torch::kHalf)};
   for (at::Tensor& parameter : parameters) parameter.mutable_grad() = torch::ones_like(parameter);
   levin::AdamW optimizer(parameters, levin::AdamWOptions(0.1).weight_decay(0));
+  optimizer.step();
   const CallCounter calls;
   optimizer.step();
   CHECK(calls.of("aten::_fused_adamw_") == 2);
-  for (const at::Tensor& parameter : parameters) CHECK(distance(parameter, torch::full_like(parameter, 0.9)) < 1e-3);
+  for (const at::Tensor& parameter : parameters) CHECK(distance(parameter, torch::full_like(parameter, 0.8)) < 2e-3);
 }
 
 TEST_CASE("fused: false is LibTorch's own step, bit for bit") {

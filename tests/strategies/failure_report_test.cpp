@@ -11,7 +11,7 @@
 
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "levin/strategies/world/store_status_board.h"
 #include "support/patience.h"
 
@@ -21,17 +21,9 @@ namespace {
 /// Rank 1 of 2, which sees that the process of rank 0 has ended whenever it looks for it.
 class SmallBoard final : public StatusBoard {
  public:
-  int rank() const override { return 1; }
+  SmallBoard() : StatusBoard(nullptr, 1) {}
   int size() const override { return 2; }
-  void post_whereabouts(const Whereabouts&) noexcept override {}
-  Whereabouts own_whereabouts() const override { return {}; }
-  void post_waiting(const char*) noexcept override {}
-  void post_busy(bool) noexcept override {}
-  void begin_reduction() noexcept override {}
-  void end_reduction() noexcept override {}
   std::string table() const override { return ""; }
-  bool claim_stall_report(double) noexcept override { return false; }
-  std::optional<RankWait> waiting() const override { return std::nullopt; }
   std::optional<int> rank_in_later_reduction() const override { return std::nullopt; }
   std::optional<int> ended_rank() const override {
     ++looks_for_ended_rank;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "levin/core/base/format.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/module_synchronizer.h"
@@ -47,16 +48,16 @@ std::string bits(const torch::nn::Module& module) {
   return std::to_string(std::hash<std::string>{}(text));
 }
 
-double checksum(const torch::nn::Module& module) {
+std::string checksum(const torch::nn::Module& module) {
   double sum = 0;
   for (const auto& parameter : module.parameters()) {
     sum += levin::as_real(parameter.detach()).to(torch::kDouble).abs().sum().item<double>();
   }
-  return sum;
+  return levin::format("{:.10f}", sum);
 }
 
 struct TrainingOptions {
-  levin::GradientReducer::Options reducer = {};
+  levin::DdpOptions ddp = {};
   bool use_norm = false;
   bool use_spare = true;
   int accumulate = 1;
@@ -64,7 +65,6 @@ struct TrainingOptions {
   bool lacks_first = false;      ///< from the first on
   std::int64_t hidden = 5;
   double learning_rate = 0.1;
-  std::optional<levin::PowerSgdOptions> power_sgd = std::nullopt;
 };
 
 /// A weight in several places, or whose gradient is sparse or complex.
@@ -101,7 +101,8 @@ struct OddNet : torch::nn::Module {
 /// Ten steps over a global batch of 16 rows, divided over ranks. `forward` is told which step it is.
 void train(Context& context, const TrainingOptions& options, torch::nn::Module& net,
            const std::function<torch::Tensor(const torch::Tensor&, int)>& forward) {
-  ModuleSynchronizer synchronizer(context.world, net, true, options.reducer);
+  levin::PowerSgd power_sgd(options.ddp);
+  ModuleSynchronizer synchronizer(context.world, net, true, options.ddp, &power_sgd);
   std::vector<torch::Tensor> parameters;
   for (auto& [name, parameter] : levin::distinct_parameters(net)) parameters.push_back(parameter);
   torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
@@ -139,50 +140,48 @@ void train(Context& context, const TrainingOptions& options, torch::nn::Module& 
 }
 
 /// Every rank says the bits and the sum of its weights.
-void train(Context& context, TrainingOptions options) {
-  std::optional<levin::PowerSgd> power_sgd;
-  if (options.power_sgd) {
-    options.reducer.comm_hook = levin::CommHook::kPowerSgd;
-    options.reducer.power_sgd = &power_sgd.emplace(*options.power_sgd);
-  }
+void train(Context& context, const TrainingOptions& options) {
   torch::manual_seed(7 + context.rank());  // ranks start apart
   Net net(options.hidden, options.use_norm);
   train(context, options, net, [&](const torch::Tensor& data, int) { return net.forward(data, options.use_spare); });
-  char sum[64];
-  std::snprintf(sum, sizeof(sum), "%.10f", checksum(net));
-  say("bits " + bits(net) + "\nsum " + sum);
+  say("bits " + bits(net) + "\nsum " + checksum(net));
+}
+
+/// PowerSGD whose rank is that of the gradients.
+levin::DdpOptions exact_power_sgd() {
+  return {.comm_hook = levin::CommHook::kPowerSgd,
+          .matrix_approximation_rank = 4,
+          .start_power_sgd_iter = 2,
+          .min_compression_rate = 0.1};
 }
 
 /// Each kind of weights in each manner: every rank says kind, manner, sum and bits of its weights.
 void train_odd_weights(Context& context) {
+  levin::DdpOptions views = exact_power_sgd();
+  views.gradient_as_bucket_view = true;
   const std::map<std::string, TrainingOptions> manners = {
       {"plain", {}},
-      {"static", {.reducer = {.static_graph = true}}},
-      {"unused", {.reducer = {.find_unused_parameters = true}}},
-      {"views", {.reducer = {.gradient_as_bucket_view = true}}},
-      {"small_buckets", {.reducer = {.bucket_cap_mb = 0.00001}}},
+      {"static", {.ddp = {.static_graph = true}}},
+      {"unused", {.ddp = {.find_unused_parameters = true}}},
+      {"views", {.ddp = {.gradient_as_bucket_view = true}}},
+      {"small_buckets", {.ddp = {.bucket_cap_mb = 0.00001}}},
       {"accumulate", {.accumulate = 2}},
-      {"fp16", {.reducer = {.comm_hook = levin::CommHook::kFp16Compress}}},
-      {"power_sgd", {.reducer = {.comm_hook = levin::CommHook::kPowerSgd}}},
-      {"power_sgd_views", {.reducer = {.gradient_as_bucket_view = true, .comm_hook = levin::CommHook::kPowerSgd}}},
+      {"fp16", {.ddp = {.comm_hook = levin::CommHook::kFp16Compress}}},
+      {"power_sgd", {.ddp = exact_power_sgd()}},
+      {"power_sgd_views", {.ddp = views}},
       {"uneven", {.rank_1_has_half = true}},
-      {"by_turns", {.reducer = {.find_unused_parameters = true}}},
+      {"by_turns", {.ddp = {.find_unused_parameters = true}}},
   };
   for (const char* kind : {"tied", "shared", "sparse", "sparse_and_dense", "complex"}) {
-    for (const auto& [name, of_manner] : manners) {
+    for (const auto& [name, options] : manners) {
       const std::string manner = name;
-      TrainingOptions options = of_manner;
-      levin::PowerSgd power_sgd({.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1});
-      options.reducer.power_sgd = &power_sgd;
       torch::manual_seed(7 + context.rank());
       OddNet net(kind);
       // By turns: in some steps no rank uses the weight, in some one alone.
       train(context, options, net, [&](const torch::Tensor& data, int step) {
         return net.forward(data, manner != "by_turns" || step % 3 == 0 || (step % 3 == 1 && context.rank() == 0));
       });
-      char sum[64];
-      std::snprintf(sum, sizeof(sum), "%.10f", checksum(net));
-      say(std::string("trained ") + kind + ":" + manner + " " + sum + " " + bits(net));
+      say(levin::format("trained {}:{} {} {}", kind, manner, checksum(net), bits(net)));
     }
   }
 }
@@ -196,7 +195,7 @@ at::Tensor made_up_gradient(const std::vector<std::int64_t>& shape, int rank, in
 }
 
 /// Five buckets of made-up gradients through PowerSGD: rank 0 says what becomes of each.
-void power_sgd_numbers(Context& context, const levin::PowerSgdOptions& options) {
+void power_sgd_numbers(Context& context, const levin::DdpOptions& options) {
   const std::vector<std::vector<std::int64_t>> shapes = {{6, 8}, {7}, {5, 2, 4}, {}};
   std::vector<at::Tensor> parameters;
   for (const auto& shape : shapes) parameters.push_back(torch::zeros(shape));
@@ -234,9 +233,7 @@ void power_sgd_numbers(Context& context, const levin::PowerSgdOptions& options) 
 void compressed_gradient(Context& context, levin::CommHook hook) {
   torch::nn::Module module;
   at::Tensor weight = module.register_parameter("weight", torch::zeros({4}));
-  levin::GradientReducer::Options options;
-  options.comm_hook = hook;
-  ModuleSynchronizer synchronizer(context.world, module, true, options);
+  ModuleSynchronizer synchronizer(context.world, module, true, {.comm_hook = hook});
   const auto factors = torch::tensor({1.0f / 3, 1000.1f, 1e-3f, -2.7182818f}) * (context.rank() + 1);
   levin::Votes votes;
   votes.gradient_weight = 1'000'003 + context.rank();
@@ -295,34 +292,37 @@ void allocations_of_a_step(Context& context) {
 }  // namespace
 
 Scenarios gradient_scenarios() {
-  const PowerSgdOptions exact{.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1};
+  levin::DdpOptions small_buckets = exact_power_sgd();
+  small_buckets.bucket_cap_mb = 0.0001;
   const std::map<std::string, TrainingOptions> trainings = {
       {"train", {}},
       // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides; many
       // numbers, which grow at a higher rate.
-      {"train_wide", {.reducer = {.bucket_cap_mb = 0.01}, .hidden = 801, .learning_rate = 0.0001}},
+      {"train_wide", {.ddp = {.bucket_cap_mb = 0.01}, .hidden = 801, .learning_rate = 0.0001}},
       // A bucket that lies in memory of all ranks.
       {"train_large", {.hidden = 30'001, .learning_rate = 0.0001}},
-      {"train_large_views", {.reducer = {.gradient_as_bucket_view = true}, .hidden = 30'001, .learning_rate = 0.0001}},
-      {"train_views", {.reducer = {.gradient_as_bucket_view = true, .bucket_cap_mb = 0.001}}},
-      {"train_static", {.reducer = {.static_graph = true}}},
-      {"unused_static", {.reducer = {.static_graph = true}, .use_spare = false, .accumulate = 2}},
-      {"uneven_static", {.reducer = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true}},
-      {"late_static", {.reducer = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true, .lacks_first = true}},
-      {"power_sgd", {.reducer = {.bucket_cap_mb = 0.0001}, .power_sgd = exact}},
+      {"train_large_views", {.ddp = {.gradient_as_bucket_view = true}, .hidden = 30'001, .learning_rate = 0.0001}},
+      {"train_views", {.ddp = {.gradient_as_bucket_view = true, .bucket_cap_mb = 0.001}}},
+      {"train_static", {.ddp = {.static_graph = true}}},
+      {"unused_static", {.ddp = {.static_graph = true}, .use_spare = false, .accumulate = 2}},
+      {"uneven_static", {.ddp = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true}},
+      {"late_static", {.ddp = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true, .lacks_first = true}},
+      {"power_sgd", {.ddp = small_buckets}},
       {"power_sgd_uneven",
-       {.reducer = {.find_unused_parameters = true},
+       {.ddp = {.find_unused_parameters = true,
+                .comm_hook = CommHook::kPowerSgd,
+                .start_power_sgd_iter = 0,
+                .min_compression_rate = 0.1},
         .use_spare = false,
-        .rank_1_has_half = true,
-        .power_sgd = PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 0.1}}},
+        .rank_1_has_half = true}},
       {"accumulate", {.accumulate = 3}},
       {"norm", {.use_norm = true}},
-      {"unused", {.reducer = {.find_unused_parameters = true}, .use_spare = false}},
+      {"unused", {.ddp = {.find_unused_parameters = true}, .use_spare = false}},
       {"unused_by_mistake", {.use_spare = false}},
       {"uneven", {.rank_1_has_half = true}},
-      {"uneven_unused", {.reducer = {.find_unused_parameters = true}, .use_spare = false, .rank_1_has_half = true}},
+      {"uneven_unused", {.ddp = {.find_unused_parameters = true}, .use_spare = false, .rank_1_has_half = true}},
   };
-  const std::map<std::string, PowerSgdOptions> approximations = {
+  const std::map<std::string, DdpOptions> approximations = {
       {"rank_1", {.start_power_sgd_iter = 2, .min_compression_rate = 1}},
       {"rank_2", {.matrix_approximation_rank = 2, .start_power_sgd_iter = 2, .min_compression_rate = 1}},
       {"cold", {.start_power_sgd_iter = 2, .min_compression_rate = 1, .warm_start = false}},

@@ -26,38 +26,32 @@ using Environment = ChildProgram::Environment;
 struct Hosts {
   Hosts(const std::string& scenario, int hosts, int ranks_per_host, const Environment& more = {},
         const std::string& control_group = "auto") {
-    const int port = levin_test::free_port();
     for (int host = 0; host < hosts; ++host) {
-      Environment environment = more;
-      environment.insert(environment.end(), {{"NODE_RANK", std::to_string(host)},
-                                             {"MASTER_ADDR", "127.0.0.1"},
-                                             {"MASTER_PORT", std::to_string(port)},
-                                             {"LEVIN_TEST_HOSTS", std::to_string(hosts)},
-                                             {"OMP_NUM_THREADS", "1"}});
-      programs.push_back(start(scenario, std::to_string(ranks_per_host), environment, control_group));
+      start(scenario, ranks_per_host, control_group,
+            {{"NODE_RANK", std::to_string(host)}, {"LEVIN_TEST_HOSTS", std::to_string(hosts)}}, more);
     }
   }
   /// Every rank as torchrun starts it: hosts by name.
   Hosts(const std::string& scenario, const std::vector<std::string>& host_of_rank,
         const std::map<int, Environment>& more = {}) {
-    const int port = levin_test::free_port();
     for (int rank = 0; rank < static_cast<int>(host_of_rank.size()); ++rank) {
-      Environment environment = more.contains(rank) ? more.at(rank) : Environment{};
-      environment.insert(environment.end(), {{"RANK", std::to_string(rank)},
-                                             {"WORLD_SIZE", std::to_string(host_of_rank.size())},
-                                             {"LOCAL_RANK", "0"},
-                                             {"MASTER_ADDR", "127.0.0.1"},
-                                             {"MASTER_PORT", std::to_string(port)},
-                                             {"LEVIN_TEST_HOST_NAME", host_of_rank[static_cast<std::size_t>(rank)]},
-                                             {"OMP_NUM_THREADS", "1"}});
-      programs.push_back(start(scenario, "0", environment, "auto"));
+      start(scenario, 0, "auto",
+            {{"RANK", std::to_string(rank)},
+             {"WORLD_SIZE", std::to_string(host_of_rank.size())},
+             {"LOCAL_RANK", "0"},
+             {"LEVIN_TEST_HOST_NAME", host_of_rank[static_cast<std::size_t>(rank)]}},
+            more.contains(rank) ? more.at(rank) : Environment{});
     }
   }
-  static std::unique_ptr<ChildProgram> start(const std::string& scenario, const std::string& ranks,
-                                             const Environment& environment, const std::string& control_group) {
-    const std::string program = LEVIN_BINARY_DIR "/bin/strategies_distributed_program";
-    return std::make_unique<ChildProgram>(std::vector<std::string>{program, scenario, ranks, control_group}, environment,
-                                          levin_test::How::kCopied);
+  void start(const std::string& scenario, int ranks, const std::string& control_group, Environment environment,
+             const Environment& more) {
+    environment.insert(environment.end(), more.begin(), more.end());
+    environment.insert(environment.end(),
+                       {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}, {"OMP_NUM_THREADS", "1"}});
+    programs.push_back(
+        std::make_unique<ChildProgram>(std::vector<std::string>{LEVIN_BINARY_DIR "/bin/strategies_distributed_program",
+                                                                scenario, std::to_string(ranks), control_group},
+                                       environment, levin_test::How::kCopied));
   }
   std::vector<int> wait(std::chrono::seconds limit = kLimit) {
     std::vector<int> statuses;
@@ -87,6 +81,7 @@ struct Hosts {
     return found;
   }
 
+  int port = levin_test::free_port();
   std::vector<std::unique_ptr<ChildProgram>> programs;
 };
 

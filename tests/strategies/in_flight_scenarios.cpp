@@ -18,9 +18,7 @@ namespace {
 void throws_in_flight(Context& context, levin::CommHook hook) {
   mallopt(M_PERTURB, 0xa5);  // what is used after it was freed is garbage
   Net net(5, false);
-  levin::GradientReducer::Options options;
-  options.bucket_cap_mb = 1e-6;
-  options.comm_hook = hook;
+  const levin::DdpOptions options{.comm_hook = hook, .bucket_cap_mb = 1e-6};
   auto synchronizer = std::make_unique<ModuleSynchronizer>(context.world, net, true, options);
   levin::Votes votes;
   votes.gradient_weight = 1'000'003 + context.rank();

@@ -63,12 +63,9 @@ void NanGuard::restore(bool waits_to_skip) {
 }
 
 void NanGuard::adopt(const std::vector<Votes>& by_rank) {
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    if (!by_rank[rank].loss_is_bad) continue;
-    state_.rank_of_bad_loss = static_cast<int>(rank);
-    return;
-  }
+  const auto first = std::ranges::find_if(by_rank, &Votes::loss_is_bad);
   state_.rank_of_bad_loss.reset();
+  if (first != by_rank.end()) state_.rank_of_bad_loss = static_cast<int>(first - by_rank.begin());
 }
 
 std::optional<std::string> NanGuard::bad_gradient(const torch::optim::Optimizer& optimizer, const Module& module) const {

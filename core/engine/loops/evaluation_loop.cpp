@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "levin/core/base/process.h"
-#include "levin/core/base/text.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/step/optimizers.h"

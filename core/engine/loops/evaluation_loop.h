@@ -1,10 +1,9 @@
 #pragma once
 
 #include "levin/core/base/shared_interval.h"
-#include "levin/core/callback.h"
 #include "levin/core/engine/loops/run_data.h"
+#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/module.h"
 

@@ -88,26 +88,19 @@ std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
   const Meeting meeting(call, "it is for all ranks to call, at one place");
   std::vector<Rows> by_rank;
-  std::string kind;
-  std::size_t first = 0;
-  std::size_t rank = 0;
   for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), meeting, kLongest)) {
     const auto parts = unpickled(bytes);
-    Rows rows{parts[0].toTensor(), parts[1].toOptional<std::vector<std::int64_t>>()};
-    const std::string kind_here = kind_of(rows.values);
-    if (by_rank.empty() || (by_rank.front().count() == 0 && rows.count() > 0)) {
-      by_rank = {std::move(rows)};
-      kind = kind_here;
-      first = rank;
-    } else if (rows.count() > 0) {
-      if (kind_here != kind) {
-        throw DesyncError(
-            format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call, kind, first, kind_here, rank));
-      }
-      by_rank.push_back(std::move(rows));
-    }
-    ++rank;
+    by_rank.push_back({parts[0].toTensor(), parts[1].toOptional<std::vector<std::int64_t>>()});
   }
+  const auto is_empty = [](const Rows& rows) { return rows.count() == 0; };
+  const auto first = std::ranges::find_if_not(by_rank, is_empty);
+  if (first == by_rank.end()) return {by_rank.front()};
+  for (auto rows = first; rows != by_rank.end(); ++rows) {
+    if (is_empty(*rows) || kind_of(rows->values) == kind_of(first->values)) continue;
+    throw DesyncError(format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call,
+                             kind_of(first->values), first - by_rank.begin(), kind_of(rows->values), rows - by_rank.begin()));
+  }
+  std::erase_if(by_rank, is_empty);
   return by_rank;
 }
 

@@ -10,13 +10,12 @@
 #include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
+#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/random/seed.h"
 
 namespace levin {
 
@@ -201,10 +200,8 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, c
     if (!random.empty()) set_random_states(random, run_.strategy().rank());
   };
   if (!drops) restore();
-  if (samples_before_) {
-    cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
-  } else if (!drops) {
-    cursor_->start_epoch(epoch, batches_before_);
+  if (!drops) {
+    cursor_->start_epoch(epoch, batches_before_, samples_before_);
   } else {
     cursor_->start_epoch(epoch);
     for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) {
@@ -296,15 +293,8 @@ void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps)
   position.place = place;
   position.epochs_done = run.progress.epoch;
   if (place == Place::kEpochStart) position.batches_done = 0;
-  position.start = {RandomSnapshot::take(),
-                    position.before_reading,
-                    rows_written(run.setup.loggers),
-                    run.progress.evaluation_steps,
-                    std::move(maps),
-                    run.stop.skips_epoch(),
-                    run.trained.now(),
-                    run.trained.agreed(),
-                    ModuleModes::now(run.module(), std::move(position.start.modes))};
+  position.start = run.place_now();
+  position.start.maps = std::move(maps);
   run.metrics->mark();
 }
 

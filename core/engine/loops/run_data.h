@@ -1,7 +1,7 @@
 #pragma once
 
 #include "levin/core/data_module.h"
-#include "levin/core/engine/diagnostics/loader_watch.h"
+#include "levin/core/engine/diagnostics/work_watch.h"
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/random/rng_state.h"
@@ -14,15 +14,9 @@ class LoaderCursor {
   /// `limit`: no more batches than this; nullopt for all.
   LoaderCursor(BatchLoader& loader, std::optional<std::int64_t> limit) : loader_(loader), limit_(limit) {}
 
-  /// `batches`: that count as read.
-  void start_epoch(std::int64_t epoch, std::int64_t batches = 0) {
-    loader_.start_epoch(epoch);
-    fetched_ = batches;
-    fetch();
-  }
-  /// Starts at a place in the epoch's global order: BatchLoader::start_epoch_at.
-  void start_epoch_at(std::int64_t epoch, std::int64_t samples, std::int64_t batches) {
-    loader_.start_epoch_at(epoch, samples);
+  /// `batches`: that count as read. `samples`: where in the epoch's global order it begins (BatchLoader::start_epoch_at).
+  void start_epoch(std::int64_t epoch, std::int64_t batches = 0, const std::optional<std::int64_t>& samples = {}) {
+    samples ? loader_.start_epoch_at(epoch, *samples) : loader_.start_epoch(epoch);
     fetched_ = batches;
     fetch();
   }

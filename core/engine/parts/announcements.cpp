@@ -2,15 +2,23 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <utility>
+
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
-
 namespace {
 
 std::string text_of(const SampleShare& share) {
@@ -76,6 +84,83 @@ void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loa
     if (strategy.world_size() > 1 && !samples) text += ", as the loader divides them";
   }
   rank_info(text);
+}
+
+namespace {
+
+/// A number of a matrix, by its key: "confusion_2_7", "confusion_2_7/dataloader_idx_1".
+struct Cell {
+  std::string matrix;
+  std::size_t row = 0;
+  std::size_t column = 0;
+};
+
+std::optional<Cell> cell_of(const std::string& key) {
+  static const std::regex form(R"((.+)_(\d{1,9})_(\d{1,9})(/dataloader_idx_.*)?)");
+  std::smatch parts;
+  if (!std::regex_match(key, parts, form)) return std::nullopt;
+  return Cell{parts[1].str() + parts[4].str(), std::stoul(parts[2]), std::stoul(parts[3])};
+}
+
+using Numbers = std::map<std::pair<std::size_t, std::size_t>, double>;
+
+/// All rows have all columns, from 0 on, and there are several of both.
+bool is_matrix(const Numbers& numbers) {
+  const auto [last_row, last_column] = numbers.rbegin()->first;
+  const bool fills_all = numbers.size() == (last_row + 1) * (last_column + 1);
+  const auto is_within = [last = last_column](const auto& number) { return number.first.second <= last; };
+  return last_row > 0 && last_column > 0 && fills_all && std::ranges::all_of(numbers, is_within);
+}
+
+std::string matrix_text(const std::string& name, const Numbers& numbers) {
+  const auto [last_row, last_column] = numbers.rbegin()->first;
+  constexpr std::size_t kMostColumns = 24;
+  if (last_column >= kMostColumns)
+    return format("{}: {} rows of {} numbers, in the logs.", name, last_row + 1, last_column + 1);
+  TextTable table{.header = {name}, .rows = {}, .align = {Align::kLeft}};
+  for (std::size_t column = 0; column <= last_column; ++column) {
+    table.header.push_back(std::to_string(column));
+    table.align.push_back(Align::kRight);
+  }
+  for (std::size_t row = 0; row <= last_row; ++row) {
+    std::vector<std::string>& cells = table.rows.emplace_back(std::vector<std::string>{std::to_string(row)});
+    for (std::size_t column = 0; column <= last_column; ++column) {
+      const double value = numbers.at({row, column});
+      cells.push_back(value == std::trunc(value) ? format("{:.0f}", value) : format("{:.4g}", value));
+    }
+  }
+  return table.str();
+}
+
+}  // namespace
+
+std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results) {
+  TextTable table{.header = {std::string(stage_name(stage)) + " metric"}, .rows = {}, .align = {Align::kLeft}};
+  std::set<std::string> names;
+  std::map<std::string, Numbers> matrices;
+  for (std::size_t loader = 0; loader < results.size(); ++loader) {
+    table.header.push_back(results.size() == 1 ? "value" : format("loader {}", loader));
+    table.align.push_back(Align::kRight);
+    for (const auto& [name, value] : results[loader]) {
+      names.insert(name);
+      if (const auto cell = cell_of(name)) matrices[cell->matrix][{cell->row, cell->column}] = value;
+    }
+  }
+  if (names.empty()) return std::string(stage_name(stage)) + ": nothing was logged.";
+  std::erase_if(matrices, [](const auto& matrix) { return !is_matrix(matrix.second); });
+  for (const std::string& name : names) {
+    if (const auto cell = cell_of(name); cell && matrices.contains(cell->matrix)) continue;
+    std::vector<std::string> row{name};
+    for (const MetricMap& metrics : results) {
+      const auto found = metrics.find(name);
+      row.push_back(found == metrics.end() ? "" : float_text(found->second));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  std::vector<std::string> parts;
+  if (!table.rows.empty()) parts.push_back(table.str());
+  for (const auto& [name, numbers] : matrices) parts.push_back(matrix_text(name, numbers));
+  return join(parts, "\n\n");
 }
 
 }  // namespace levin

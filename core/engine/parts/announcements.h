@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/data_module.h"
+#include "levin/core/protocol/metrics.h"
 #include "levin/core/strategy.h"
 
 namespace levin {
 
-/// What a run tells about itself before it works. Nothing here communicates.
+// What a run tells a person about itself. Nothing here communicates.
 
 /// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
@@ -34,5 +36,9 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
 
 /// One line of this rank: its device, its process and its share of the data: "719 of 1438 samples, 23 batches of 32".
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders);
+
+/// What validate() and test() print: a table with a row a metric and a column a loader, and below it each metric that is a
+/// matrix, such as a confusion matrix.
+std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results);
 
 }  // namespace levin

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
-#include "levin/core/base/unfinished_work.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/module.h"

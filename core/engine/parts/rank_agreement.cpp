@@ -76,25 +76,20 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
 std::string describe_optimizers(const RunParts& parts) {
   std::map<const at::TensorImpl*, std::string> names;
   for (const auto& entry : parts.module->named_parameters()) names.emplace(entry.value().unsafeGetTensorImpl(), entry.key());
-  std::ostringstream text;
-  text.precision(17);
+  std::string text;
   for (std::size_t index = 0; index < parts.optimizers.size(); ++index) {
-    const torch::optim::Optimizer& optimizer = *parts.optimizers[index];
-    text << "optimizer " << index << ": " << optimizer_class_name(optimizer);
-    std::size_t group_index = 0;
-    for (const auto& group : optimizer.param_groups()) {
-      text << "\noptimizer " << index << ", group " << group_index++ << ": " << group.params().size() << " parameters, lr "
-           << get_lr(group);
-      if (const auto momentum = get_momentum(group)) text << ", momentum " << *momentum;
-      if (const auto betas = get_betas(group)) text << ", betas " << betas->first << " " << betas->second;
+    text += format("optimizer {}: {}\n", index, optimizer_class_name(*parts.optimizers[index]));
+    std::size_t number = 0;
+    for (const auto& group : parts.optimizers[index]->param_groups()) {
+      text += format("optimizer {}, group {}: {} parameters, lr {}, {}\n", index, number++, group.params().size(),
+                     get_lr(group), to_json(option_values(group.options())));
       for (const at::Tensor& parameter : group.params()) {
         const auto name = names.find(parameter.unsafeGetTensorImpl());
-        text << "\n  " << (name == names.end() ? "a parameter that is not the module's" : name->second);
+        text += format("  {}\n", name == names.end() ? "a parameter that is not the module's" : name->second);
       }
     }
-    text << "\n";
   }
-  return text.str();
+  return text;
 }
 
 /// What ranks compare of a loader: nothing where they do not share its samples.
@@ -215,13 +210,11 @@ void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& par
 std::int64_t batch_fingerprint(const Batch& batch) {
   Fnv1aHash hash;
   for (const auto& [name, tensor] : batch.items()) {
-    std::ostringstream kind;
-    kind << name << '|';
-    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
-    if (tensor.defined() && (tensor.layout() != at::kStrided || tensor.is_nested())) return 0;
-    if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type() << '|';
-    hash.add(kind.str());
+    hash.add(name + '|');
     if (!tensor.defined()) continue;
+    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
+    if (tensor.layout() != at::kStrided || tensor.is_nested()) return 0;
+    hash.add(c10::str(tensor.sizes(), '|', tensor.scalar_type(), '|'));
     const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
     hash.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }

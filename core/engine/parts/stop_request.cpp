@@ -4,7 +4,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
 

@@ -5,8 +5,7 @@
 #include <string_view>
 
 #include "levin/core/base/format.h"
-#include "levin/core/engine/parts/metric_rows.h"
-#include "levin/core/engine/resume/checkpoint_lookup.h"
+#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
@@ -17,15 +16,7 @@ namespace levin {
 
 namespace {
 
-Value iteration_state(const Iteration& iteration) {
-  return Value::Map{{"iteration", iteration.index},
-                    {"ends_window", iteration.ends_window},
-                    {"is_last", iteration.is_last},
-                    {"end_epoch", iteration.end_epoch}};
-}
-
-Value reading_state(const LoopPosition& position) {
-  const auto& before_reading = position.begins_anew() ? position.start.before_reading : position.before_reading;
+Value reading_state(const std::optional<BeforeReading>& before_reading) {
   if (!before_reading) return {};
   const ReadingCounters& counters = before_reading->counters;
   return Value::Map{{"global_step", counters.global_step},
@@ -33,7 +24,7 @@ Value reading_state(const LoopPosition& position) {
                     {"batch_idx", counters.batch_idx}};
 }
 
-Value loops_state(const TrainerState& run) {
+Value loops_state(const TrainerState& run, const PlaceStart& place) {
   const LoopPosition& position = run.resume.position;
   const GradientAccumulation& accumulation = run.accumulation;
   const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
@@ -44,25 +35,20 @@ Value loops_state(const TrainerState& run) {
                     {"batches_done", position.batches_done},
                     {"total_batches_done", run.progress.total_batch_idx + (uncounted ? 1 : 0)},
                     {"logging_step", run.progress.logging_step},
-                    {"iteration", iteration_state(position.iteration)},
+                    {"iteration", Value::Map{{"iteration", position.iteration.index},
+                                             {"ends_window", position.iteration.ends_window},
+                                             {"is_last", position.iteration.is_last},
+                                             {"end_epoch", position.iteration.end_epoch}}},
                     {"completed", position.completed},
                     {"stop_agreed", run.stop.agreed() && !position.is_between_epochs()},
                     {"hooks_done", position.hooks_done},
                     {"world_size", run.world_size()},
                     {"batch_size", accumulation.full_batch_size},
                     {"samples_done", position.samples_done ? Value(*position.samples_done) : Value()},
-                    {"reading", reading_state(position)},
+                    {"reading", reading_state(place.before_reading)},
                     {"window_open", accumulation.window.open},
                     {"window_scale", accumulation.scale()},
                     {"accumulate_grad_batches", changed ? Value(accumulation.batches) : Value()}};
-}
-
-Value logger_rows(const TrainerState& run) {
-  const LoopPosition& position = run.resume.position;
-  Value::List rows;
-  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(run.setup.loggers))
-    rows.push_back(count.rows);
-  return rows;
 }
 
 /// A run that has not come to where it goes on saves what it was given.
@@ -83,13 +69,15 @@ void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
 Checkpoint collect(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;
+  const PlaceStart place = run.place_to_save();
   manifest["levin_version"] = kVersion;
   manifest["epoch"] = run.progress.epoch;
   manifest["global_step"] = run.progress.global_step;
-  manifest["loops"] = loops_state(run);
+  manifest["loops"] = loops_state(run, place);
   manifest["data_seed"] = run.setup.data_seed;
   if (run.setup.batch_size) manifest["found_batch_size"] = *run.setup.batch_size;
-  manifest["logger_rows"] = logger_rows(run);
+  manifest["logger_rows"] = Value(Value::List{});
+  for (const RowCounts& count : place.rows) manifest["logger_rows"].push_back(count.rows);
   const Value hyperparams = hyperparams_of(run.parts);
   manifest["hyper_parameters"] = hyperparams.at("model");
   manifest["datamodule_hyper_parameters"] = hyperparams.at("data");

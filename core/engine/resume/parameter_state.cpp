@@ -22,7 +22,7 @@ namespace {
 
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamGroup;
-using Groups = ParameterSet::Groups;
+using Groups = ParameterGroups;
 
 using Names = std::map<const at::TensorImpl*, std::string>;
 
@@ -51,7 +51,7 @@ Value listed(const Groups& groups, const Add& add) {
 
 /// The names of an optimizer's parameters, by group; null for one that is not the module's.
 Value named_groups(const Optimizer& optimizer, const Names& names) {
-  return listed(ParameterSet::groups_of(optimizer), [&](Value& list, const at::TensorImpl* parameter) {
+  return listed(groups_of(optimizer), [&](Value& list, const at::TensorImpl* parameter) {
     const auto name = names.find(parameter);
     list.push_back(name == names.end() ? Value() : Value(name->second));
   });
@@ -134,7 +134,7 @@ const OptimizerParamGroup* find_group(const std::vector<OptimizerParamGroup>& kn
 
 /// Gives an optimizer these groups, with the options that a group with the first of its parameters has, or had.
 void set_groups(Optimizer& optimizer, const Groups& groups, const std::vector<OptimizerParamGroup>& known) {
-  if (ParameterSet::are_of(optimizer, groups)) return;
+  if (are_same(groups_of(optimizer), groups)) return;
   std::vector<OptimizerParamGroup> made;
   for (const auto& parameters : groups) {
     const OptimizerParamGroup* group = find_group(optimizer.param_groups(), parameters);
@@ -179,9 +179,7 @@ void tell_of_other_frozen(const Module& module, const std::set<std::string>& fro
 Value parameter_state(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const auto names = names_of(run.module());
-  const auto now = run.trained.now();
-  const auto place = position.begins_anew() ? position.start.parameters : now;
-  const auto agreed = position.begins_anew() ? position.start.agreed_parameters : run.trained.agreed();
+  const PlaceStart place = run.place_to_save();
   Value state(Value::Map{});
   state["optimizers"] = Value(Value::List{});
   for (const auto& optimizer : run.parts.optimizers) state["optimizers"].push_back(named_groups(*optimizer, names));
@@ -191,12 +189,9 @@ Value parameter_state(TrainerState& run) {
   add(ParameterResume::kTrainStart, *position.parameters_at_train_start);
   if (position.place == Place::kTrainStart) return state;
   if (!position.is_between_epochs()) add(ParameterResume::kEpochStart, *position.parameters_at_epoch_start);
-  if (agreed != place) add(ParameterResume::kAgreed, *agreed);
-  add(ParameterResume::kPlace, *place);
-  const auto modes = position.begins_anew()                  ? position.start.modes
-                     : run.modes_after_evaluation != nullptr ? run.modes_after_evaluation
-                                                             : std::make_shared<const ModuleModes>(run.module());
-  const std::vector<std::string> in_evaluation = modes->in_evaluation();
+  if (place.agreed_parameters != place.parameters) add(ParameterResume::kAgreed, *place.agreed_parameters);
+  add(ParameterResume::kPlace, *place.parameters);
+  const std::vector<std::string> in_evaluation = place.modes->in_evaluation();
   state["in_evaluation"] = Value::List(in_evaluation.begin(), in_evaluation.end());
   return state;
 }
@@ -210,7 +205,7 @@ ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint
       continue;
     }
     Saved& saved = optimizers_.emplace_back();
-    saved.own = ParameterSet::groups_of(optimizer);
+    saved.own = groups_of(optimizer);
     const std::vector<OptimizerParamGroup> own_groups = optimizer.param_groups();
     saved.groups = saved_groups(state_.at("optimizers").as_list().at(index), run.module(), saved.own, index, checkpoint);
     // Until training begins, hooks that have run already set what hooks behind the saving one have set.

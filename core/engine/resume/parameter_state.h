@@ -29,7 +29,7 @@ class ParameterResume {
   void restore(TrainerState& run, const char* moment);
 
  private:
-  using Groups = ParameterSet::Groups;
+  using Groups = ParameterGroups;
   struct Saved {
     Groups groups;                                         ///< in the checkpoint
     Groups own;                                            ///< as the run has made them

@@ -3,6 +3,7 @@
 #include <ATen/core/Dict.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/options/value_json.h"
@@ -49,62 +50,6 @@ RandomStates saved_states(const Checkpoint& checkpoint, const KeyOf& key_of) {
   return states;
 }
 
-Hook hook_of(const std::string& name) {
-  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
-    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
-  }
-  return Hook::kNone;
-}
-
-Value to_value(const detail::Slot& slot) {
-  return slot.present() ? Value(Value::List{Value(slot.value), Value(slot.weight)}) : Value();
-}
-
-detail::Slot slot_of(const Value& value) {
-  if (value.is_null()) return {};
-  const Value::List& parts = value.as_list();
-  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
-  return {parts[0].as_double(), parts[1].as_double()};
-}
-
-Value to_value(const SavedMetric& saved) {
-  const detail::NewMetric& metric = saved.metric;
-  return Value::Map{{"hook", hook_name(metric.hook)},
-                    {"name", metric.name},
-                    {"dataloader_idx", metric.dataloader_idx},
-                    {"options", static_cast<std::int64_t>(metric.options.pack())},
-                    {"site", metric.site},
-                    {"epoch", to_value(metric.epoch)},
-                    {"step", to_value(metric.step)},
-                    {"step_is_new", saved.step_is_new},
-                    {"step_is_unshared", saved.step_is_unshared},
-                    {"of_last_batch", saved.of_last_batch},
-                    {"object", saved.object}};
-}
-
-/// Unset when this build does not know the hook or the options.
-std::optional<SavedMetric> metric_of(const Value& value) {
-  const auto options = detail::MetricOptions::unpack(static_cast<std::uint16_t>(value.at("options").as_int()));
-  const Hook hook = hook_of(value.at("hook").as_string());
-  if (!options || hook == Hook::kNone || detail::group_of(hook) != detail::MetricGroup::kTrain) return std::nullopt;
-  SavedMetric saved;
-  saved.metric = {hook,
-                  static_cast<std::int32_t>(value.at("dataloader_idx").as_int()),
-                  value.at("name").as_string(),
-                  *options,
-                  value.at("site").as_string(),
-                  slot_of(value.at("step")),
-                  slot_of(value.at("epoch"))};
-  saved.step_is_new = value.at("step_is_new").as_bool();
-  // An earlier levin knew rows only.
-  const Value* unshared = value.find("step_is_unshared");
-  saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
-  saved.of_last_batch = value.at("of_last_batch").as_bool();
-  if (const Value* object = value.find("object")) saved.object = object->as_string();
-  if (!saved.object.empty()) saved.metric.options.object = detail::object_id(saved.object);
-  return saved;
-}
-
 Value to_value(const MetricMap& metrics) {
   Value::Map map;
   for (const auto& [name, number] : metrics) map.emplace_back(name, number);
@@ -115,36 +60,6 @@ MetricMap map_of(const Value& value) {
   MetricMap metrics;
   for (const auto& [name, number] : value.as_map()) metrics[name] = number.as_double();
   return metrics;
-}
-
-Value to_value(const MetricSnapshot& snapshot) {
-  Value::List training;
-  for (const SavedMetric& saved : snapshot.training) training.push_back(to_value(saved));
-  return Value::Map{{"training", std::move(training)},
-                    {"epoch_batches", snapshot.epoch_batches},
-                    {"step_batches", snapshot.step_batches},
-                    {"callback", to_value(snapshot.maps.callback)},
-                    {"logged", to_value(snapshot.maps.logged)},
-                    {"progress_bar", to_value(snapshot.maps.progress_bar)},
-                    {"monitored", to_value(snapshot.maps.monitored)}};
-}
-
-/// Metrics of a hook or with options that this build does not know are left out.
-MetricSnapshot metric_snapshot(const Value& value) {
-  MetricSnapshot snapshot;
-  for (const Value& saved : value.at("training").as_list()) {
-    if (auto metric = metric_of(saved)) snapshot.training.push_back(std::move(*metric));
-  }
-  snapshot.epoch_batches = value.at("epoch_batches").as_int();
-  snapshot.step_batches = value.at("step_batches").as_int();
-  snapshot.maps = {map_of(value.at("callback")), map_of(value.at("logged")), map_of(value.at("progress_bar")),
-                   map_of(value.at("monitored"))};
-  return snapshot;
-}
-
-/// "metrics.1.step.3": the batch's state of the third metric of rank 1; "metrics.1.epoch.accuracy": an object's of the epoch.
-std::string metric_key(int rank, const char* level, const std::string& name) {
-  return format("{}{}.{}.{}", kMetrics, rank, level, name);
 }
 
 /// A state as tensors: its numbers, and how often it was updated, under the key; the bytes of its rows under `key.0`, ….
@@ -177,55 +92,55 @@ MetricState metric_state(const std::string& key, const Checkpoint& checkpoint) {
   }
 }
 
-void save_metric_states(const MetricSnapshot& snapshot, int rank, std::map<std::string, at::Tensor>& tensors) {
-  for (std::size_t index = 0; index < snapshot.training.size(); ++index) {
-    save_metric_state(metric_key(rank, "step", std::to_string(index)), snapshot.training[index].step_state, tensors);
-  }
-  for (const SavedObject& object : snapshot.objects) {
-    save_metric_state(metric_key(rank, "epoch", object.name), object.state, tensors);
-  }
-}
+/// "metrics.1.step.3", "metrics.1.epoch.accuracy": MetricSnapshot::states of rank 1.
+std::string metric_key(int rank, const std::string& key) { return format("{}{}.{}", kMetrics, rank, key); }
 
-void load_metric_states(const Checkpoint& checkpoint, int rank, MetricSnapshot& snapshot) {
-  for (std::size_t index = 0; index < snapshot.training.size(); ++index) {
-    SavedMetric& saved = snapshot.training[index];
-    if (saved.object.empty()) continue;
-    saved.step_state = metric_state(metric_key(rank, "step", std::to_string(index)), checkpoint);
-    const auto is_same = [&](const SavedObject& other) { return other.name == saved.object; };
-    if (std::any_of(snapshot.objects.begin(), snapshot.objects.end(), is_same)) continue;
-    snapshot.objects.push_back({saved.object, metric_state(metric_key(rank, "epoch", saved.object), checkpoint)});
-  }
-}
+constexpr std::array kSavedMaps = {std::pair("callback", &MetricMaps::callback), std::pair("logged", &MetricMaps::logged),
+                                   std::pair("progress_bar", &MetricMaps::progress_bar),
+                                   std::pair("monitored", &MetricMaps::monitored)};
 
-MetricSnapshot own_metrics(TrainerState& run) {
-  const LoopPosition& position = run.resume.position;
-  const bool at_start = position.begins_anew();
-  MetricSnapshot metrics = run.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
-  if (at_start && position.start.maps) metrics.maps = *position.start.maps;
+Value save_metrics(const MetricSnapshot& snapshot, int rank, std::map<std::string, at::Tensor>& tensors) {
+  for (const auto& [key, state] : snapshot.states) save_metric_state(metric_key(rank, key), state, tensors);
+  Value metrics = snapshot.training;
+  for (const auto& [name, map] : kSavedMaps) metrics[name] = to_value(snapshot.maps.*map);
   return metrics;
 }
 
-Value own_values(TrainerState& run, const MetricSnapshot& metrics) {
-  const LoopPosition& position = run.resume.position;
-  const bool at_start = position.begins_anew();
-  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
-  const bool in_epoch = !position.is_between_epochs();
-  Value::List rank_rows;
-  for (const RowCounts& count : at_start ? position.start.rows : rows_written(run.setup.loggers)) {
-    rank_rows.push_back(count.rank_rows);
+MetricMaps saved_maps(const Value& metrics) {
+  MetricMaps maps;
+  for (const auto& [name, map] : kSavedMaps) maps.*map = map_of(metrics.at(name));
+  return maps;
+}
+
+MetricSnapshot saved_metrics(const Value& metrics, const Checkpoint& checkpoint, int rank) {
+  MetricSnapshot snapshot{.training = metrics, .maps = saved_maps(metrics)};
+  const Value::List& training = metrics.at("training").as_list();
+  for (std::size_t index = 0; index < training.size(); ++index) {
+    const Value* object = training[index].find("object");
+    if (object == nullptr || object->as_string().empty()) continue;
+    for (const std::string& key : {format("step.{}", index), "epoch." + object->as_string()}) {
+      snapshot.states[key] = metric_state(metric_key(rank, key), checkpoint);
+    }
   }
+  return snapshot;
+}
+
+Value own_values(TrainerState& run, const PlaceStart& place, Value metrics) {
+  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
+  const bool in_epoch = !run.resume.position.is_between_epochs();
+  Value::List rank_rows;
+  for (const RowCounts& count : place.rows) rank_rows.push_back(count.rank_rows);
   const StepLoss loss =
       run.accumulation.window.open || !run.module().automatic_optimization() ? run.measures.losses.total() : StepLoss();
-  const auto& steps = at_start ? position.start.evaluation_steps : run.progress.evaluation_steps;
   return Value::Map{
-      {"metrics", to_value(metrics)},
+      {"metrics", std::move(metrics)},
       {"window_weight", run.accumulation.window.weight},
       {"window_loss", Value::List{loss.sum, loss.weight}},
       {"bad_loss", run.nan.waits_to_skip()},
       {"stop", run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value()},
-      {"skip_epoch", in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch())},
+      {"skip_epoch", in_epoch && place.skip_epoch_wish},
       {"rank_rows", std::move(rank_rows)},
-      {"evaluation_steps", Value::List(steps.begin(), steps.end())},
+      {"evaluation_steps", Value::List(place.evaluation_steps.begin(), place.evaluation_steps.end())},
   };
 }
 
@@ -259,8 +174,7 @@ void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank,
 
 void add_values(const Value& values, const Checkpoint& checkpoint, int rank, RankResume& resume) {
   const bool first = resume.metrics.empty();
-  resume.metrics.push_back(metric_snapshot(values.at("metrics")));
-  load_metric_states(checkpoint, rank, resume.metrics.back());
+  resume.metrics.push_back(saved_metrics(values.at("metrics"), checkpoint, rank));
   resume.window_weight += values.at("window_weight").as_int();
   if (const Value* loss = values.find("window_loss")) {
     resume.window_loss.sum += loss->as_list().at(0).as_double();
@@ -283,25 +197,22 @@ RandomStates saved_random(const Strategy& strategy, const Checkpoint& checkpoint
 }  // namespace
 
 RankState own_rank_state(TrainerState& run) {
-  const LoopPosition& position = run.resume.position;
-  const bool at_start = position.begins_anew();
-  const auto& before_reading = at_start ? position.start.before_reading : position.before_reading;
+  const PlaceStart place = run.place_to_save();
   const int rank = run.strategy().rank();
   RankState state;
-  for (const auto& [name, bytes] : (at_start ? position.start.random : RandomSnapshot::take()).states(rank)) {
-    state.tensors[random_key(run.strategy(), rank, name)] = bytes;
-  }
-  if (before_reading) {
-    for (const auto& [name, bytes] : before_reading->random.states(rank)) state.tensors[reading_key(rank, name)] = bytes;
+  for (const auto& [name, bytes] : place.random.states(rank)) state.tensors[random_key(run.strategy(), rank, name)] = bytes;
+  if (place.before_reading) {
+    for (const auto& [name, bytes] : place.before_reading->random.states(rank)) state.tensors[reading_key(rank, name)] = bytes;
   }
   if (gradients_matter(run)) {
     for (const auto& [name, gradient] : gradients_of(run.module())) {
       save_tensor(state, format("{}{}.{}", kGradients, rank, name), gradient);
     }
   }
-  const MetricSnapshot metrics = own_metrics(run);
-  save_metric_states(metrics, rank, state.tensors);
-  state.manifest = own_values(run, metrics);
+  const bool begins_anew = run.resume.position.begins_anew();
+  MetricSnapshot metrics = run.metrics->save(begins_anew ? MetricMoment::kMark : MetricMoment::kNow);
+  if (place.maps) metrics.maps = *place.maps;
+  state.manifest = own_values(run, place, save_metrics(metrics, rank, state.tensors));
   return state;
 }
 
@@ -363,9 +274,7 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   }
   if (const Value* first = by_rank->find("0"); resume.metrics.empty() && first != nullptr) {
     // A rank that the run which saved did not have shows what all ranks had alike.
-    MetricSnapshot& shown = resume.metrics.emplace_back(metric_snapshot(first->at("metrics")));
-    shown.training.clear();
-    shown.epoch_batches = shown.step_batches = 0;
+    resume.metrics.push_back({.maps = saved_maps(first->at("metrics"))});
   }
   return resume;
 }

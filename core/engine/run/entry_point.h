@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/loops/fit_loop.h"
 #include "levin/core/engine/loops/run_data.h"

@@ -30,6 +30,18 @@ TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
   parts.callbacks = in_hook_order(setup.callbacks);
 }
 
+PlaceStart TrainerState::place_now() {
+  return {RandomSnapshot::take(),
+          resume.position.before_reading,
+          rows_written(setup.loggers),
+          progress.evaluation_steps,
+          /*maps=*/std::nullopt,
+          stop.skips_epoch(),
+          trained.now(),
+          trained.agreed(),
+          modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module())};
+}
+
 ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running, &run)) {}
 ModuleAttachment::Scope::~Scope() { running = outer_; }
 

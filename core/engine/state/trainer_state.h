@@ -8,7 +8,7 @@
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
-#include "levin/core/engine/diagnostics/straggler_watch.h"
+#include "levin/core/engine/diagnostics/work_watch.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/parts/weight_swap.h"
@@ -148,6 +148,10 @@ struct TrainerState {
   StepContext step_context() {
     return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph, work, measures};
   }
+  /// The place under way, as it is now.
+  PlaceStart place_now();
+  /// What a checkpoint keeps of it: one that begins anew as it was at its beginning.
+  PlaceStart place_to_save() { return resume.position.begins_anew() ? resume.position.start : place_now(); }
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }
@@ -196,9 +200,9 @@ class ModuleAttachment {
 
   /// True when the module is part of a run.
   static bool find(const Module& module);
-  /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once.
   /// Tells the run's metrics which metric objects the module and those below it have.
   static void set_metric_objects(TrainerState& run);
+  /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once.
   static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where);
 
  private:

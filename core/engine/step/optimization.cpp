@@ -4,6 +4,7 @@
 #include <ATen/ops/full_like.h>
 #include <torch/optim/adagrad.h>
 
+#include <array>
 #include <memory>
 
 #include "levin/core/base/error.h"
@@ -165,19 +166,16 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
 
 at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss) {
   if (step_.strategy.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
-  struct Share {
-    double loss = 0;
-    double weight = 0;
-  };
   const double weight = loss.defined() ? static_cast<double>(votes_.gradient_weight()) : 0;
-  const Share mine{loss.defined() ? loss.item<double>() * weight : 0, weight};
+  const std::array<double, 2> mine = {loss.defined() ? loss.item<double>() * weight : 0, weight};
   const Meeting meeting("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
-  Share all;
-  for (const Share& share : RankExchange(step_.strategy.control_group()).gather_values(mine, meeting)) {
-    all.loss += share.loss;
-    all.weight += share.weight;
+  double all_losses = 0;
+  double all_weights = 0;
+  for (const auto& [its_loss, its_weight] : RankExchange(step_.strategy.control_group()).gather_values(mine, meeting)) {
+    all_losses += its_loss;
+    all_weights += its_weight;
   }
-  return at::full({}, all.weight > 0 ? all.loss / all.weight : 0, at::TensorOptions(at::kDouble));
+  return at::full({}, all_weights > 0 ? all_losses / all_weights : 0, at::TensorOptions(at::kDouble));
 }
 
 void StepVotes::publish() {

@@ -4,7 +4,7 @@
 
 #include "levin/core/engine/diagnostics/nan_guard.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
-#include "levin/core/engine/diagnostics/work_meter.h"
+#include "levin/core/engine/diagnostics/work_watch.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/engine/step/precision.h"

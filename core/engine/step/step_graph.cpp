@@ -49,13 +49,12 @@ bool comes_to_same(const at::Tensor& one, const at::Tensor& other, double tolera
 }
 
 bool drew_on_host(const RandomSnapshot& before, const RandomSnapshot& after, int rank) {
-  const RandomStates was = before.states(rank);
-  const RandomStates is = after.states(rank);
-  if (was.size() != is.size()) return true;
-  return !std::all_of(is.begin(), is.end(), [&](const auto& entry) {
-    const auto found = was.find(entry.first);
-    return entry.first == "device" || (found != was.end() && found->second.equal(entry.second));
-  });
+  RandomStates was = before.states(rank);
+  RandomStates is = after.states(rank);
+  was.erase("device");
+  is.erase("device");
+  return !std::ranges::equal(
+      was, is, [](const auto& one, const auto& other) { return one.first == other.first && one.second.equal(other.second); });
 }
 
 /// What a step may change beside its output, as it is now: buffers, such as running means, and random numbers. It shall look as

@@ -21,16 +21,13 @@ struct OwnParameters : torch::nn::Module {
   static const auto& of(const torch::nn::Module& module) { return module.*(&OwnParameters::parameters_); }
 };
 
-/// Calls `visit` for each parameter, parents first, until it gives false. True: it never did.
+/// Parents first.
 template <class Visit>
-bool each_parameter(const torch::nn::Module& module, const Visit& visit) {
+void for_each_parameter(const torch::nn::Module& module, const Visit& visit) {
   for (const auto& item : OwnParameters::of(module)) {
-    if (item.value().defined() && !visit(item.value())) return false;
+    if (item.value().defined()) visit(item.value());
   }
-  for (const auto& child : module.children()) {
-    if (!each_parameter(*child, visit)) return false;
-  }
-  return true;
+  for (const auto& child : module.children()) for_each_parameter(*child, visit);
 }
 
 template <class ToggledOff>
@@ -40,44 +37,31 @@ void require_gradients(const ToggledOff& toggled_off, bool required) {
 
 }  // namespace
 
-ParameterSet::Groups ParameterSet::groups_of(const torch::optim::Optimizer& optimizer) {
-  Groups groups;
+ParameterGroups groups_of(const torch::optim::Optimizer& optimizer) {
+  ParameterGroups groups;
   for (const auto& group : optimizer.param_groups()) groups.push_back(group.params());
   return groups;
 }
 
-bool ParameterSet::are_of(const torch::optim::Optimizer& optimizer, const Groups& groups) {
-  const auto& own = optimizer.param_groups();
-  const auto same_tensor = [](const at::Tensor& one, const at::Tensor& other) { return one.is_same(other); };
-  return std::ranges::equal(own, groups, [&](const auto& group, const auto& parameters) {
-    return std::ranges::equal(group.params(), parameters, same_tensor);
-  });
-}
-
-bool TrainedParameters::is_as(const ParameterSet& set) const {
-  std::size_t index = 0;
-  const auto is_next = [&](const at::Tensor& parameter) {
-    const std::size_t at = index++;
-    return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && is_trained(parameter) == set.trained[at];
-  };
-  if (!each_parameter(*parts_.module, is_next) || index != set.parameters.size()) return false;
-  return std::ranges::equal(parts_.optimizers, set.optimizers,
-                            [](const auto& optimizer, const auto& groups) { return ParameterSet::are_of(*optimizer, groups); });
+bool are_same(const ParameterGroups& one, const ParameterGroups& other) {
+  const auto same_tensor = [](const at::Tensor& tensor, const at::Tensor& its_other) { return tensor.is_same(its_other); };
+  return std::ranges::equal(
+      one, other, [&](const auto& group, const auto& its_other) { return std::ranges::equal(group, its_other, same_tensor); });
 }
 
 ParameterSet TrainedParameters::taken() const {
   ParameterSet set;
-  each_parameter(*parts_.module, [&](const at::Tensor& parameter) {
+  for_each_parameter(*parts_.module, [&](const at::Tensor& parameter) {
     set.parameters.push_back(parameter);
     set.trained.push_back(is_trained(parameter));
-    return true;
   });
-  for (const auto& optimizer : parts_.optimizers) set.optimizers.push_back(ParameterSet::groups_of(*optimizer));
+  for (const auto& optimizer : parts_.optimizers) set.optimizers.push_back(groups_of(*optimizer));
   return set;
 }
 
 std::shared_ptr<const ParameterSet> TrainedParameters::now() {
-  if (!latest_ || !is_as(*latest_)) latest_ = std::make_shared<const ParameterSet>(taken());
+  ParameterSet set = taken();
+  if (!latest_ || !(*latest_ == set)) latest_ = std::make_shared<const ParameterSet>(std::move(set));
   return latest_;
 }
 
@@ -129,46 +113,38 @@ void TrainedParameters::untoggle() {
   toggled_.reset();
 }
 
-void ModuleModes::add(const std::string& name, torch::nn::Module& module) {
-  modes_.push_back({name, &module, module.is_training()});
-  for (const auto& child : module.named_children()) {
-    add(name.empty() ? child.key() : name + "." + child.key(), *child.value());
-  }
-}
+ModuleModes::ModuleModes(torch::nn::Module& module) : module_(module), trains_(module.is_training()) { add_parts_of(module); }
 
-bool ModuleModes::are_of(const torch::nn::Module& module, std::size_t& index) const {
-  if (index == modes_.size()) return false;
-  const Mode& mode = modes_[index++];
-  if (mode.module != &module || mode.training != module.is_training()) return false;
-  for (const auto& child : module.children()) {
-    if (!are_of(*child, index)) return false;
+void ModuleModes::add_parts_of(const torch::nn::Module& module) {
+  for (const auto& part : module.children()) {
+    parts_.emplace_back(part, part->is_training());
+    add_parts_of(*part);
   }
-  return true;
-}
-
-std::shared_ptr<const ModuleModes> ModuleModes::now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before) {
-  std::size_t index = 0;
-  if (before && before->are_of(module, index) && index == before->modes_.size()) return before;
-  return std::make_shared<const ModuleModes>(module);
 }
 
 void ModuleModes::restore() const {
   // train() changes the whole subtree; the entries of the children come later and set them right again.
-  for (const Mode& mode : modes_) mode.module->train(mode.training);
+  module_.train(trains_);
+  for (const auto& [part, trains] : parts_) part->train(trains);
 }
 
 std::vector<std::string> ModuleModes::in_evaluation() const {
-  std::vector<std::string> names;
-  for (const Mode& mode : modes_) {
-    if (!mode.training) names.push_back(mode.name);
+  std::unordered_set<const torch::nn::Module*> evaluated;
+  for (const auto& [part, trains] : parts_) {
+    if (!trains) evaluated.insert(part.get());
+  }
+  std::vector<std::string> names(trains_ ? 0 : 1);
+  for (const auto& part : module_.named_modules("", /*include_self=*/false)) {
+    if (evaluated.contains(part.value().get())) names.push_back(part.key());
   }
   return names;
 }
 
 void set_modes(torch::nn::Module& module, const std::set<std::string>& in_evaluation) {
   module.train(!in_evaluation.contains(""));
-  for (const auto& item : module.named_modules("", /*include_self=*/false))
-    item.value()->train(!in_evaluation.contains(item.key()));
+  for (const auto& part : module.named_modules("", /*include_self=*/false)) {
+    part.value()->train(!in_evaluation.contains(part.key()));
+  }
 }
 
 }  // namespace levin

@@ -2,27 +2,35 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "levin/core/engine/parts/run_setup.h"
 
 namespace levin {
 
+/// The parameters of an optimizer, by group.
+using ParameterGroups = std::vector<std::vector<at::Tensor>>;
+ParameterGroups groups_of(const torch::optim::Optimizer& optimizer);
+/// The same tensors, not equal ones.
+bool are_same(const ParameterGroups& one, const ParameterGroups& other);
+
 /// The parameters that training works with, at one moment. Tensors are held: none is taken for a later one at its address.
 struct ParameterSet {
-  /// The parameters of an optimizer, by group.
-  using Groups = std::vector<std::vector<at::Tensor>>;
-  static Groups groups_of(const torch::optim::Optimizer& optimizer);
-  /// The optimizer has these groups.
-  static bool are_of(const torch::optim::Optimizer& optimizer, const Groups& groups);
-
   std::vector<at::Tensor> parameters;  ///< of the module and those below it, parents first
   std::vector<bool> trained;           ///< by parameter: it requires a gradient
-  std::vector<Groups> optimizers;
+  std::vector<ParameterGroups> optimizers;
+
+  bool operator==(const ParameterSet& other) const {
+    return are_same({parameters}, {other.parameters}) && trained == other.trained &&
+           std::ranges::equal(optimizers, other.optimizers, are_same);
+  }
 };
 
 /// Which parameters the ranks have agreed on; finds those that hooks freeze, unfreeze, add, replace or give to an optimizer.
@@ -35,7 +43,7 @@ class TrainedParameters {
   /// The ranks have compared their optimizers as they are.
   void remember_optimizers();
 
-  /// The parameters as they are; the same object as before when nothing has changed, which costs a comparison of pointers.
+  /// The parameters as they are; the same object as before when nothing has changed.
   std::shared_ptr<const ParameterSet> now();
   /// They are not those that the ranks agreed on. Of this rank alone.
   bool changed() { return now() != agreed_; }
@@ -62,7 +70,6 @@ class TrainedParameters {
     return parameter.requires_grad() || (!toggled_off_.empty() && toggled_off_.contains(parameter.unsafeGetTensorImpl()));
   }
 
-  bool is_as(const ParameterSet& set) const;
   ParameterSet taken() const;
 
   const RunSetup& setup_;
@@ -73,28 +80,20 @@ class TrainedParameters {
   std::unordered_map<const at::TensorImpl*, ToggledOff> toggled_off_;
 };
 
-/// The mode, training or evaluation, of a module and of each below it.
+/// The mode, training or evaluation, of a module and of each below it, as it is when this is made. The module outlives this.
 class ModuleModes {
  public:
-  /// As they are now. `module` outlives this.
-  explicit ModuleModes(torch::nn::Module& module) { add("", module); }
-  /// The same, and the same object as `before` where nothing has changed: then it costs a comparison for each part.
-  static std::shared_ptr<const ModuleModes> now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before);
+  explicit ModuleModes(torch::nn::Module& module);
   void restore() const;
   /// The names of those in evaluation mode; that of the module itself is empty.
   std::vector<std::string> in_evaluation() const;
 
  private:
-  struct Mode {
-    std::string name;
-    torch::nn::Module* module;
-    bool training;
-  };
-  void add(const std::string& name, torch::nn::Module& module);
-  /// From the entry at `index` on, which becomes that behind the module's last part.
-  bool are_of(const torch::nn::Module& module, std::size_t& index) const;
+  void add_parts_of(const torch::nn::Module& module);
 
-  std::vector<Mode> modes_;  ///< parents before children
+  torch::nn::Module& module_;
+  bool trains_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> parts_;  ///< parents before children
 };
 
 /// Those of these names are in evaluation mode, all others in training mode.

@@ -1,4 +1,4 @@
-#include "levin/core/formats/file_report.h"
+#include "levin/core/formats/tensor_file.h"
 
 #include <torch/torch.h>
 
@@ -24,39 +24,32 @@ void change_byte(const std::filesystem::path& file, std::size_t from_end) {
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-TEST_CASE("a report has kind, manifest, tensors and checksums of a file") {
+TEST_CASE("a file has a kind, a manifest, tensors and checksums") {
   const TemporaryFolder folder;
   Checkpoint checkpoint;
   checkpoint.manifest["epoch"] = 3;
   checkpoint.tensors = {{"state_dict.a", torch::zeros({2, 3})}, {"state_dict.b", torch::zeros({}, at::kLong)}};
   checkpoint.save(folder / "own.ckpt");
-  const FileReport own = inspect_file(folder / "own.ckpt");
-  CHECK(own.kind == "levin checkpoint");
-  CHECK(own.manifest.at("epoch").as_int() == 3);
-  REQUIRE(own.tensors.size() == 2);
-  CHECK(own.tensors[0].name == "state_dict.b");  // larger elements come first in the file
-  CHECK(own.tensors[0].dtype == "int64");
-  CHECK(own.tensors[0].shape.empty());
-  CHECK(own.tensors[1].shape == std::vector<std::int64_t>{2, 3});
-  CHECK(own.tensors[1].bytes == 24);
-  REQUIRE(own.checks.size() == 2);
-  CHECK(own.is_whole());
+  const TensorFile own = TensorFile::open(folder / "own.ckpt");
+  CHECK(std::string(kind_name(own.kind)) == "levin checkpoint");
+  CHECK(own.content.manifest.at("epoch").as_int() == 3);
+  CHECK(own.names == std::vector<std::string>{"state_dict.b", "state_dict.a"});  // larger elements come first in the file
+  const auto checks = TensorFile::checks(folder / "own.ckpt");
+  CHECK((checks.size() == 2 && checks[0].holds && checks[1].holds));
 
   change_byte(folder / "own.ckpt", 1);
-  const FileReport damaged = inspect_file(folder / "own.ckpt");
-  CHECK_FALSE(damaged.is_whole());
-  CHECK(damaged.checks[0].holds);
-  CHECK(damaged.checks[1].what == "tensor data");
-  CHECK_FALSE(damaged.checks[1].holds);
+  const auto damaged = TensorFile::checks(folder / "own.ckpt");
+  CHECK(damaged[0].holds);
+  CHECK(damaged[1].what == "tensor data");
+  CHECK_FALSE(damaged[1].holds);
 
-  const FileReport lightning = inspect_file(kTorchFiles / "lightning_SGD.ckpt");
-  CHECK(lightning.kind == "Lightning checkpoint");
-  CHECK(lightning.manifest.at("epoch").as_int() == 2);
-  CHECK(lightning.is_whole());
-  CHECK(lightning.checks.size() > 8);
-  CHECK(inspect_file(kTorchFiles / "state_dict.pt").manifest.is_null());
-  CHECK_THROWS_WITH(inspect_file(kTorchFiles / "legacy.pt"), Contains("before version 1.6"));
-  CHECK_THROWS_WITH(inspect_file(kTorchFiles / "README.md"), Contains("README.md"));
+  const TensorFile lightning = TensorFile::open(kTorchFiles / "lightning_SGD.ckpt");
+  CHECK(std::string(kind_name(lightning.kind)) == "Lightning checkpoint");
+  CHECK(lightning.content.manifest.at("epoch").as_int() == 2);
+  CHECK(TensorFile::checks(kTorchFiles / "lightning_SGD.ckpt").size() > 8);
+  CHECK(TensorFile::open(kTorchFiles / "state_dict.pt").content.manifest.size() == 0);
+  CHECK_THROWS_WITH(TensorFile::checks(kTorchFiles / "legacy.pt"), Contains("before version 1.6"));
+  CHECK_THROWS_WITH(TensorFile::checks(kTorchFiles / "README.md"), Contains("README.md"));
 }
 
 TEST_CASE("a file of torch's with a changed byte is reported with the part that is damaged") {
@@ -65,9 +58,8 @@ TEST_CASE("a file of torch's with a changed byte is reported with the part that 
   const std::size_t ones = bytes.find(std::string("\x00\x00\x80\x3f\x00\x00\x80\x3f", 8));
   bytes[ones] = 1;
   std::ofstream(folder / "changed.pt", std::ios::binary) << bytes;
-  const FileReport report = inspect_file(folder / "changed.pt");
-  CHECK_FALSE(report.is_whole());
-  for (const FileReport::Check& check : report.checks) CHECK(check.holds == (check.what != "training_loop/data/0"));
+  for (const ChecksumReport& check : TensorFile::checks(folder / "changed.pt"))
+    CHECK(check.holds == (check.what != "training_loop/data/0"));
 }
 
 TEST_CASE("an index that names an index, or itself, is an error") {
@@ -79,18 +71,18 @@ TEST_CASE("an index that names an index, or itself, is an error") {
   write_index("one.json", "other.json");
   write_index("other.json", "one.json");
   for (const char* name : {"itself.json", "one.json"}) {
-    CHECK_THROWS_WITH(inspect_file(folder / name), Contains(name) && Contains("not a whole safetensors file"));
+    CHECK_THROWS_WITH(TensorFile::checks(folder / name), Contains(name) && Contains("not a whole safetensors file"));
     CHECK_THROWS_AS(TensorFile::open(folder / name), IoError);
   }
   write_index("missing.json", "gone.safetensors");
-  CHECK_THROWS_WITH(inspect_file(folder / "missing.json"), Contains("its 'gone.safetensors': cannot be read"));
+  CHECK_THROWS_WITH(TensorFile::checks(folder / "missing.json"), Contains("its 'gone.safetensors': cannot be read"));
 }
 
 TEST_CASE("an error about a file says nothing of others in its folder") {
   const TemporaryFolder folder;
   Checkpoint().save(folder / "whole.ckpt");
   std::ofstream(folder / "broken.ckpt", std::ios::binary) << std::string("\x10\0\0\0\0\0\0\0{\"a\": 1", 14);
-  CHECK_THAT(error_of<IoError>([&] { inspect_file(folder / "broken.ckpt"); }),
+  CHECK_THAT(error_of<IoError>([&] { TensorFile::checks(folder / "broken.ckpt"); }),
              Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
   // Whoever goes on from a checkpoint hears of another one, but not of other kinds of files.
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.ckpt"),

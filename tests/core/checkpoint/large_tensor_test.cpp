@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/formats/file_report.h"
 #include "levin/core/formats/tensor_file.h"
 #include "support/temporary_folder.h"
 #include "support/whole_matrix.h"

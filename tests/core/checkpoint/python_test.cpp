@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
-#include "levin/core/formats/file_report.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/options/value_json.h"
 #include "levin/optim/lr_schedulers.h"

@@ -1,5 +1,4 @@
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/formats/file_report.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,3 @@
-#include "levin/core/console/progress_line.h"
 
 #include <rapidcheck.h>
 

@@ -54,8 +54,9 @@ TEST_CASE("what is no expression is refused, with the place") {
   refused("epochs", "at character 1 there is 'epochs' where a number, epoch, step, pi,");
   refused("__import__('os')", "at character 1");
   refused("epoch.real", "at character 6 there is '.real' where an operator must be");
-  refused("1e", "where a number must be");
-  refused(".", "where a number must be");
+  refused("1e", "at character 2 there is 'e' where an operator must be");
+  refused(".", "at character 1 there is '.' where a number, epoch,");
+  refused("1e999", "at character 1");
   refused("1 * * 2", "at character 5");
   refused("2 ^ 3", "at character 3");
   refused("1 == 1", "at character 3");

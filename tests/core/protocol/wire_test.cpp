@@ -37,7 +37,7 @@ TEST_CASE("new metrics arrive as they were packed") {
   NewMetrics new_metrics;
   new_metrics.failure = "no";
   new_metrics.metrics.push_back(
-      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, "a.cpp:7", {1, 2}, {3, 4}});
+      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, "a.cpp:7", {{1, 2}}, {{3, 4}}});
   const NewMetrics copy = unpack_new_metrics(pack(new_metrics));
   REQUIRE(copy.metrics.size() == 1);
   CHECK(copy.failure == "no");
@@ -46,8 +46,8 @@ TEST_CASE("new metrics arrive as they were packed") {
   CHECK(copy.metrics[0].name == "é/\"a,b\"");
   CHECK(copy.metrics[0].options == new_metrics.metrics[0].options);
   CHECK(copy.metrics[0].site == "a.cpp:7");
-  CHECK(copy.metrics[0].step.value == 1);
-  CHECK(copy.metrics[0].epoch.weight == 4);
+  CHECK(copy.metrics[0].step.slot.value == 1);
+  CHECK(copy.metrics[0].epoch.slot.weight == 4);
 }
 
 TEST_CASE("new metrics cut short anywhere, or with more after their end, are refused") {
@@ -108,7 +108,6 @@ TEST_CASE("lists of ranks are short") {
   CHECK(rank_list({3}) == "rank 3");
   CHECK(rank_list({0, 1}) == "ranks 0, 1");
   CHECK(rank_list({0, 1, 2, 3, 7, 9, 10}) == "ranks 0-3, 7, 9, 10");
-  CHECK(rank_prefix(12) == "rank_12_");
 }
 
 TEST_CASE("votes that travel by themselves are read by rank, and never for another reduction") {

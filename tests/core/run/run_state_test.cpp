@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/core/engine/parts/gradient_accumulation.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/protocol/control_group.h"

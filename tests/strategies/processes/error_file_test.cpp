@@ -1,4 +1,4 @@
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/failure/failure.h"
 
 #include <unistd.h>
 

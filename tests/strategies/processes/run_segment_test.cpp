@@ -1,16 +1,22 @@
 // What lies in the memory of a run, how ranks come to share memory, and what they learn of one another's cores.
 #include "levin/strategies/host/run_segment.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -63,6 +69,8 @@ void check(const HostCores& found, int ranks, int cores, int share) {
   CHECK(found.cores == cores);
   CHECK(found.share == share);
 }
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
@@ -223,6 +231,108 @@ TEST_CASE("a process knows where it may run") {
   CHECK(CPU_COUNT(&own.cores) == usable_cores());
   CHECK(RankCores::own().host == own.host);
   check(cores_of_host({own}, 0), 1, usable_cores(), usable_cores());
+}
+
+TEST_CASE("memory of a run is refused when it is not what this program lays out") {
+  const auto segment = RunSegment::create(2);
+  // Who joins again after an error has the same descriptor.
+  for (int joining = 0; joining < 2; ++joining) CHECK(RunSegment::attach(segment->descriptor())->ranks() == 2);
+  segment->header().layout = 1;
+  for (int joining = 0; joining < 2; ++joining) {
+    CHECK_THROWS_WITH(RunSegment::attach(segment->descriptor()), Catch::Contains("made by another version of levin"));
+  }
+  const int nothing = open("/dev/null", O_RDWR);
+  for (int joining = 0; joining < 2; ++joining) {
+    CHECK_THROWS_WITH(RunSegment::attach(nothing), Catch::Contains("Invalid argument"));
+  }
+  close(nothing);
+}
+
+TEST_CASE("memory of a run has no name: others of this user open it where its maker has it") {
+  const auto segment = RunSegment::create(3);
+  const auto opened = RunSegment::open_at(segment->place());
+  CHECK(opened->ranks() == 3);
+  segment->slot(2).reductions = 7;
+  CHECK(opened->slot(2).reductions == 7);
+  CHECK_THROWS_WITH(RunSegment::open_at(std::to_string(getpid()) + " 1000000 7"),
+                    Catch::Contains("shared memory of the run: open of /proc/"));
+  CHECK_THROWS_WITH(RunSegment::open_at(segment->place() + "1"), Catch::Contains("which is something else here"));
+}
+
+TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {
+  {
+    const FileSizeLimit limit(4096);
+    CHECK_THROWS_WITH(SharedFile::create(8192), Catch::Contains("fallocate of 8192 bytes failed: File too large"));
+  }
+  CHECK(SharedFile::create(8192).bytes() == 8192);
+}
+
+// What ranks hand one another beside memory.
+
+TEST_CASE("a message brings bytes and open descriptors to another socket") {
+  const auto [sender, receiver] = connected_sockets(SOCK_SEQPACKET);
+  std::array<int, 2> numbers{};
+  REQUIRE(pipe(numbers.data()) == 0);
+  const Descriptor output(numbers[0]);
+  const Descriptor input(numbers[1]);
+  REQUIRE(send_descriptors(sender.number(), bytes_of("hello"), numbers, 0) == 5);
+
+  std::array<std::byte, 16> bytes{};
+  std::vector<Descriptor> descriptors(1);
+  REQUIRE(receive_descriptors(receiver.number(), bytes, descriptors, MSG_DONTWAIT) == 5);
+  CHECK(std::memcmp(bytes.data(), "hello", 5) == 0);
+  REQUIRE(descriptors.size() == 2);
+  CHECK(fcntl(descriptors[0].number(), F_GETFD) == FD_CLOEXEC);
+  CHECK(write(descriptors[1].number(), "x", 1) == 1);
+  char read_back = 0;
+  CHECK(read(output.number(), &read_back, 1) == 1);
+  CHECK(read_back == 'x');
+}
+
+TEST_CASE("a message without descriptors gives none, and no message says so") {
+  const auto [sender, receiver] = connected_sockets(SOCK_SEQPACKET);
+  std::array<std::byte, 16> bytes{};
+  std::vector<Descriptor> descriptors(1);
+  CHECK(receive_descriptors(receiver.number(), bytes, descriptors, MSG_DONTWAIT) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(descriptors.empty());
+  REQUIRE(send(sender.number(), "abc", 3, 0) == 3);
+  CHECK(receive_descriptors(receiver.number(), bytes, descriptors, MSG_DONTWAIT) == 3);
+  CHECK(descriptors.empty());
+}
+
+TEST_CASE("of a message with more descriptors than are expected none is received") {
+  const auto [sender, receiver] = connected_sockets(SOCK_SEQPACKET);
+  std::array<int, 2 * kMostDescriptors> many{};
+  many.fill(sender.number());
+  char byte = 'x';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(many))> space{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  *CMSG_FIRSTHDR(&header) = {CMSG_LEN(sizeof(many)), SOL_SOCKET, SCM_RIGHTS};
+  std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), many.data(), sizeof(many));
+  REQUIRE(sendmsg(sender.number(), &header, 0) == 1);
+  const int next = dup(0);
+  close(next);
+  std::array<std::byte, 16> bytes{};
+  std::vector<Descriptor> descriptors(1);
+  CHECK(receive_descriptors(receiver.number(), bytes, descriptors, MSG_DONTWAIT) == -1);
+  CHECK(errno == EMSGSIZE);
+  CHECK(descriptors.empty());
+  const int still_next = dup(0);
+  close(still_next);
+  CHECK(still_next == next);
+}
+
+TEST_CASE("more descriptors than a message carries are refused") {
+  const auto [sender, receiver] = connected_sockets(SOCK_SEQPACKET);
+  const std::array<int, kMostDescriptors + 1> many{};
+  CHECK(send_descriptors(sender.number(), bytes_of("x"), many, MSG_DONTWAIT) == -1);
+  CHECK(errno == EINVAL);
 }
 
 }  // namespace levin::test

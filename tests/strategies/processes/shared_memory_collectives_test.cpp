@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "strategies/support/rank_threads.h"
 
 using namespace levin;
@@ -41,7 +41,7 @@ void append_digits(std::byte* result, std::span<const std::byte* const> parts, s
 
 /// One rank of a run whose ranks are threads.
 struct Rank {
-  Rank(const std::shared_ptr<RunSegment>& run_segment, const SharedFilePlace& memory, int rank, double timeout_seconds)
+  Rank(const std::shared_ptr<RunSegment>& run_segment, const std::string& memory, int rank, double timeout_seconds)
       : segment(run_segment),
         board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
         collectives(SharedFile::open_at(memory), segment, board, timeout_seconds) {}
@@ -107,15 +107,14 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       rank.collectives.broadcast(std::as_writable_bytes(std::span(mine)), root, "broadcast");
       return mine == given(root, call, 0, size);
     case 3: {
-      std::vector<Ints> parts;
-      std::vector<const std::byte*> places;
-      for (int part = 0; part < ranks; ++part) {
-        parts.push_back(given(rank.number(), call, static_cast<std::size_t>(part) * size, size));
-      }
-      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
+      // The last share lacks a number.
+      const std::size_t all = static_cast<std::size_t>(ranks) * size - (size > 0);
+      const Ints values = given(rank.number(), call, 0, all);
       Ints result(size);
-      rank.collectives.reduce_scatter(places, rank.values(result), "reduce_scatter");
-      return result == sum_of_given(ranks, call, static_cast<std::size_t>(rank.number()) * size, size);
+      rank.collectives.reduce_scatter(std::as_bytes(std::span(values)), rank.values(result), "reduce_scatter");
+      Ints joined(all);
+      rank.collectives.all_gather_shares(std::as_bytes(std::span(result)), std::as_writable_bytes(std::span(joined)), "join");
+      return joined == sum_of_given(ranks, call, 0, all);
     }
     case 4: {
       const std::span<std::byte> window = rank.collectives.window();
@@ -292,11 +291,9 @@ TEST_CASE("ranks of one host among several reduce among themselves, in the order
       Ints mine(size, rank);
       collectives.all_reduce(digits_of(mine), "all_reduce");
       wrong += mine != Ints(size, 234);
-      std::vector<Ints> parts(OnHost::kOnHost, Ints(size, rank));
-      for (std::size_t part = 0; part < parts.size(); ++part) parts[part][0] = static_cast<std::int32_t>(part) + 1;
-      std::vector<const std::byte*> places;
-      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
-      collectives.reduce_scatter(places, digits_of(mine), "reduce_scatter");
+      Ints values(OnHost::kOnHost * size, rank);
+      for (int share = 0; share < OnHost::kOnHost; ++share) values[static_cast<std::size_t>(share) * size] = share + 1;
+      collectives.reduce_scatter(std::as_bytes(std::span(values)), digits_of(mine), "reduce_scatter");
       Ints expected(size, 234);
       expected[0] = (rank - 1) * 111;
       wrong += mine != expected;

@@ -1,9 +1,5 @@
 #include "levin/strategies/host/shared_memory_group.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -11,7 +7,7 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/status_board.h"
 #include "strategies/support/rank_threads.h"
 #include "support/group_program.h"
 
@@ -290,44 +286,4 @@ TEST_CASE("a gradient reduction that does not end is reported, and then fails th
     CHECK(rank.board->failure().has_value());
   });
   CHECK(reports >= 1);
-}
-
-TEST_CASE("memory of a run is refused when it is not what this program lays out") {
-  const auto segment = RunSegment::create(2);
-  // Who joins again after an error has the same descriptor.
-  for (int joining = 0; joining < 2; ++joining) CHECK(RunSegment::attach(segment->descriptor())->ranks() == 2);
-  segment->header().layout = 1;
-  for (int joining = 0; joining < 2; ++joining) {
-    CHECK_THROWS_WITH(RunSegment::attach(segment->descriptor()), Catch::Contains("made by another version of levin"));
-  }
-  const int nothing = open("/dev/null", O_RDWR);
-  for (int joining = 0; joining < 2; ++joining) {
-    CHECK_THROWS_WITH(RunSegment::attach(nothing), Catch::Contains("Invalid argument"));
-  }
-  close(nothing);
-}
-
-TEST_CASE("memory of a run has no name: others of this user open it where its maker has it") {
-  const auto segment = RunSegment::create(3);
-  const auto opened = RunSegment::open_at(segment->place());
-  CHECK(opened->ranks() == 3);
-  segment->slot(2).reductions = 7;
-  CHECK(opened->slot(2).reductions == 7);
-  SharedFilePlace nowhere = segment->place();
-  nowhere.descriptor = 1'000'000;
-  CHECK_THROWS_WITH(RunSegment::open_at(nowhere), Catch::Contains("shared memory of the run: open of /proc/"));
-  SharedFilePlace of_another = segment->place();
-  ++of_another.inode;
-  CHECK_THROWS_WITH(RunSegment::open_at(of_another), Catch::Contains("which is something else here"));
-}
-
-TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  rlimit small = before;
-  small.rlim_cur = 4096;
-  setrlimit(RLIMIT_FSIZE, &small);
-  CHECK_THROWS_WITH(SharedFile::create(8192), Catch::Contains("fallocate of 8192 bytes failed: File too large"));
-  setrlimit(RLIMIT_FSIZE, &before);
-  CHECK(SharedFile::create(8192).bytes() == 8192);
 }

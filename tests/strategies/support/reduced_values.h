@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <tuple>
@@ -44,12 +45,11 @@ inline at::Tensor all_reduced(Backend& backend, const at::Tensor& tensor, c10d::
   return tensors[0];
 }
 
-/// What a backend reduces otherwise than numbers of 64 bits would be, of each type, operation and size, in words. `tolerance`:
-/// of a type that has fractions.
-inline std::vector<std::string> wrong_reductions(Backend& backend, const std::vector<std::int64_t>& sizes,
-                                                 double (*tolerance)(at::ScalarType)) {
+/// Throws what a backend reduces otherwise than numbers of 64 bits would be, of each type, operation and size, in words.
+/// `tolerance`: of a type that has fractions.
+inline void check_reductions(Backend& backend, const std::vector<std::int64_t>& sizes, double (*tolerance)(at::ScalarType)) {
   using Op = c10d::ReduceOp;
-  std::vector<std::string> wrong;
+  std::string wrong;
   for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kByte, torch::kChar,
                                     torch::kShort, torch::kInt, torch::kLong, torch::kBool}) {
     for (const Op::RedOpType op : {Op::SUM, Op::AVG, Op::PRODUCT, Op::MIN, Op::MAX}) {
@@ -61,11 +61,11 @@ inline std::vector<std::string> wrong_reductions(Backend& backend, const std::ve
         const bool same =
             result.scalar_type() == type && torch::allclose(result.to(torch::kDouble), wanted.to(torch::kDouble), most, most);
         if (!same)
-          wrong.push_back(std::string(c10::toString(type)) + ", operation " + std::to_string(op) + ", " + std::to_string(size));
+          wrong += std::string(c10::toString(type)) + ", operation " + std::to_string(op) + ", " + std::to_string(size) + "\n";
       }
     }
   }
-  return wrong;
+  if (!wrong.empty()) throw std::runtime_error(wrong);
 }
 
 }  // namespace levin::test

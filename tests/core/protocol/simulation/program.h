@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin::testing {

@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/parts/boundaries.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/host/status_board.h"
 
 #include <signal.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/terminal.h"
-#include "levin/strategies/failure/status_board.h"
 
 namespace levin {
 
@@ -54,7 +54,7 @@ void kill_stopped_ranks(const RunSegment& segment) noexcept {
 
 }  // namespace
 
-RankSlotBoard::RankSlotBoard(std::shared_ptr<RunSegment> segment, int rank)
+StatusBoard::StatusBoard(std::shared_ptr<RunSegment> segment, int rank)
     : segment_(std::move(segment)),
       own_slot_(segment_ ? nullptr : std::make_unique<RankSlot>()),
       slot_(segment_ ? segment_->slot(rank) : *own_slot_),
@@ -62,7 +62,9 @@ RankSlotBoard::RankSlotBoard(std::shared_ptr<RunSegment> segment, int rank)
   if (segment_) segment_->join(rank);
 }
 
-void RankSlotBoard::post_whereabouts(const Whereabouts& where) noexcept {
+StatusBoard::~StatusBoard() = default;
+
+void StatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
   const std::uint32_t version = slot_.where_version.load(std::memory_order_relaxed);
   slot_.where_version.store(version + 1, std::memory_order_relaxed);
   // Release: whoever sees one of these also sees the odd version.
@@ -75,45 +77,54 @@ void RankSlotBoard::post_whereabouts(const Whereabouts& where) noexcept {
   slot_.where_version.store(version + 2, std::memory_order_release);
 }
 
-Whereabouts RankSlotBoard::own_whereabouts() const { return whereabouts_in(slot_); }
+Whereabouts StatusBoard::own_whereabouts() const { return whereabouts_in(slot_); }
 
-void RankSlotBoard::post_waiting(const char* what) noexcept {
+void StatusBoard::post_waiting(const char* what) noexcept {
   if (what != nullptr) slot_.waiting_in.write(what);
   slot_.waiting_since.store(what == nullptr ? 0 : monotonic_nanoseconds(), std::memory_order_release);
 }
 
-void RankSlotBoard::post_busy(bool busy) noexcept {
+void StatusBoard::post_busy(bool busy) noexcept {
   if (busy) slot_.entered.store(1, std::memory_order_relaxed);
   slot_.busy.store(busy ? 1 : 0, std::memory_order_release);
 }
 
-void RankSlotBoard::post_explained() noexcept {
-  StatusBoard::post_explained();
-  slot_.explained.store(1, std::memory_order_release);
+void StatusBoard::keep_explanation(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  explanation_ = text;
 }
 
-void RankSlotBoard::post_failed_alike() noexcept { slot_.failed_alike.store(1, std::memory_order_release); }
+std::optional<std::string> StatusBoard::explanation() const {
+  const std::lock_guard lock(mutex_);
+  return explanation_;
+}
 
-void RankSlotBoard::begin_reduction() noexcept {
+void StatusBoard::post_explained() noexcept { slot_.explained.store(1, std::memory_order_release); }
+
+bool StatusBoard::has_explained() const noexcept { return slot_.explained.load(std::memory_order_acquire) != 0; }
+
+void StatusBoard::post_failed_alike() noexcept { slot_.failed_alike.store(1, std::memory_order_release); }
+
+void StatusBoard::begin_reduction() noexcept {
   slot_.reductions.fetch_add(1, std::memory_order_relaxed);
   slot_.in_reduction.store(1, std::memory_order_release);
   post_waiting("the gradient reduction");
 }
 
-void RankSlotBoard::end_reduction() noexcept {
+void StatusBoard::end_reduction() noexcept {
   if (slot_.in_reduction.load(std::memory_order_relaxed) == 0) return;
   slot_.in_reduction.store(0, std::memory_order_release);
   post_waiting(nullptr);
 }
 
-bool RankSlotBoard::claim_stall_report(double seconds) noexcept {
+bool StatusBoard::claim_stall_report(double seconds) noexcept {
   std::atomic<std::int64_t>& reported = segment_ ? segment_->header().stall_reported : own_stall_reported_;
   std::int64_t last = reported.load();
   if (last != 0 && seconds_since(last) < seconds) return false;
   return reported.compare_exchange_strong(last, monotonic_nanoseconds());
 }
 
-std::optional<RankWait> RankSlotBoard::waiting() const {
+std::optional<RankWait> StatusBoard::waiting() const {
   const std::int64_t since = slot_.waiting_since.load(std::memory_order_acquire);
   if (since == 0) return std::nullopt;
   return RankWait{slot_.waiting_in.read(), seconds_since(since), slot_.in_reduction.load(std::memory_order_acquire) != 0};
@@ -212,6 +223,80 @@ std::optional<FailureRecord> recorded_failure(const RunSegment& segment) {
   if (slot.state.load(std::memory_order_acquire) != FailureSlot::kWritten) return std::nullopt;
   const std::string error(slot.error.data(), strnlen(slot.error.data(), slot.error.size()));
   return FailureRecord{slot.rank, slot.where, error, slot.is_final, slot.is_lost};
+}
+
+std::string different_calls(int rank, const std::string& what, int other, const std::string& place) {
+  return format(
+      "ranks are in different calls:\n  rank {}: {}\n  rank {}: the gradient reduction of {}, which cannot end before rank {} "
+      "takes part in it",
+      rank, what, other, place, rank);
+}
+
+void StatusBoard::report_stall(const std::string& waited) noexcept {
+  try {
+    const int culprit = stalled_rank().value_or(rank());
+    const std::string who = culprit == rank() ? "it" : format("the others wait for it: rank {}", rank());
+    report_failure({culprit, own_whereabouts(), format("{} {} (timeout_seconds). Ranks are:\n{}", who, waited, table())});
+  } catch (const std::exception&) {
+    report_failure({rank(), own_whereabouts(), "timeout_seconds"});
+  }
+}
+
+FailureWatch::FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings)
+    : board_(std::move(board)), settings_(std::move(settings)) {
+  thread_ = quiet_thread([this] { run(); });
+}
+
+FailureWatch::~FailureWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+bool FailureWatch::stopped_within(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return wake_.wait_for(lock, time, [this] { return stop_; });
+}
+
+void FailureWatch::run() {
+  while (!stopped_within(std::chrono::milliseconds(0))) {
+    board_->wait_for_failure(std::chrono::milliseconds(100));
+    if (const auto failure = board_->failure()) {
+      const bool own = failure->rank == board_->rank();
+      if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
+      // Whoever found this rank stalled has told it.
+      if (own) write_error_file(*failure);
+      return settings_.end_process(own ? "" : last_word_on(*failure));
+    }
+    check_wait();
+    if (const auto ended = board_->unattended_rank()) {
+      board_->report_failure(
+          {.rank = *ended, .where = {}, .error = "its process ended in the middle of the run", .is_lost = true});
+    }
+  }
+}
+
+std::string FailureWatch::last_word_on(const FailureRecord& failure) {
+  if (board_->has_explained()) return {};
+  board_->post_explained();
+  const std::string line = board_->explanation().value_or(consequence(board_->rank(), board_->own_whereabouts(), failure));
+  write_consequence_file(line, failure);
+  return "levin:   " + line;
+}
+
+void FailureWatch::check_wait() {
+  const auto wait = board_->waiting();
+  if (!wait) return;
+  const std::string waited = format("waited {} s in {}", static_cast<int>(wait->seconds), wait->what);
+  if (wait->in_reduction && wait->seconds > settings_.timeouts.timeout_seconds) {
+    board_->report_stall(waited);
+  } else if (wait->seconds > settings_.timeouts.stall_report_seconds &&
+             board_->claim_stall_report(settings_.timeouts.stall_report_seconds)) {
+    settings_.print(format("rank {} has {}. Ranks are:\n{}", board_->rank(), waited, board_->table()));
+  }
 }
 
 }  // namespace levin

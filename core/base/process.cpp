@@ -1,4 +1,4 @@
-#include "levin/core/base/unfinished_work.h"
+#include "levin/core/base/process.h"
 
 #include <unistd.h>
 

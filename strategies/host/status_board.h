@@ -5,70 +5,19 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
-#include "levin/core/base/error.h"
-#include "levin/core/base/hook.h"
+#include "levin/strategies/failure/failure.h"
+#include "levin/strategies/host/run_segment.h"
 
 namespace levin {
-
-/// Why a run failed: which rank, where it was, and its error.
-struct FailureRecord {
-  int rank = 0;
-  Whereabouts where;
-  std::string error;
-  /// Starting again would lead there again: the configuration or the program is wrong.
-  bool is_final = false;
-  /// Its process has ended, and others have noticed: it does not say anything itself.
-  bool is_lost = false;
-
-  /// "rank 1 failed in training_step (train, epoch 0, step 3)"
-  std::string place() const;
-  /// The same with the error: "rank 1 failed in training_step (train, epoch 0, step 3): <error>"
-  std::string str() const;
-};
-
-/// Where a rank is that has not come to its first hook yet.
-inline constexpr Whereabouts kBeforeFirstHook{Stage::kTrain, Hook::kNone, -1, -1};
-
-/// What a rank says that ends because of another one's failure, in one line.
-std::string consequence(int rank, const Whereabouts& where, const FailureRecord& cause);
-
-/// Writes the failure to the file that $TORCHELASTIC_ERROR_FILE names, in torchrun's JSON format, so that its summary shows the
-/// error. Does nothing when the variable is not set; a file that cannot be written is reported on stderr only. Never throws.
-void write_error_file(const FailureRecord& failure) noexcept;
-
-/// The same for a rank that ends because of another one's failure: what this rank says, and that failure's error. torchrun
-/// calls the earliest failure the root cause and dates ranks without a file by itself, to the second, so this one is dated
-/// later. Does nothing in a rank that levin's launcher started: those share one file, which is the failed rank's.
-void write_consequence_file(const std::string& consequence, const FailureRecord& cause) noexcept;
-
-/// Gives the text to the sink of messages, or writes it to stderr in one write, as lines of its own.
-void print_report(const std::string& text);
-
-/// The line with which a failed run's error begins: "levin: rank 1 failed in …". Not where levin is embedded: what is thrown
-/// there says the same.
-void print_failure(const FailureRecord& failure) noexcept;
-
-// Errors of a rank that only tell how it noticed another one's. They are thrown where that is known, so that nobody has to
-// guess it from a text; users see them as DesyncError.
-
-/// A wait has ended, since a failure of the run is written down; what() is that failure.
-class RecordedFailure final : public DesyncError {
- public:
-  using DesyncError::DesyncError;
-};
-
-/// A connection to other ranks was lost, or not made: the echo of another rank's end, or of a link between hosts.
-class ConnectionLost final : public DesyncError {
- public:
-  using DesyncError::DesyncError;
-};
 
 /// A rank's wait for others that has not ended.
 struct RankWait {
@@ -78,45 +27,42 @@ struct RankWait {
 };
 
 /// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
-/// rank. Threading: any thread may read; one thread of a rank writes.
+/// rank. What a rank says of itself lies in the memory of its host, where the others and its launcher see it, or else in its
+/// own. Threading: any thread may read; one thread of a rank writes.
 class StatusBoard {
  public:
+  /// Joins `segment`, which may be null: from now on others see when this process ends.
+  StatusBoard(std::shared_ptr<RunSegment> segment, int rank);
   virtual ~StatusBoard();
 
-  virtual int rank() const = 0;
+  int rank() const { return rank_; }
   virtual int size() const = 0;
 
   /// Where this rank is. Costs nanoseconds: called at every hook.
-  virtual void post_whereabouts(const Whereabouts& where) noexcept = 0;
-  virtual Whereabouts own_whereabouts() const = 0;
+  void post_whereabouts(const Whereabouts& where) noexcept;
+  Whereabouts own_whereabouts() const;
   /// This rank begins to wait for the others in `what`; no longer when `what` is null.
-  virtual void post_waiting(const char* what) noexcept = 0;
+  void post_waiting(const char* what) noexcept;
+  /// What this rank waits in for the others; nothing while it does not.
+  std::optional<RankWait> waiting() const;
   /// This rank is inside an entry point: ending now is a failure, also with status 0.
-  virtual void post_busy(bool busy) noexcept = 0;
+  void post_busy(bool busy) noexcept;
   /// What this rank is going to say of its end, once it has cleaned up. Whoever ends it before that says it in its place.
-  void keep_explanation(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    explanation_ = text;
-  }
-  std::optional<std::string> explanation() const {
-    const std::lock_guard lock(mutex_);
-    return explanation_;
-  }
+  void keep_explanation(const std::string& text);
+  std::optional<std::string> explanation() const;
   /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
-  virtual void post_explained() noexcept { explained_ = true; }
-  bool has_explained() const noexcept { return explained_; }
+  void post_explained() noexcept;
+  bool has_explained() const noexcept;
   /// This rank has failed with the very error of the rank that was first.
-  virtual void post_failed_alike() noexcept {}
+  void post_failed_alike() noexcept;
   /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
-  virtual void begin_reduction() noexcept = 0;
-  virtual void end_reduction() noexcept = 0;
+  void begin_reduction() noexcept;
+  void end_reduction() noexcept;
+  /// True for one caller in `seconds`, of all ranks that share the memory: several notice a stall, one prints it.
+  bool claim_stall_report(double seconds) noexcept;
 
   /// One line a rank: process, place, since when, what it waits in. Read while ranks run on.
   virtual std::string table() const = 0;
-  /// True for one caller in `seconds`: several ranks notice a stall, one prints it.
-  virtual bool claim_stall_report(double seconds) noexcept = 0;
-  /// What this rank waits in for the others; nothing while it does not.
-  virtual std::optional<RankWait> waiting() const = 0;
 
   /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
   /// something else. What is told may be old by a moment, and is true all the same.
@@ -144,11 +90,42 @@ class StatusBoard {
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
 
+ protected:
+  const std::shared_ptr<RunSegment>& segment() const { return segment_; }
+  const RankSlot& slot() const { return slot_; }
+
  private:
-  std::atomic<bool> explained_{false};
+  std::shared_ptr<RunSegment> segment_;
+  std::unique_ptr<RankSlot> own_slot_;                ///< without a segment
+  std::atomic<std::int64_t> own_stall_reported_ = 0;  ///< likewise
+  RankSlot& slot_;
+  int rank_;
   mutable std::mutex mutex_;
   std::optional<std::string> explanation_;
 };
+
+/// The board of ranks on one host; what is asked of others is asked of those of this host.
+class SharedMemoryStatusBoard final : public StatusBoard {
+ public:
+  SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank) : StatusBoard(std::move(segment), rank) {}
+
+  int size() const override { return segment()->ranks(); }
+  std::string table() const override;
+  std::optional<int> rank_in_later_reduction() const override;
+  std::optional<int> ended_rank() const override;
+  std::optional<int> unattended_rank() const override;
+  std::optional<int> stalled_rank() const override;
+  void report_failure(const FailureRecord& failure) noexcept override;
+  std::optional<FailureRecord> failure() const override;
+  void wait_for_failure(std::chrono::milliseconds limit) const override;
+};
+
+// The same for who is no rank: the launcher.
+Whereabouts whereabouts_of(const RunSegment& segment, int rank);
+/// True when this call wrote the record, and printed it: the first failure stays. Kills ranks that are stopped, which cannot
+/// end by themselves, unless a launcher of ours does.
+bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept;
+std::optional<FailureRecord> recorded_failure(const RunSegment& segment);
 
 /// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.
 std::string different_calls(int rank, const std::string& what, int other, const std::string& place);

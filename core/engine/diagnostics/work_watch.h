@@ -1,0 +1,152 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/process.h"
+#include "levin/core/protocol/frame.h"
+
+namespace levin {
+
+/// What a rank's own time in training steps goes to.
+enum class Work : std::uint8_t {
+  kLoader,    ///< waits for the next batch
+  kForward,   ///< training_step
+  kBackward,  ///< without the waits for other ranks in it
+  kHooks,     ///< all else in a step: hooks, the optimizer, logging
+  kNone       ///< not measured
+};
+inline constexpr std::size_t kKindsOfWork = 4;
+
+/// Seconds by kind of work.
+using WorkSeconds = std::array<double, kKindsOfWork>;
+
+/// Measures this rank's own work, which is what it would do in the same time alone: waits for other ranks do not count.
+/// Threading: training's thread.
+class WorkMeter {
+ public:
+  /// `seconds`: the clock.
+  explicit WorkMeter(std::function<double()> seconds = steady_seconds) : seconds_(std::move(seconds)) {}
+
+  /// A fit begins. Alone, nothing is measured.
+  void begin(bool alone) {
+    measures_ = !alone;
+    work_ = Work::kNone;
+    spent_ = {};
+  }
+  /// From here on the time is of this kind. Gives the kind until now.
+  Work enter(Work work) {
+    if (!measures_) return Work::kNone;
+    const double now = seconds_();
+    if (work_ != Work::kNone) spent_[static_cast<std::size_t>(work_)] += now - since_;
+    since_ = now;
+    return std::exchange(work_, work);
+  }
+  /// In the time of this kind, so many seconds were spent on waiting for other ranks.
+  void waited(double seconds) {
+    if (measures_ && work_ != Work::kNone) spent_[static_cast<std::size_t>(work_)] -= seconds;
+  }
+  /// Nanoseconds by kind since the last call, as ranks tell one another.
+  BoundaryPayload take() {
+    enter(work_);
+    BoundaryPayload told{};
+    for (std::size_t kind = 0; kind < kKindsOfWork; ++kind) told[kind] = static_cast<std::int64_t>(1e9 * spent_[kind]);
+    spent_ = {};
+    return told;
+  }
+
+ private:
+  std::function<double()> seconds_;
+  bool measures_ = false;
+  Work work_ = Work::kNone;
+  double since_ = 0;
+  WorkSeconds spent_{};
+};
+
+/// While it lives, this rank does work of one kind.
+class [[nodiscard]] WorkScope {
+ public:
+  WorkScope(WorkMeter& meter, Work work) : meter_(meter), outer_(meter.enter(work)) {}
+  ~WorkScope() { meter_.enter(outer_); }
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  WorkMeter& meter_;
+  Work outer_;
+};
+
+/// Measures how long training waits for its batches, on one rank. Waits for other ranks in a step count as work: only those
+/// whose own loader is slow find it slow.
+class LoaderWatch {
+ public:
+  /// `seconds`: the clock.
+  explicit LoaderWatch(std::function<double()> seconds = steady_seconds) : seconds_(std::move(seconds)) {}
+
+  /// The first batch that is read then does not count, since nobody could read ahead of it.
+  void begin_epoch() { worked_since_.reset(); }
+  void begin_reading();
+  void end_reading();
+
+  /// Reading took more than a second in all, and more than a fifth of the time.
+  bool is_bottleneck() const;
+  /// For a person. `workers`: as of BatchLoader::num_workers(); `cores`: of this host, which as many `ranks` share.
+  std::string advice(const std::optional<int>& workers, int cores, int ranks) const;
+
+ private:
+  std::function<double()> seconds_;
+  double reading_since_ = 0;
+  std::optional<double> worked_since_;
+  bool counts_ = false;
+  double waited_ = 0;  ///< seconds
+  double worked_ = 0;
+  std::int64_t batches_ = 0;
+};
+
+/// A rank for which all others wait.
+struct Straggler {
+  int rank = 0;
+  Work kind = Work::kHooks;  ///< where most of the difference is
+  double own = 0;            ///< seconds of its own work a step
+  double others = 0;         ///< the median of the other ranks'
+  double own_of_kind = 0;    ///< the same of that kind
+  double others_of_kind = 0;
+  std::int64_t since = 0;  ///< the step after which it has been slow
+  double own_before = 0;   ///< what it took until then; 0: there was nothing before
+
+  /// For a person. `host`: of the rank.
+  std::string text(const std::string& host) const;
+};
+
+/// Compares the own work of ranks from one row of training steps to the next. A rank is a straggler when its work took more
+/// than 1.5 times the median of the others' in five of these spans one after another, and two seconds more in all: one that a
+/// busy machine has held up now and then is none. All ranks come to the same.
+class StragglerWatch {
+ public:
+  /// Gives a straggler, each rank once. The first span does not count: memory is new then. `by_rank`: as WorkMeter::take()
+  /// gives it; `step`: steps done.
+  std::optional<Straggler> look(const std::vector<BoundaryPayload>& by_rank, std::int64_t step);
+
+ private:
+  using Ranks = std::vector<WorkSeconds>;
+
+  std::int64_t last_step_ = -1;  ///< -1: before the first span
+  // Spans one after another in which the same rank was slow.
+  std::size_t slow_rank_ = 0;
+  int slow_spans_ = 0;
+  std::int64_t slow_since_ = 0;
+  Ranks slow_;
+  // Those before, since the fit began.
+  std::int64_t steps_before_ = 0;
+  Ranks before_;
+  std::set<std::size_t> told_;
+};
+
+}  // namespace levin

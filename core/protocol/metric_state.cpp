@@ -1,8 +1,0 @@
-#include "levin/core/protocol/metric_state.h"
-
-namespace levin {
-
-MetricStateReader::~MetricStateReader() = default;
-MetricObject::~MetricObject() = default;
-
-}  // namespace levin
