@@ -28,88 +28,79 @@
 
 namespace levin {
 
-/// {epoch: batches}: from that epoch on, gradients of so many batches make one step. In YAML, a map with epochs as keys.
-using AccumulationSchedule = std::map<std::int64_t, std::int64_t>;
-
-template <>
-struct OptionType<AccumulationSchedule> {
-  static AccumulationSchedule read(const Value& value) {
-    if (!value.is_map()) detail::throw_wrong_type(value, name());
-    AccumulationSchedule schedule;
-    for (const auto& [key, batches] : value.as_map()) {
-      std::int64_t epoch = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), epoch);
-      if (error != std::errc() || end != key.data() + key.size()) {
-        throw ConfigError(batches.mark(),
-                          quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
-      }
-      if (epoch < 0) throw ConfigError(batches.mark(), format("epoch {} is below 0; epochs count from 0", key));
-      schedule[epoch] = OptionType<std::int64_t>::read(batches);
-      if (schedule[epoch] < 1)
-        throw ConfigError(batches.mark(), format("epoch {} accumulates {} batches; 1 is the least", key, schedule[epoch]));
+AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) {
+  if (!value.is_map()) detail::throw_wrong_type(value, name());
+  AccumulationSchedule schedule;
+  for (const auto& [key, batches] : value.as_map()) {
+    std::int64_t epoch = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), epoch);
+    if (error != std::errc() || end != key.data() + key.size()) {
+      throw ConfigError(batches.mark(),
+                        quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
     }
-    return schedule;
+    if (epoch < 0) throw ConfigError(batches.mark(), format("epoch {} is below 0; epochs count from 0", key));
+    schedule[epoch] = OptionType<std::int64_t>::read(batches);
+    if (schedule[epoch] < 1)
+      throw ConfigError(batches.mark(), format("epoch {} accumulates {} batches; 1 is the least", key, schedule[epoch]));
   }
-  static Value write(const AccumulationSchedule& schedule) {
-    Value map(Value::Map{});
-    for (const auto& [epoch, batches] : schedule) map[std::to_string(epoch)] = batches;
-    return map;
-  }
-  static std::string name() { return "map of epoch to int"; }
-  static Value schema() {
-    Value map = detail::schema_of_type("object");
-    map["propertyNames"]["pattern"] = "^[0-9]+$";
-    Value& batches = map["additionalProperties"] = detail::schema_of_type("integer");
-    batches["minimum"] = 1;
-    return map;
-  }
-};
+  return schedule;
+}
 
-namespace {
+Value OptionType<AccumulationSchedule>::write(const AccumulationSchedule& schedule) {
+  Value map(Value::Map{});
+  for (const auto& [epoch, batches] : schedule) map[std::to_string(epoch)] = batches;
+  return map;
+}
 
-struct GradientAccumulationSchedulerOptions {
-  AccumulationSchedule scheduling;
-
-  static void declare(OptionList<GradientAccumulationSchedulerOptions>& options) {
-    options
-        .add(&GradientAccumulationSchedulerOptions::scheduling,
-             "From each of these epochs on, so many batches make one step: {0: 1, 4: 8}")
-        .required()
-        .not_empty();
-  }
-};
-
-/// Changes accumulate_grad_batches at given epochs. Epochs count from 0; before the first one given, every batch is a step.
-class GradientAccumulationScheduler final : public WithOptions<Callback, GradientAccumulationSchedulerOptions> {
- public:
-  explicit GradientAccumulationScheduler(Options options) : WithOptions("GradientAccumulationScheduler", std::move(options)) {
-    options_.scheduling.try_emplace(0, 1);
-  }
-
-  /// What depends on the length of training reckons with the first epoch's batches for a step.
-  void setup(Trainer& trainer, Module&, Stage stage) override {
-    if (stage == Stage::kTrain) trainer.set_accumulate_grad_batches(options_.scheduling.at(0));
-  }
-
-  void on_train_start(Trainer& trainer, Module& module) override {
-    if (!module.automatic_optimization()) {
-      throw MisuseError(
-          "GradientAccumulationScheduler cannot accumulate for a module that optimizes manually. Remove the callback, or let "
-          "the Trainer optimize.");
-    }
-    if (trainer.options().accumulate_grad_batches != 1) {
-      throw MisuseError(
-          format("The Trainer has accumulate_grad_batches: {} and a GradientAccumulationScheduler. Remove one of them.",
-                 trainer.options().accumulate_grad_batches));
-    }
-  }
-
-  void on_train_epoch_start(Trainer& trainer, Module&) override {
-    trainer.set_accumulate_grad_batches(std::prev(options_.scheduling.upper_bound(trainer.current_epoch()))->second);
-  }
-};
+Value OptionType<AccumulationSchedule>::schema() {
+  Value map = detail::schema_of_type("object");
+  map["propertyNames"]["pattern"] = "^[0-9]+$";
+  Value& batches = map["additionalProperties"] = detail::schema_of_type("integer");
+  batches["minimum"] = 1;
+  return map;
+}
 
 LEVIN_REGISTER_CALLBACK(GradientAccumulationScheduler, "Change accumulate_grad_batches at given epochs");
+
+void GradientAccumulationSchedulerOptions::declare(OptionList<GradientAccumulationSchedulerOptions>& options) {
+  options
+      .add(&GradientAccumulationSchedulerOptions::scheduling,
+           "From each of these epochs on, so many batches make one step: {0: 1, 4: 8}")
+      .required()
+      .not_empty();
+}
+
+GradientAccumulationScheduler::GradientAccumulationScheduler(Options options)
+    : WithOptions("GradientAccumulationScheduler", std::move(options)) {
+  options_.scheduling.try_emplace(0, 1);
+}
+
+std::int64_t GradientAccumulationScheduler::accumulate_grad_batches(std::int64_t epoch) const {
+  return std::prev(options_.scheduling.upper_bound(epoch))->second;
+}
+
+void GradientAccumulationScheduler::setup(Trainer& trainer, Module&, Stage stage) {
+  if (stage == Stage::kTrain) trainer.set_accumulate_grad_batches(options_.scheduling.at(0));
+}
+
+void GradientAccumulationScheduler::on_train_start(Trainer& trainer, Module& module) {
+  if (!module.automatic_optimization()) {
+    throw MisuseError(
+        "GradientAccumulationScheduler cannot accumulate for a module that optimizes manually. Remove the callback, or let "
+        "the Trainer optimize.");
+  }
+  if (trainer.options().accumulate_grad_batches != 1) {
+    throw MisuseError(
+        format("The Trainer has accumulate_grad_batches: {} and a GradientAccumulationScheduler. Remove one of them.",
+               trainer.options().accumulate_grad_batches));
+  }
+}
+
+void GradientAccumulationScheduler::on_train_epoch_start(Trainer& trainer, Module&) {
+  trainer.set_accumulate_grad_batches(accumulate_grad_batches(trainer.current_epoch()));
+}
+
+namespace {
 
 /// The momentum, or Adam's first beta, which takes its part; nothing for optimizers without either.
 std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group) {
@@ -231,70 +222,44 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
          footer_line(std::to_string(static_cast<std::int64_t>(submodules.size()) - in_train_mode), "Modules in eval mode");
 }
 
-struct ModelSummaryOptions {
-  std::int64_t max_depth = 1;
-
-  static void declare(OptionList<ModelSummaryOptions>& options) {
-    options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
-  }
-};
-
-/// Prints what the model is made of when a fit starts, on rank 0.
-class ModelSummary final : public WithOptions<Callback, ModelSummaryOptions> {
- public:
-  explicit ModelSummary(const Options& options) : WithOptions("ModelSummary", options) {}
-
-  CallbackPhase phase() const override { return CallbackPhase::kProgress; }
-  void on_fit_start(Trainer& trainer, Module& module) override {
-    if (options_.max_depth == 0 || !trainer.is_global_zero()) return;
-    rank_zero_info("\n" + summarize_model(module, options_.max_depth));
-  }
-};
-
 LEVIN_REGISTER_CALLBACK(ModelSummary, "Print what the model is made of");
 
-struct OnExceptionCheckpointOptions {
-  std::filesystem::path dirpath;
-  std::string filename = "on_exception";
+void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
+  options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
+}
 
-  static void declare(OptionList<OnExceptionCheckpointOptions>& options) {
-    using O = OnExceptionCheckpointOptions;
-    options.add(&O::dirpath, "Folder to save in").required().not_empty();
-    options.add(&O::filename, "Name of the file, without .ckpt").not_empty();
-    options.rule({"filename"}, [](const O& saving) -> std::string {
-      if (!leaves_folder(saving.filename)) return "";
-      return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));
-    });
-  }
-};
-
-/// Saves the state of a run that ends with an error, as `dirpath/filename.ckpt`, replacing an older one. Rank 0 saves alone;
-/// other ranks are not waited for. A fit that ends well removes the file.
-class OnExceptionCheckpoint final : public WithOptions<Callback, OnExceptionCheckpointOptions> {
- public:
-  explicit OnExceptionCheckpoint(Options options) : WithOptions("OnExceptionCheckpoint", std::move(options)) {}
-
-  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
-  void on_exception(Trainer& trainer, Module&, const std::exception&) override {
-    if (!trainer.is_global_zero() || !trainer.fitting() || trainer.sanity_checking()) return;
-    try {
-      trainer.save_checkpoint(file());
-      Console::instance().info("Saved the state of the failed run as " + file().string());
-    } catch (const std::exception& save_error) {
-      // The error that ended the training is what matters; it leaves the Trainer after this hook.
-      Console::instance().error(format("OnExceptionCheckpoint: the state could not be saved: {}", save_error.what()));
-    }
-  }
-  void on_fit_end(Trainer& trainer, Module&) override {
-    std::error_code ignored;
-    if (trainer.is_global_zero() && Checkpoint::is_checkpoint(file())) std::filesystem::remove(file(), ignored);
-  }
-
- private:
-  std::filesystem::path file() const { return options_.dirpath / (options_.filename + ".ckpt"); }
-};
+void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
+  if (options_.max_depth == 0 || !trainer.is_global_zero()) return;
+  rank_zero_info("\n" + summarize_model(module, options_.max_depth));
+}
 
 LEVIN_REGISTER_CALLBACK(OnExceptionCheckpoint, "Save the state of a run that ends with an error");
+
+void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
+  using O = OnExceptionCheckpointOptions;
+  options.add(&O::dirpath, "Folder to save in").required().not_empty();
+  options.add(&O::filename, "Name of the file, without .ckpt").not_empty();
+  options.rule({"filename"}, [](const O& saving) -> std::string {
+    if (!leaves_folder(saving.filename)) return "";
+    return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));
+  });
+}
+
+void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception&) {
+  if (!trainer.is_global_zero() || !trainer.fitting() || trainer.sanity_checking()) return;
+  try {
+    trainer.save_checkpoint(ckpt_path());
+    Console::instance().info("Saved the state of the failed run as " + ckpt_path().string());
+  } catch (const std::exception& save_error) {
+    // The error that ended the training is what matters; it leaves the Trainer after this hook.
+    Console::instance().error(format("OnExceptionCheckpoint: the state could not be saved: {}", save_error.what()));
+  }
+}
+
+void OnExceptionCheckpoint::on_fit_end(Trainer& trainer, Module&) {
+  std::error_code ignored;
+  if (trainer.is_global_zero() && Checkpoint::is_checkpoint(ckpt_path())) std::filesystem::remove(ckpt_path(), ignored);
+}
 
 LEVIN_REGISTER_CALLBACK(Timer, "Measure time, and stop training after a given time");
 

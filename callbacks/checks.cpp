@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/callbacks/monitoring.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

@@ -9,8 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "levin/callbacks/monitoring.h"
-#include "levin/callbacks/with_options.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -126,62 +125,46 @@ void warn_without_gradient(const Parameters& parameters, const torch::optim::Opt
   Console::instance().warn_once(text, text, Speaker::kRun);
 }
 
-struct GradientSyncCheckOptions {
-  std::int64_t every_n_steps = 100;
-  OnDifference on_difference = OnDifference::kError;
-
-  static void declare(OptionList<GradientSyncCheckOptions>& options) {
-    using O = GradientSyncCheckOptions;
-    options.add(&O::every_n_steps, "Check before every so many steps of an optimizer, the first included").min(1);
-    options.add(&O::on_difference, "When ranks differ: warn, or end the run");
-  }
-};
-
-/// Looks, before an optimizer steps, whether all ranks hold the same bits of every parameter and gradient, and names those that
-/// differ: with the rank and by how much at most. What makes weights differ shows too, such as learning rates that a hook sets
-/// by rank. Parameters of the optimizer that got no gradient are named in a warning, on one process too. A check costs one
-/// exchange of 16 bytes a parameter, and reads all weights and gradients once.
-class GradientSyncCheck final : public WithOptions<Callback, GradientSyncCheckOptions> {
- public:
-  explicit GradientSyncCheck(const Options& options) : WithOptions("GradientSyncCheck", options) {}
-
-  void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override {
-    if (steps_[&optimizer]++ % options_.every_n_steps != 0) return;
-    const at::NoGradGuard no_grad;
-    const Parameters parameters = distinct_parameters(module);
-    std::vector<Fingerprints> mine;
-    for (const auto& [name, parameter] : parameters) {
-      const at::Tensor& gradient = parameter.grad();
-      mine.push_back({fingerprint(parameter), gradient.defined() ? fingerprint(gradient) : kNoGradient});
-    }
-    if (mine.empty()) return;
-    ControlGroup& group = trainer.strategy().control_group();
-    const Meeting meeting("GradientSyncCheck", "all ranks have this callback, and step the same optimizers");
-    const std::vector<std::byte> bytes = RankExchange(group).gather_bytes(std::as_bytes(std::span(mine)), meeting);
-    std::vector<Fingerprints> all(bytes.size() / sizeof(Fingerprints));
-    std::memcpy(all.data(), bytes.data(), bytes.size());
-    warn_without_gradient(parameters, optimizer, all);
-    const std::vector<Difference> differences = find_differences(all, parameters.size());
-    if (differences.empty()) return;
-    std::string text =
-        format("GradientSyncCheck: before step {} of {}, ranks do not have the same as rank 0:", steps_[&optimizer] - 1,
-               optimizer_class_name(optimizer));
-    for (std::size_t index = 0; index < std::min(differences.size(), kMostNamed); ++index) {
-      text += describe(differences[index], parameters, all, group);
-    }
-    if (differences.size() > kMostNamed) text += format("\n  … and {} more", differences.size() - kMostNamed);
-    text +=
-        "\nWeights differ after changes that ranks make by themselves, such as learning rates; gradients after a backward pass "
-        "without the Trainer's (manual_backward).";
-    if (options_.on_difference == OnDifference::kError) throw DesyncError(text);
-    rank_zero_warn(text);
-  }
-
- private:
-  std::map<const torch::optim::Optimizer*, std::int64_t> steps_;
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(GradientSyncCheck, "Find weights and gradients that differ between ranks");
 
-}  // namespace
+void GradientSyncCheckOptions::declare(OptionList<GradientSyncCheckOptions>& options) {
+  using O = GradientSyncCheckOptions;
+  options.add(&O::every_n_steps, "Check before every so many steps of an optimizer, the first included").min(1);
+  options.add(&O::on_difference, "When ranks differ: warn, or end the run");
+}
+
+void GradientSyncCheck::on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) {
+  if (steps_[&optimizer]++ % options_.every_n_steps != 0) return;
+  const at::NoGradGuard no_grad;
+  const Parameters parameters = distinct_parameters(module);
+  std::vector<Fingerprints> mine;
+  for (const auto& [name, parameter] : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    mine.push_back({fingerprint(parameter), gradient.defined() ? fingerprint(gradient) : kNoGradient});
+  }
+  if (mine.empty()) return;
+  ControlGroup& group = trainer.strategy().control_group();
+  const Meeting meeting("GradientSyncCheck", "all ranks have this callback, and step the same optimizers");
+  const std::vector<std::byte> bytes = RankExchange(group).gather_bytes(std::as_bytes(std::span(mine)), meeting);
+  std::vector<Fingerprints> all(bytes.size() / sizeof(Fingerprints));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  warn_without_gradient(parameters, optimizer, all);
+  const std::vector<Difference> differences = find_differences(all, parameters.size());
+  if (differences.empty()) return;
+  std::string text =
+      format("GradientSyncCheck: before step {} of {}, ranks do not have the same as rank 0:", steps_[&optimizer] - 1,
+             optimizer_class_name(optimizer));
+  for (std::size_t index = 0; index < std::min(differences.size(), kMostNamed); ++index) {
+    text += describe(differences[index], parameters, all, group);
+  }
+  if (differences.size() > kMostNamed) text += format("\n  … and {} more", differences.size() - kMostNamed);
+  text +=
+      "\nWeights differ after changes that ranks make by themselves, such as learning rates; gradients after a backward pass "
+      "without the Trainer's (manual_backward).";
+  if (options_.on_difference == OnDifference::kError) throw DesyncError(text);
+  rank_zero_warn(text);
+}
+
 }  // namespace levin

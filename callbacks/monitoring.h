@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,16 +13,6 @@
 #include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
-
-namespace levin {
-
-/// What follows when something is not as it should be.
-enum class OnDifference : std::uint8_t { kWarn, kError };
-template <>
-inline constexpr std::array kChoices<OnDifference> = {Choice{OnDifference::kWarn, "warn"},
-                                                      Choice{OnDifference::kError, "error"}};
-
-}  // namespace levin
 
 namespace levin::detail {
 

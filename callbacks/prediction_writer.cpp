@@ -1,3 +1,5 @@
+#include "levin/callbacks/prediction_writer.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tensor.h>
 
@@ -10,7 +12,6 @@
 #include <optional>
 #include <sstream>
 
-#include "levin/callbacks/with_options.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -26,20 +27,6 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
-
-/// What files of predictions are.
-enum class PredictionFormat : std::uint8_t { kCsv, kNpy, kSafetensors };
-template <>
-inline constexpr std::array kChoices<PredictionFormat> = {Choice{PredictionFormat::kCsv, "csv"},
-                                                          Choice{PredictionFormat::kNpy, "npy"},
-                                                          Choice{PredictionFormat::kSafetensors, "safetensors"}};
-
-/// When predictions are written: each batch as it comes, all at the end, or both. Lightning's names.
-enum class WriteInterval : std::uint8_t { kBatch, kEpoch, kBatchAndEpoch };
-template <>
-inline constexpr std::array kChoices<WriteInterval> = {Choice{WriteInterval::kBatch, "batch"},
-                                                       Choice{WriteInterval::kEpoch, "epoch"},
-                                                       Choice{WriteInterval::kBatchAndEpoch, "batch_and_epoch"}};
 
 namespace {
 
@@ -198,117 +185,88 @@ std::vector<std::string> names_on_all_ranks(Trainer& trainer, const std::vector<
   return names;
 }
 
-struct PredictionWriterOptions {
-  std::optional<std::filesystem::path> dirpath = std::nullopt;
-  std::string filename = "predictions";
-  PredictionFormat format = PredictionFormat::kCsv;
-  WriteInterval write_interval = WriteInterval::kEpoch;
-
-  static void declare(OptionList<PredictionWriterOptions>& options) {
-    using O = PredictionWriterOptions;
-    options.add(&O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
-    options.add(&O::filename, "Name of the file, without .csv and the like").not_empty();
-    options.add(&O::format, "What the file is");
-    options.add(
-        &O::write_interval,
-        "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
-    options.rule({"filename"}, [](const O& writer) -> std::string {
-      if (!leaves_folder(writer.filename)) return "";
-      return levin::format("filename is {}, which leads out of the folder: say with dirpath where to write",
-                           quoted_text(writer.filename));
-    });
-  }
-};
-
-/// Writes what predict_step returns, a row for each sample. `levin predict` has one unless it is told otherwise.
-///
-/// `epoch`: one file, `predictions.csv`, with each sample once and in the dataset's order, on any number of ranks; of several
-/// loaders `predictions-0.csv`, `predictions-1.csv`, …. All predictions are in memory for it, on every rank. `batch`: a file
-/// for each batch in the folder `predictions`, written by the rank that has it (`loader_0-rank_0-batch_0.csv`); nothing is
-/// kept. Its column `sample` is the sample's index in the dataset, where the loader knows it.
-///
-/// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
-/// `prediction_0`, `prediction_1`, …. A `.npy` file holds one array: of several tensors each has a file, `predictions-KEY.npy`.
-/// Files that are there are replaced, each in one instant. fast_dev_run writes nothing.
-class PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
- public:
-  explicit PredictionWriter(Options options) : WithOptions("PredictionWriter", std::move(options)) {}
-
-  void on_predict_start(Trainer& trainer, Module&) override {
-    folder_ = options_.dirpath.value_or(trainer.log_dir());
-    kept_.assign(trainer.num_evaluation_batches().size(), {});
-    written_.clear();
-  }
-
-  void on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch, std::int64_t batch_idx,
-                            std::int64_t dataloader_idx) override {
-    if (trainer.options().fast_dev_run || prediction.empty()) return;
-    std::vector<Batch::Item> items = named(prediction);
-    check_rows(items, batch.batch_size());
-    for (auto& [name, tensor] : items) tensor = tensor.detach().to(at::kCPU);
-    if (writes_epoch()) {
-      auto& batches = kept_[static_cast<std::size_t>(dataloader_idx)];
-      const auto name_of = [](const std::vector<Batch::Item>& one) {
-        return join(one, ", ", [](const Batch::Item& item) { return item.first; });
-      };
-      if (!batches.empty() && name_of(batches.front()) != name_of(items)) {
-        throw MisuseError(format(
-            "PredictionWriter: predict_step gave {} for batch {}, and {} for the first: every batch needs the same names.",
-            name_of(items), batch_idx, name_of(batches.front())));
-      }
-      batches.push_back(items);
-    }
-    if (!writes_batches()) return;
-    if (const auto samples = samples_of_batch(trainer)) {
-      items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
-    }
-    const std::filesystem::path folder = folder_ / options_.filename;
-    write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
-                      items);
-    if (written_.empty()) written_.push_back(as_typed(folder) + "/");
-  }
-
-  void on_predict_epoch_end(Trainer& trainer, Module& module) override {
-    if (trainer.options().fast_dev_run || !writes_epoch()) return;
-    for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
-  }
-
-  void on_predict_end(Trainer& trainer, Module&) override {
-    if (trainer.options().fast_dev_run) return;
-    if (!written_.empty()) {
-      rank_zero_info("predictions: ", join(written_));
-    } else if (writes_epoch()) {
-      rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
-    }
-  }
-
- private:
-  bool writes_batches() const { return options_.write_interval != WriteInterval::kEpoch; }
-  bool writes_epoch() const { return options_.write_interval != WriteInterval::kBatch; }
-
-  void write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
-    const auto batches = std::move(kept_[dataloader_idx]);
-    std::vector<Batch::Item> columns;
-    const std::vector<std::string> names = names_on_all_ranks(trainer, batches);
-    for (std::size_t position = 0; position < names.size(); ++position) {
-      std::vector<at::Tensor> rows;
-      for (const auto& items : batches) rows.push_back(items[position].second);
-      columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
-    }
-    if (columns.empty() || !trainer.is_global_zero()) return;
-    const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
-    for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
-      written_.push_back(
-          format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
-    }
-  }
-
-  std::filesystem::path folder_;
-  std::vector<std::vector<std::vector<Batch::Item>>> kept_;  ///< by loader and batch
-  std::vector<std::string> written_;                         ///< what the end of the run tells
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(PredictionWriter, "Write predictions to files");
 
-}  // namespace
+void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& options) {
+  using O = PredictionWriterOptions;
+  options.add(&O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
+  options.add(&O::filename, "Name of the file, without .csv and the like").not_empty();
+  options.add(&O::format, "What the file is");
+  options.add(
+      &O::write_interval,
+      "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
+  options.rule({"filename"}, [](const O& writer) -> std::string {
+    if (!leaves_folder(writer.filename)) return "";
+    return levin::format("filename is {}, which leads out of the folder: say with dirpath where to write",
+                         quoted_text(writer.filename));
+  });
+}
+
+void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
+  folder_ = options_.dirpath.value_or(trainer.log_dir());
+  kept_.assign(trainer.num_evaluation_batches().size(), {});
+  written_.clear();
+}
+
+void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch,
+                                            std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  if (trainer.options().fast_dev_run || prediction.empty()) return;
+  std::vector<Batch::Item> items = named(prediction);
+  check_rows(items, batch.batch_size());
+  for (auto& [name, tensor] : items) tensor = tensor.detach().to(at::kCPU);
+  if (writes_epoch()) {
+    auto& batches = kept_[static_cast<std::size_t>(dataloader_idx)];
+    const auto name_of = [](const std::vector<Batch::Item>& one) {
+      return join(one, ", ", [](const Batch::Item& item) { return item.first; });
+    };
+    if (!batches.empty() && name_of(batches.front()) != name_of(items)) {
+      throw MisuseError(
+          format("PredictionWriter: predict_step gave {} for batch {}, and {} for the first: every batch needs the same names.",
+                 name_of(items), batch_idx, name_of(batches.front())));
+    }
+    batches.push_back(items);
+  }
+  if (!writes_batches()) return;
+  if (const auto samples = samples_of_batch(trainer)) {
+    items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
+  }
+  const std::filesystem::path folder = folder_ / options_.filename;
+  write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
+                    items);
+  if (written_.empty()) written_.push_back(as_typed(folder) + "/");
+}
+
+void PredictionWriter::on_predict_epoch_end(Trainer& trainer, Module& module) {
+  if (trainer.options().fast_dev_run || !writes_epoch()) return;
+  for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
+}
+
+void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
+  if (trainer.options().fast_dev_run) return;
+  if (!written_.empty()) {
+    rank_zero_info("predictions: ", join(written_));
+  } else if (writes_epoch()) {
+    rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
+  }
+}
+
+void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
+  const auto batches = std::move(kept_[dataloader_idx]);
+  std::vector<Batch::Item> columns;
+  const std::vector<std::string> names = names_on_all_ranks(trainer, batches);
+  for (std::size_t position = 0; position < names.size(); ++position) {
+    std::vector<at::Tensor> rows;
+    for (const auto& items : batches) rows.push_back(items[position].second);
+    columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
+  }
+  if (columns.empty() || !trainer.is_global_zero()) return;
+  const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
+  for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
+    written_.push_back(
+        format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
+  }
+}
+
 }  // namespace levin

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
-#include "levin/callbacks/with_options.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -40,216 +39,11 @@ MetricMap shown_rates(const MetricMap& rates) {
   return are_equal ? MetricMap{{"lr", rates.begin()->second}} : rates;
 }
 
-/// Shows how far a run is. On a terminal a bar at the bottom: "Sanity Checking", "Epoch n", "Validation", "Testing" or
-/// "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an evaluation. Only rank 0
-/// shows something. Training's batches and batches a second are steps of the whole run, in which each rank takes a batch of its
-/// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
-/// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
-/// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
-class ProgressBar final : public WithOptions<Callback, ProgressBarOptions> {
- public:
-  explicit ProgressBar(const Options& options, Console& console = Console::instance(), std::function<double()> clock = nullptr)
-      : WithOptions("ProgressBar", options),
-        console_(console),
-        clock_(clock ? std::move(clock) : steady_seconds),
-        utf8_(locale_is_utf8()) {}
-
-  /// Monitoring, so that an epoch's line has the metrics that the epoch ends with.
-  CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
-
-  void setup(Trainer& trainer, Module&, Stage) override {
-    const std::size_t bars = trainer.callbacks_of<ProgressBar>().size();
-    if (bars == 1) return;
-    throw ConfigError(
-        format("trainer: callbacks: there are {} ProgressBars, which would print every line {} times; leave one.", bars, bars));
-  }
-
-  void on_train_start(Trainer& trainer, Module&) override {
-    if (enabled(trainer)) live_ = console_.has_live_line();
-  }
-  void on_train_epoch_start(Trainer& trainer, Module&) override {
-    if (!enabled(trainer)) return;
-    start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
-    training_.current = training_.done_before = trainer.batch_idx() + 1;
-    training_.samples = 0;
-    if (live_) draw(trainer, training_);
-  }
-  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t batch_idx) override {
-    if (!enabled(trainer)) return;
-    training_.current = batch_idx + 1;
-    const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
-    training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
-    draw_if_due(trainer, training_);
-  }
-  void on_train_epoch_end(Trainer& trainer, Module&) override {
-    if (!enabled(trainer)) return;
-    if (!live_) return print_line(trainer, training_);
-    draw(trainer, training_);
-    if (options_.leave) console_.keep_live_line();
-  }
-  void on_train_end(Trainer& trainer, Module&) override { keep_line(trainer); }
-  void on_exception(Trainer& trainer, Module&, const std::exception&) override { keep_line(trainer); }
-
-  void on_sanity_check_end(Trainer& trainer, Module&) override {
-    if (enabled(trainer) && live_) console_.clear_live_line();
-  }
-  void on_validation_start(Trainer& trainer, Module&) override {
-    start_evaluation(trainer, trainer.sanity_checking() ? "Sanity Checking" : "Validation");
-  }
-  void on_test_start(Trainer& trainer, Module&) override { start_evaluation(trainer, "Testing"); }
-  void on_predict_start(Trainer& trainer, Module&) override { start_evaluation(trainer, "Predicting"); }
-  void on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
-                               std::int64_t dataloader_idx) override {
-    evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-  }
-  void on_test_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
-                         std::int64_t dataloader_idx) override {
-    evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-  }
-  void on_predict_batch_end(Trainer& trainer, Module&, const Batch&, const Batch&, std::int64_t batch_idx,
-                            std::int64_t dataloader_idx) override {
-    evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-  }
-  void on_validation_end(Trainer& trainer, Module&) override { end_evaluation(trainer); }
-  void on_test_end(Trainer& trainer, Module&) override { end_evaluation(trainer); }
-  void on_predict_end(Trainer& trainer, Module&) override { end_evaluation(trainer); }
-
- private:
-  struct Bar {
-    std::string description;
-    std::int64_t current = 0;
-    std::int64_t done_before = 0;  ///< of these, by the run that this one resumes
-    std::optional<std::int64_t> total;
-    double started = 0;
-    double paused = 0;                    ///< seconds since then that were somebody else's, such as validation's
-    std::optional<std::int64_t> samples;  ///< of all ranks; unset: unknown
-  };
-
-  bool enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
-  void keep_line(const Trainer& trainer) {
-    if (enabled(trainer) && live_) console_.keep_live_line();
-  }
-
-  void start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
-    bar = Bar{};
-    bar.description = std::move(description);
-    bar.total = total;
-    bar.started = clock_();
-    live_ = console_.has_live_line();
-    next_draw_ = 0;
-  }
-
-  ProgressLine line_of(const Trainer& trainer, const Bar& bar) const {
-    ProgressLine line;
-    line.description = bar.description;
-    line.current = bar.current;
-    line.total = bar.total;
-    line.elapsed_seconds = clock_() - bar.started;
-    const double working = line.elapsed_seconds - bar.paused;
-    if (working > 0) {
-      line.rate = static_cast<double>(bar.current - bar.done_before) / working;
-      if (bar.samples) line.samples_rate = static_cast<double>(*bar.samples) / working;
-    }
-    if (!trainer.loggers().empty() && !trainer.loggers().front()->version().empty()) {
-      line.details.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
-    }
-    if (options_.show_lr && &bar == &training_) {
-      for (const auto& [name, rate] : shown_rates(learning_rates(trainer))) line.metrics.emplace_back(name, figure_text(rate));
-    }
-    for (const auto& [name, value] : trainer.progress_bar_metrics()) line.metrics.emplace_back(name, figure_text(value));
-    return line;
-  }
-
-  void draw(const Trainer& trainer, const Bar& bar) {
-    console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
-    next_draw_ = clock_() + kSecondsBetweenDraws;
-  }
-  void draw_if_due(const Trainer& trainer, const Bar& bar) {
-    if (!live_ || bar.current % options_.refresh_rate != 0 || clock_() < next_draw_) return;
-    draw(trainer, bar);
-  }
-
-  /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
-  void print_line(const Trainer& trainer, const Bar& bar) {
-    const ProgressLine line = line_of(trainer, bar);
-    std::string text = format("{}: {}", line.description, line.current);
-    if (line.total) text += format("/{}", *line.total);
-    text += " [" + duration_text(line.elapsed_seconds);
-    if (line.rate) text += format(", {:.2f}it/s", *line.rate);
-    if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
-    for (const ProgressLine::Figures& figures : {line.details, line.metrics}) {
-      for (const auto& [name, figure] : figures) text += format(", {}={}", name, figure);
-    }
-    console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
-  }
-
-  void start_evaluation(Trainer& trainer, std::string name) {
-    if (!enabled(trainer)) return;
-    const auto& batches = trainer.num_evaluation_batches();
-    evaluation_name_ = std::move(name);
-    evaluation_loader_ = 0;
-    ends_epoch_ = trainer.is_last_batch();
-    start(evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
-          batches.empty() ? std::nullopt : known(batches.front()));
-    if (live_) draw(trainer, evaluation_);
-  }
-
-  void evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx) {
-    if (!enabled(trainer)) return;
-    if (dataloader_idx != evaluation_loader_) {
-      const auto& batches = trainer.num_evaluation_batches();
-      const auto position = static_cast<std::size_t>(dataloader_idx);
-      evaluation_loader_ = dataloader_idx;
-      evaluation_.description = format("{} DataLoader {}", evaluation_name_, dataloader_idx);
-      evaluation_.total = position < batches.size() ? known(batches[position]) : std::nullopt;
-    }
-    evaluation_.current = batch_idx + 1;
-    draw_if_due(trainer, evaluation_);
-  }
-
-  void end_evaluation(Trainer& trainer) {
-    if (!enabled(trainer)) return;
-    const bool inside_training = trainer.fitting() && !detail::before_training(trainer);
-    // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics.
-    const bool needs_line = !trainer.fitting() || (!trainer.sanity_checking() && !ends_epoch_);
-    const EvaluationTotals& totals = evaluation_of_all_ranks(trainer);
-    evaluation_.samples = totals.samples;
-    if (live_) {
-      // With several loaders the bar is the last one's.
-      if (trainer.num_evaluation_batches().size() == 1) {
-        evaluation_.current = totals.batches;
-        evaluation_.total = totals.batches;
-      }
-      draw(trainer, evaluation_);
-      if (options_.leave || !trainer.fitting()) console_.keep_live_line();
-    } else if (needs_line) {
-      evaluation_.description = evaluation_name_;
-      evaluation_.current = totals.batches;
-      evaluation_.total = totals.batches;
-      print_line(trainer, evaluation_);
-    }
-    if (!inside_training) return;
-    training_.paused += clock_() - evaluation_.started;
-    if (live_) draw(trainer, training_);
-  }
-
-  Console& console_;
-  std::function<double()> clock_;
-  bool utf8_;
-  bool live_ = false;  ///< a bar can be drawn
-  double next_draw_ = 0;
-  Bar training_;
-  Bar evaluation_;
-  std::string evaluation_name_;
-  std::int64_t evaluation_loader_ = 0;
-  bool ends_epoch_ = false;  ///< the validation that runs comes after an epoch's last batch
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(ProgressBar, "Show how far a run is");
 LEVIN_REGISTER_(Callback, ProgressBar, "RichProgressBar", "Another name of ProgressBar");
 LEVIN_REGISTER_(Callback, ProgressBar, "TQDMProgressBar", "Another name of ProgressBar");
-
-}  // namespace
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
   options.add(&ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing").min(0);
@@ -258,9 +52,190 @@ void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
               "Show the learning rate; one for each optimizer and parameter group where they differ");
 }
 
-std::shared_ptr<Callback> make_progress_bar(const ProgressBarOptions& options, Console& console,
-                                            std::function<double()> clock) {
-  return std::make_shared<ProgressBar>(options, console, std::move(clock));
+ProgressBar::ProgressBar(const Options& options, Console& console, std::function<double()> clock)
+    : WithOptions("ProgressBar", options),
+      console_(console),
+      clock_(clock ? std::move(clock) : steady_seconds),
+      utf8_(locale_is_utf8()) {}
+
+void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
+  const std::size_t bars = trainer.callbacks_of<ProgressBar>().size();
+  if (bars == 1) return;
+  throw ConfigError(
+      format("trainer: callbacks: there are {} ProgressBars, which would print every line {} times; leave one.", bars, bars));
+}
+
+void ProgressBar::on_train_start(Trainer& trainer, Module&) {
+  if (enabled(trainer)) live_ = console_.has_live_line();
+}
+
+void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
+  training_.current = training_.done_before = trainer.batch_idx() + 1;
+  training_.samples = 0;
+  if (live_) draw(trainer, training_);
+}
+
+void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t batch_idx) {
+  if (!enabled(trainer)) return;
+  training_.current = batch_idx + 1;
+  const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
+  training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
+  draw_if_due(trainer, training_);
+}
+
+void ProgressBar::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  if (!live_) return print_line(trainer, training_);
+  draw(trainer, training_);
+  if (options_.leave) console_.keep_live_line();
+}
+
+void ProgressBar::on_train_end(Trainer& trainer, Module&) { keep_line(trainer); }
+
+void ProgressBar::on_exception(Trainer& trainer, Module&, const std::exception&) { keep_line(trainer); }
+
+void ProgressBar::on_sanity_check_end(Trainer& trainer, Module&) {
+  if (enabled(trainer) && live_) console_.clear_live_line();
+}
+
+void ProgressBar::on_validation_start(Trainer& trainer, Module&) {
+  start_evaluation(trainer, trainer.sanity_checking() ? "Sanity Checking" : "Validation");
+}
+
+void ProgressBar::on_test_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Testing"); }
+
+void ProgressBar::on_predict_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Predicting"); }
+
+void ProgressBar::on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                          std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_test_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                    std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_predict_batch_end(Trainer& trainer, Module&, const Batch&, const Batch&, std::int64_t batch_idx,
+                                       std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_validation_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+void ProgressBar::on_test_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+void ProgressBar::on_predict_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
+
+void ProgressBar::keep_line(const Trainer& trainer) {
+  if (enabled(trainer) && live_) console_.keep_live_line();
+}
+
+void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
+  bar = Bar{};
+  bar.description = std::move(description);
+  bar.total = total;
+  bar.started = clock_();
+  live_ = console_.has_live_line();
+  next_draw_ = 0;
+}
+
+ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const {
+  ProgressLine line;
+  line.description = bar.description;
+  line.current = bar.current;
+  line.total = bar.total;
+  line.elapsed_seconds = clock_() - bar.started;
+  const double working = line.elapsed_seconds - bar.paused;
+  if (working > 0) {
+    line.rate = static_cast<double>(bar.current - bar.done_before) / working;
+    if (bar.samples) line.samples_rate = static_cast<double>(*bar.samples) / working;
+  }
+  if (!trainer.loggers().empty() && !trainer.loggers().front()->version().empty()) {
+    line.details.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
+  }
+  if (options_.show_lr && &bar == &training_) {
+    for (const auto& [name, rate] : shown_rates(learning_rates(trainer))) line.metrics.emplace_back(name, figure_text(rate));
+  }
+  for (const auto& [name, value] : trainer.progress_bar_metrics()) line.metrics.emplace_back(name, figure_text(value));
+  return line;
+}
+
+void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
+  console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+  next_draw_ = clock_() + kSecondsBetweenDraws;
+}
+
+void ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {
+  if (!live_ || bar.current % options_.refresh_rate != 0 || clock_() < next_draw_) return;
+  draw(trainer, bar);
+}
+
+void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
+  const ProgressLine line = line_of(trainer, bar);
+  std::string text = format("{}: {}", line.description, line.current);
+  if (line.total) text += format("/{}", *line.total);
+  text += " [" + duration_text(line.elapsed_seconds);
+  if (line.rate) text += format(", {:.2f}it/s", *line.rate);
+  if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
+  for (const ProgressLine::Figures& figures : {line.details, line.metrics}) {
+    for (const auto& [name, figure] : figures) text += format(", {}={}", name, figure);
+  }
+  console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
+}
+
+void ProgressBar::start_evaluation(Trainer& trainer, std::string name) {
+  if (!enabled(trainer)) return;
+  const auto& batches = trainer.num_evaluation_batches();
+  evaluation_name_ = std::move(name);
+  evaluation_loader_ = 0;
+  ends_epoch_ = trainer.is_last_batch();
+  start(evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
+        batches.empty() ? std::nullopt : known(batches.front()));
+  if (live_) draw(trainer, evaluation_);
+}
+
+void ProgressBar::evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  if (!enabled(trainer)) return;
+  if (dataloader_idx != evaluation_loader_) {
+    const auto& batches = trainer.num_evaluation_batches();
+    const auto position = static_cast<std::size_t>(dataloader_idx);
+    evaluation_loader_ = dataloader_idx;
+    evaluation_.description = format("{} DataLoader {}", evaluation_name_, dataloader_idx);
+    evaluation_.total = position < batches.size() ? known(batches[position]) : std::nullopt;
+  }
+  evaluation_.current = batch_idx + 1;
+  draw_if_due(trainer, evaluation_);
+}
+
+void ProgressBar::end_evaluation(Trainer& trainer) {
+  if (!enabled(trainer)) return;
+  const bool inside_training = trainer.fitting() && !detail::before_training(trainer);
+  // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics.
+  const bool needs_line = !trainer.fitting() || (!trainer.sanity_checking() && !ends_epoch_);
+  const EvaluationTotals& totals = evaluation_of_all_ranks(trainer);
+  evaluation_.samples = totals.samples;
+  if (live_) {
+    // With several loaders the bar is the last one's.
+    if (trainer.num_evaluation_batches().size() == 1) {
+      evaluation_.current = totals.batches;
+      evaluation_.total = totals.batches;
+    }
+    draw(trainer, evaluation_);
+    if (options_.leave || !trainer.fitting()) console_.keep_live_line();
+  } else if (needs_line) {
+    evaluation_.description = evaluation_name_;
+    evaluation_.current = totals.batches;
+    evaluation_.total = totals.batches;
+    print_line(trainer, evaluation_);
+  }
+  if (!inside_training) return;
+  training_.paused += clock_() - evaluation_.started;
+  if (live_) draw(trainer, training_);
 }
 
 }  // namespace levin

@@ -2,15 +2,20 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
+#include <string>
 
+#include "levin/callbacks/with_options.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct ProgressBarOptions {
+struct ProgressLine;
+
+struct LEVIN_API ProgressBarOptions {
   std::int64_t refresh_rate = 1;  ///< look every so many batches whether to redraw; 0: no progress at all
   bool leave = false;             ///< keep each epoch's bar on the terminal
   bool show_lr = false;           ///< training's learning rates, before the metrics
@@ -18,8 +23,77 @@ struct ProgressBarOptions {
   static void declare(OptionList<ProgressBarOptions>& options);
 };
 
-/// For tests, with a console and a clock (seconds) that outlive it.
-std::shared_ptr<Callback> make_progress_bar(const ProgressBarOptions& options, Console& console,
-                                            std::function<double()> clock = nullptr);
+/// Shows how far a run is. On a terminal a bar at the bottom: "Sanity Checking", "Epoch n", "Validation", "Testing" or
+/// "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an evaluation. Only rank 0
+/// shows something. Training's batches and batches a second are steps of the whole run, in which each rank takes a batch of its
+/// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
+/// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
+/// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
+class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOptions> {
+ public:
+  /// `console` and `clock` (seconds) are for tests; both must outlive the bar.
+  explicit ProgressBar(const Options& options = {}, Console& console = Console::instance(),
+                       std::function<double()> clock = nullptr);
+
+  /// Monitoring, so that an epoch's line has the metrics that the epoch ends with.
+  CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
+
+  /// Throws ConfigError when there is a second bar.
+  void setup(Trainer& trainer, Module& module, Stage stage) override;
+  void on_sanity_check_end(Trainer& trainer, Module& module) override;
+  void on_train_start(Trainer& trainer, Module& module) override;
+  void on_train_epoch_start(Trainer& trainer, Module& module) override;
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                          std::int64_t batch_idx) override;
+  void on_train_epoch_end(Trainer& trainer, Module& module) override;
+  void on_train_end(Trainer& trainer, Module& module) override;
+  void on_validation_start(Trainer& trainer, Module& module) override;
+  void on_validation_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                               std::int64_t batch_idx, std::int64_t dataloader_idx) override;
+  void on_validation_end(Trainer& trainer, Module& module) override;
+  void on_test_start(Trainer& trainer, Module& module) override;
+  void on_test_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
+                         std::int64_t dataloader_idx) override;
+  void on_test_end(Trainer& trainer, Module& module) override;
+  void on_predict_start(Trainer& trainer, Module& module) override;
+  void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
+                            std::int64_t batch_idx, std::int64_t dataloader_idx) override;
+  void on_predict_end(Trainer& trainer, Module& module) override;
+  void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
+
+ private:
+  struct Bar {
+    std::string description;
+    std::int64_t current = 0;
+    std::int64_t done_before = 0;  ///< of these, by the run that this one resumes
+    std::optional<std::int64_t> total;
+    double started = 0;
+    double paused = 0;                    ///< seconds since then that were somebody else's, such as validation's
+    std::optional<std::int64_t> samples;  ///< of all ranks; unset: unknown
+  };
+
+  bool enabled(const Trainer& trainer) const;
+  void keep_line(const Trainer& trainer);
+  void start(Bar& bar, std::string description, std::optional<std::int64_t> total);
+  void start_evaluation(Trainer& trainer, std::string name);
+  void evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx);
+  void end_evaluation(Trainer& trainer);
+  void draw_if_due(const Trainer& trainer, const Bar& bar);
+  void draw(const Trainer& trainer, const Bar& bar);
+  ProgressLine line_of(const Trainer& trainer, const Bar& bar) const;
+  /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
+  void print_line(const Trainer& trainer, const Bar& bar);
+
+  Console& console_;
+  std::function<double()> clock_;
+  bool utf8_;
+  bool live_ = false;  ///< a bar can be drawn
+  double next_draw_ = 0;
+  Bar training_;
+  Bar evaluation_;
+  std::string evaluation_name_;
+  std::int64_t evaluation_loader_ = 0;
+  bool ends_epoch_ = false;  ///< the validation that runs comes after an epoch's last batch
+};
 
 }  // namespace levin

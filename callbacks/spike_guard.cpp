@@ -1,3 +1,5 @@
+#include "levin/callbacks/spike_guard.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
@@ -16,7 +18,6 @@
 
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/monitoring.h"
-#include "levin/callbacks/with_options.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -36,19 +37,6 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
-
-/// What follows a spike.
-enum class SpikeAction : std::uint8_t { kWarn, kSkip, kRollback };
-template <>
-inline constexpr std::array kChoices<SpikeAction> = {Choice{SpikeAction::kWarn, "warn"}, Choice{SpikeAction::kSkip, "skip"},
-                                                     Choice{SpikeAction::kRollback, "rollback"}};
-
-/// Where the state is that a rollback goes back to.
-enum class RollbackTo : std::uint8_t { kMemory, kCheckpoint };
-template <>
-inline constexpr std::array kChoices<RollbackTo> = {Choice{RollbackTo::kMemory, "memory"},
-                                                    Choice{RollbackTo::kCheckpoint, "checkpoint"}};
-
 namespace {
 
 constexpr const char* kInCheckpoint = "SpikeGuard.";
@@ -73,242 +61,203 @@ void scale_rates(const Trainer& trainer, double factor) {
   }
 }
 
-struct SpikeGuardOptions {
-  SpikeAction action = SpikeAction::kSkip;
-  std::int64_t window = 128;
-  std::int64_t warmup = 64;
-  std::optional<double> threshold_loss = 6;
-  std::optional<double> threshold_gradient_norm = 6;
-  RollbackTo rollback_to = RollbackTo::kMemory;
-  std::int64_t every_n_steps = 100;
-  double lr_factor = 1;
-  std::int64_t max_rollbacks = 5;
-
-  static void declare(OptionList<SpikeGuardOptions>& options) {
-    using O = SpikeGuardOptions;
-    options.add(&O::action, "What follows a spike: a warning, the step left out, or going back");
-    options.add(&O::window, "Steps whose mean and deviation a step is compared with").min(2);
-    options.add(&O::warmup, "Steps before the first that is compared").min(2);
-    options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: any finite one is good")
-        .above(0);
-    options.add(&O::threshold_gradient_norm, "The same of the gradients' norm").above(0);
-    options.add(&O::rollback_to, "Where the state is that a rollback goes back to");
-    options.add(&O::every_n_steps, "Steps from one state that memory keeps to the next").min(1);
-    options.add(&O::lr_factor, "Factor of the learning rates with each rollback").above(0).max(1);
-    options.add(&O::max_rollbacks, "Rollbacks of a run; one more is an error").min(1);
-    options.rule({"window", "warmup"}, [](const O& guard) {
-      return guard.warmup <= guard.window ? "" : "warmup is longer than window, which never has so many steps";
-    });
-  }
-};
-
-/// Looks, before an optimizer steps, whether the loss (the mean over all samples of the step) or the norm of its gradients
-/// leaps above what it was in the steps before. Then it leaves the step out, with all that it would have changed, buffers too;
-/// or goes back to the last good state, from which training goes on with the batches that come. What is no finite number is a
-/// spike, in warm-up too. A spike enters mean and deviation as the largest value that is none, so that a level that stays high
-/// is one for a while only. The rule is that of OLMo-core's SkipStepOptimizer; going back and leaving out data PaLM's
-/// (Chowdhery et al. 2022, 5.1), lower rates Marian's.
-///
-/// Ranks: all; where there are several, an exchange of 24 bytes a step. The host waits for a device's loss and norm in each
-/// step, after what cuda_graph records. Clipping takes the same norm.
-class SpikeGuard final : public WithOptions<Callback, SpikeGuardOptions> {
- public:
-  explicit SpikeGuard(const Options& options) : WithOptions("SpikeGuard", options) {}
-
-  /// So that others see gradients before, and a rank without a batch takes part.
-  CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
-  Value state_dict() const override { return write_options(state_); }
-  void load_state_dict(const Value& state) override { detail::read_state(state, state_); }
-
-  void setup(Trainer& trainer, Module&, Stage) override {
-    if (!trainer.fitting()) return;
-    *this = SpikeGuard(options_);
-    keep_step_losses(trainer);
-  }
-
-  void on_train_start(Trainer& trainer, Module&) override {
-    state_.earlier.resize(std::max(state_.earlier.size(), kNames.size() * trainer.optimizers().size()));
-    if (options_.action == SpikeAction::kWarn) return;
-    for (const auto& optimizer : trainer.optimizers()) {
-      if (steps_parameters_alone(*optimizer)) continue;
-      throw MisuseError(
-          format("SpikeGuard: {} cannot leave out a step, since it may change parameters that have no gradient. "
-                 "Use an optimizer of levin's or LibTorch's but LBFGS, or action: warn.",
-                 optimizer_class_name(*optimizer)));
-    }
-    if (!good_.empty()) return;
-    if (options_.action == SpikeAction::kSkip) {
-      good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
-    } else if (options_.rollback_to == RollbackTo::kMemory) {
-      good_.take(trainer);
-    }
-  }
-
-  void on_before_optimizer_step(Trainer& trainer, Module&, torch::optim::Optimizer& optimizer) override {
-    const Step step = observe(trainer, optimizer);
-    // Of a checkpoint that was saved before the step was taken.
-    std::erase_if(state_.steps_of_batch, [&](const Step& earlier) { return std::get<0>(earlier) >= std::get<0>(step); });
-    state_.steps_of_batch.push_back(step);
-    if (options_.action != SpikeAction::kWarn && !spike_in(step).empty()) zero_grad(optimizer);
-  }
-
-  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t batch_idx) override {
-    std::string spike;
-    const bool stepped = !state_.steps_of_batch.empty();
-    for (const Step& step : std::exchange(state_.steps_of_batch, {})) {
-      const std::string found = spike_in(step);
-      remember(step);
-      ++state_.steps;
-      if (found.empty()) continue;
-      spike = found;
-      state_.spikes.push_back(std::get<0>(step));
-      if (options_.action != SpikeAction::kWarn) ++state_.skipped;
-    }
-    const bool keeps = options_.action == SpikeAction::kRollback && options_.rollback_to == RollbackTo::kMemory;
-    if (options_.action == SpikeAction::kRollback && !spike.empty()) {
-      go_back(trainer, spike, batch_idx);
-    } else if (!spike.empty()) {
-      const bool skips = options_.action == SpikeAction::kSkip;
-      if (skips) good_.restore(trainer);
-      rank_zero_warn(format("SpikeGuard: {} in step {}{}.", spike, state_.spikes.back(), skips ? ", which is left out" : ""));
-    } else if (options_.action == SpikeAction::kSkip && stepped) {
-      good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
-    } else if (keeps && stepped && state_.steps % options_.every_n_steps == 0) {
-      good_.take(trainer);
-    }
-    const auto log = [&](const char* name, std::int64_t count) {
-      module.log(name, static_cast<double>(count), {.on_step = true, .on_epoch = false, .reduce = Reduce::kMax});
-    };
-    if (options_.action == SpikeAction::kWarn) log("SpikeGuard/spikes", std::ssize(state_.spikes));
-    if (options_.action != SpikeAction::kWarn) log("SpikeGuard/skipped", state_.skipped);
-    if (options_.action == SpikeAction::kRollback) log("SpikeGuard/rollbacks", state_.rollbacks);
-  }
-
-  void on_fit_end(Trainer&, Module&) override {
-    std::string text = format("SpikeGuard: {} in {}", counted(state_.spikes.size(), "spike"), count_of(state_.steps, "step"));
-    if (!state_.spikes.empty()) text += ": " + listed(state_.spikes);
-    if (options_.action != SpikeAction::kWarn) text += format("; {} left out", count_of(state_.skipped, "step"));
-    if (options_.action == SpikeAction::kRollback) text += ", " + count_of(state_.rollbacks, "rollback");
-    rank_zero_info(text);
-  }
-
-  void on_save_checkpoint(Trainer& trainer, Module&, Checkpoint& checkpoint) override {
-    // One with weights alone has no states of callbacks.
-    if (trainer.fitting() && checkpoint.manifest.contains("callbacks")) good_.save(trainer, kInCheckpoint, checkpoint);
-  }
-  void on_load_checkpoint(Trainer& trainer, Module&, const Checkpoint& checkpoint) override {
-    if (trainer.fitting()) good_.load(kInCheckpoint, checkpoint);
-  }
-
- private:
-  /// A step of an optimizer, as all ranks know it: its number, the optimizer's, the loss, and the gradients' norm.
-  using Step = std::tuple<std::int64_t, std::int64_t, std::optional<double>, std::optional<double>>;
-  struct State {
-    std::vector<std::vector<double>> earlier;  ///< losses and norms of each optimizer, one list after the other
-    std::vector<Step> steps_of_batch;          ///< of the batch in work: what follows from them follows at its end
-    std::int64_t steps = 0;
-    std::vector<std::int64_t> spikes;
-    std::int64_t skipped = 0;
-    std::int64_t rollbacks = 0;
-  };
-
-  Step observe(Trainer& trainer, const torch::optim::Optimizer& optimizer) const {
-    struct Share {
-      StepLoss loss;
-      double norm = -1;  ///< below 0: there are no gradients
-    };
-    Share mine{.loss = loss_of_step(trainer)};
-    if (options_.threshold_gradient_norm) mine.norm = total_norm(gradient_norms(trainer, optimizer)).value_or(-1);
-    Share all;
-    const Meeting meeting("SpikeGuard", "all ranks have this callback, and step the same optimizers");
-    for (const Share& share : RankExchange(trainer.strategy().control_group()).gather_values(mine, meeting)) {
-      all.loss.sum += share.loss.sum;
-      all.loss.weight += share.loss.weight;
-      // The same on all ranks; should one have computed another, all decide by the largest.
-      if (std::isnan(share.norm) || share.norm > all.norm) all.norm = share.norm;
-    }
-    Step step{trainer.global_step(), static_cast<std::int64_t>(detail::index_of(optimizer, trainer)), {}, {}};
-    if (all.loss.weight > 0) std::get<2>(step) = all.loss.sum / all.loss.weight;
-    if (!(all.norm < 0)) std::get<3>(step) = all.norm;
-    return step;
-  }
-
-  /// The most that is no spike of such values; infinite in warm-up and without a threshold.
-  double limit(std::size_t which, const std::vector<double>& earlier) const {
-    const std::optional<double> threshold = which == 0 ? options_.threshold_loss : options_.threshold_gradient_norm;
-    if (!threshold || std::ssize(earlier) < options_.warmup) return std::numeric_limits<double>::infinity();
-    const auto count = static_cast<double>(earlier.size());
-    const double mean = std::accumulate(earlier.begin(), earlier.end(), 0.0) / count;
-    double squares = 0;
-    for (const double value : earlier) squares += (value - mean) * (value - mean);
-    return mean + *threshold * std::max(std::sqrt(squares / count), kLeastDeviation * std::abs(mean));
-  }
-
-  /// What has leapt; empty: nothing.
-  std::string spike_in(const Step& step) const {
-    const auto& [number, optimizer, loss, norm] = step;
-    std::vector<std::string> found;
-    for (std::size_t which = 0; which < kNames.size(); ++which) {
-      const double value = (which == 0 ? loss : norm).value_or(0);
-      const double most = limit(which, state_.earlier.at(kNames.size() * static_cast<std::size_t>(optimizer) + which));
-      if (!std::isfinite(value)) {
-        found.push_back(format("{} is NaN or infinite", kNames[which]));
-      } else if (value > most) {
-        found.push_back(format("{} leapt to {}, above {}", kNames[which], float_text(value), float_text(most)));
-      }
-    }
-    return join(found, ", and ");
-  }
-
-  void remember(const Step& step) {
-    const auto& [number, optimizer, loss, norm] = step;
-    for (std::size_t which = 0; which < kNames.size(); ++which) {
-      std::vector<double>& earlier = state_.earlier.at(kNames.size() * static_cast<std::size_t>(optimizer) + which);
-      const std::optional<double>& value = which == 0 ? loss : norm;
-      if (!value || !std::isfinite(*value)) continue;
-      earlier.push_back(std::min(*value, limit(which, earlier)));
-      if (std::ssize(earlier) > options_.window) earlier.erase(earlier.begin());
-    }
-  }
-
-  void go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx) {
-    const std::string what = format("SpikeGuard: {} in step {}", spike, state_.spikes.back());
-    if (state_.rollbacks == options_.max_rollbacks) {
-      throw TrainingSpikeError(
-          format("{}, after {} (max_rollbacks). Lower the learning rate, clip gradients, or look at the data of {}.", what,
-                 count_of(state_.rollbacks, "rollback"), listed(state_.spikes)),
-          batch_idx);
-    }
-    std::int64_t lowerings = 1;
-    if (options_.rollback_to == RollbackTo::kCheckpoint) {
-      if (!good_.take_newest_checkpoint(trainer)) {
-        return rank_zero_warn(what + ", which is left out: there is no checkpoint yet to go back to.");
-      }
-      // Rates are as low as they were when it was written.
-      const Value* const callbacks = good_.content()->manifest.find("callbacks");
-      const Value* const then = callbacks == nullptr ? nullptr : callbacks->find(state_key());
-      lowerings += state_.rollbacks - (then == nullptr ? 0 : then->at("rollbacks").as_int());
-    }
-    try {
-      good_.restore(trainer);
-    } catch (const ConfigError& error) {
-      return rank_zero_warn(format("{}, which is left out: {}", what, error.message()));
-    }
-    ++state_.rollbacks;
-    if (options_.lr_factor != 1) {
-      scale_rates(trainer, std::pow(options_.lr_factor, static_cast<double>(lowerings)));
-      if (options_.rollback_to == RollbackTo::kMemory) good_.take(trainer);
-    }
-    if (options_.rollback_to == RollbackTo::kCheckpoint) good_ = {};
-    rank_zero_warn(format("{}: back to the last good state, for the {}. of {} times at most.", what, state_.rollbacks,
-                          options_.max_rollbacks));
-  }
-
-  State state_;
-  TrainingSnapshot good_;  ///< what a rollback goes back to; to skip a step, the buffers before it
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(SpikeGuard, "Skip steps whose loss or gradients leap away, or go back to before");
+
+void SpikeGuardOptions::declare(OptionList<SpikeGuardOptions>& options) {
+  using O = SpikeGuardOptions;
+  options.add(&O::action, "What follows a spike: a warning, the step left out, or going back");
+  options.add(&O::window, "Steps whose mean and deviation a step is compared with").min(2);
+  options.add(&O::warmup, "Steps before the first that is compared").min(2);
+  options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: any finite one is good")
+      .above(0);
+  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm").above(0);
+  options.add(&O::rollback_to, "Where the state is that a rollback goes back to");
+  options.add(&O::every_n_steps, "Steps from one state that memory keeps to the next").min(1);
+  options.add(&O::lr_factor, "Factor of the learning rates with each rollback").above(0).max(1);
+  options.add(&O::max_rollbacks, "Rollbacks of a run; one more is an error").min(1);
+  options.rule({"window", "warmup"}, [](const O& guard) {
+    return guard.warmup <= guard.window ? "" : "warmup is longer than window, which never has so many steps";
+  });
+}
+
+Value SpikeGuard::state_dict() const { return write_options(state_); }
+
+void SpikeGuard::load_state_dict(const Value& state) { detail::read_state(state, state_); }
+
+void SpikeGuard::setup(Trainer& trainer, Module&, Stage) {
+  if (!trainer.fitting()) return;
+  *this = SpikeGuard(options_);
+  keep_step_losses(trainer);
+}
+
+void SpikeGuard::on_train_start(Trainer& trainer, Module&) {
+  state_.earlier.resize(std::max(state_.earlier.size(), kNames.size() * trainer.optimizers().size()));
+  if (options_.action == SpikeAction::kWarn) return;
+  for (const auto& optimizer : trainer.optimizers()) {
+    if (steps_parameters_alone(*optimizer)) continue;
+    throw MisuseError(
+        format("SpikeGuard: {} cannot leave out a step, since it may change parameters that have no gradient. "
+               "Use an optimizer of levin's or LibTorch's but LBFGS, or action: warn.",
+               optimizer_class_name(*optimizer)));
+  }
+  if (!good_.empty()) return;
+  if (options_.action == SpikeAction::kSkip) {
+    good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
+  } else if (options_.rollback_to == RollbackTo::kMemory) {
+    good_.take(trainer);
+  }
+}
+
+void SpikeGuard::on_before_optimizer_step(Trainer& trainer, Module&, torch::optim::Optimizer& optimizer) {
+  const Step step = observe(trainer, optimizer);
+  // Of a checkpoint that was saved before the step was taken.
+  std::erase_if(state_.steps_of_batch, [&](const Step& earlier) { return std::get<0>(earlier) >= std::get<0>(step); });
+  state_.steps_of_batch.push_back(step);
+  if (options_.action != SpikeAction::kWarn && !spike_in(step).empty()) zero_grad(optimizer);
+}
+
+void SpikeGuard::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+  std::string spike;
+  const bool stepped = !state_.steps_of_batch.empty();
+  for (const Step& step : std::exchange(state_.steps_of_batch, {})) {
+    const std::string found = spike_in(step);
+    remember(step);
+    ++state_.steps;
+    if (found.empty()) continue;
+    spike = found;
+    state_.spikes.push_back(std::get<0>(step));
+    if (options_.action != SpikeAction::kWarn) ++state_.skipped;
+  }
+  const bool keeps = options_.action == SpikeAction::kRollback && options_.rollback_to == RollbackTo::kMemory;
+  if (options_.action == SpikeAction::kRollback && !spike.empty()) {
+    go_back(trainer, spike, batch_idx);
+  } else if (!spike.empty()) {
+    const bool skips = options_.action == SpikeAction::kSkip;
+    if (skips) good_.restore(trainer);
+    rank_zero_warn(format("SpikeGuard: {} in step {}{}.", spike, state_.spikes.back(), skips ? ", which is left out" : ""));
+  } else if (options_.action == SpikeAction::kSkip && stepped) {
+    good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
+  } else if (keeps && stepped && state_.steps % options_.every_n_steps == 0) {
+    good_.take(trainer);
+  }
+  const auto log = [&](const char* name, std::int64_t count) {
+    module.log(name, static_cast<double>(count), {.on_step = true, .on_epoch = false, .reduce = Reduce::kMax});
+  };
+  if (options_.action == SpikeAction::kWarn) log("SpikeGuard/spikes", std::ssize(state_.spikes));
+  if (options_.action != SpikeAction::kWarn) log("SpikeGuard/skipped", state_.skipped);
+  if (options_.action == SpikeAction::kRollback) log("SpikeGuard/rollbacks", state_.rollbacks);
+}
+
+void SpikeGuard::on_fit_end(Trainer&, Module&) {
+  std::string text = format("SpikeGuard: {} in {}", counted(state_.spikes.size(), "spike"), count_of(state_.steps, "step"));
+  if (!state_.spikes.empty()) text += ": " + listed(state_.spikes);
+  if (options_.action != SpikeAction::kWarn) text += format("; {} left out", count_of(state_.skipped, "step"));
+  if (options_.action == SpikeAction::kRollback) text += ", " + count_of(state_.rollbacks, "rollback");
+  rank_zero_info(text);
+}
+
+void SpikeGuard::on_save_checkpoint(Trainer& trainer, Module&, Checkpoint& checkpoint) {
+  // One with weights alone has no states of callbacks.
+  if (trainer.fitting() && checkpoint.manifest.contains("callbacks")) good_.save(trainer, kInCheckpoint, checkpoint);
+}
+
+void SpikeGuard::on_load_checkpoint(Trainer& trainer, Module&, const Checkpoint& checkpoint) {
+  if (trainer.fitting()) good_.load(kInCheckpoint, checkpoint);
+}
+
+SpikeGuard::Step SpikeGuard::observe(Trainer& trainer, const torch::optim::Optimizer& optimizer) const {
+  struct Share {
+    StepLoss loss;
+    double norm = -1;  ///< below 0: there are no gradients
+  };
+  Share mine{.loss = loss_of_step(trainer)};
+  if (options_.threshold_gradient_norm) mine.norm = total_norm(gradient_norms(trainer, optimizer)).value_or(-1);
+  Share all;
+  const Meeting meeting("SpikeGuard", "all ranks have this callback, and step the same optimizers");
+  for (const Share& share : RankExchange(trainer.strategy().control_group()).gather_values(mine, meeting)) {
+    all.loss.sum += share.loss.sum;
+    all.loss.weight += share.loss.weight;
+    // The same on all ranks; should one have computed another, all decide by the largest.
+    if (std::isnan(share.norm) || share.norm > all.norm) all.norm = share.norm;
+  }
+  Step step{trainer.global_step(), static_cast<std::int64_t>(detail::index_of(optimizer, trainer)), {}, {}};
+  if (all.loss.weight > 0) std::get<2>(step) = all.loss.sum / all.loss.weight;
+  if (!(all.norm < 0)) std::get<3>(step) = all.norm;
+  return step;
+}
+
+double SpikeGuard::limit(std::size_t which, const std::vector<double>& earlier) const {
+  const std::optional<double> threshold = which == 0 ? options_.threshold_loss : options_.threshold_gradient_norm;
+  if (!threshold || std::ssize(earlier) < options_.warmup) return std::numeric_limits<double>::infinity();
+  const auto count = static_cast<double>(earlier.size());
+  const double mean = std::accumulate(earlier.begin(), earlier.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : earlier) squares += (value - mean) * (value - mean);
+  return mean + *threshold * std::max(std::sqrt(squares / count), kLeastDeviation * std::abs(mean));
+}
+
+std::string SpikeGuard::spike_in(const Step& step) const {
+  const auto& [number, optimizer, loss, norm] = step;
+  std::vector<std::string> found;
+  for (std::size_t which = 0; which < kNames.size(); ++which) {
+    const double value = (which == 0 ? loss : norm).value_or(0);
+    const double most = limit(which, state_.earlier.at(kNames.size() * static_cast<std::size_t>(optimizer) + which));
+    if (!std::isfinite(value)) {
+      found.push_back(format("{} is NaN or infinite", kNames[which]));
+    } else if (value > most) {
+      found.push_back(format("{} leapt to {}, above {}", kNames[which], float_text(value), float_text(most)));
+    }
+  }
+  return join(found, ", and ");
+}
+
+void SpikeGuard::remember(const Step& step) {
+  const auto& [number, optimizer, loss, norm] = step;
+  for (std::size_t which = 0; which < kNames.size(); ++which) {
+    std::vector<double>& earlier = state_.earlier.at(kNames.size() * static_cast<std::size_t>(optimizer) + which);
+    const std::optional<double>& value = which == 0 ? loss : norm;
+    if (!value || !std::isfinite(*value)) continue;
+    earlier.push_back(std::min(*value, limit(which, earlier)));
+    if (std::ssize(earlier) > options_.window) earlier.erase(earlier.begin());
+  }
+}
+
+void SpikeGuard::go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx) {
+  const std::string what = format("SpikeGuard: {} in step {}", spike, state_.spikes.back());
+  if (state_.rollbacks == options_.max_rollbacks) {
+    throw TrainingSpikeError(
+        format("{}, after {} (max_rollbacks). Lower the learning rate, clip gradients, or look at the data of {}.", what,
+               count_of(state_.rollbacks, "rollback"), listed(state_.spikes)),
+        batch_idx);
+  }
+  std::int64_t lowerings = 1;
+  if (options_.rollback_to == RollbackTo::kCheckpoint) {
+    if (!good_.take_newest_checkpoint(trainer)) {
+      return rank_zero_warn(what + ", which is left out: there is no checkpoint yet to go back to.");
+    }
+    // Rates are as low as they were when it was written.
+    const Value* const callbacks = good_.content()->manifest.find("callbacks");
+    const Value* const then = callbacks == nullptr ? nullptr : callbacks->find(state_key());
+    lowerings += state_.rollbacks - (then == nullptr ? 0 : then->at("rollbacks").as_int());
+  }
+  try {
+    good_.restore(trainer);
+  } catch (const ConfigError& error) {
+    return rank_zero_warn(format("{}, which is left out: {}", what, error.message()));
+  }
+  ++state_.rollbacks;
+  if (options_.lr_factor != 1) {
+    scale_rates(trainer, std::pow(options_.lr_factor, static_cast<double>(lowerings)));
+    if (options_.rollback_to == RollbackTo::kMemory) good_.take(trainer);
+  }
+  if (options_.rollback_to == RollbackTo::kCheckpoint) good_ = {};
+  rank_zero_warn(format("{}: back to the last good state, for the {}. of {} times at most.", what, state_.rollbacks,
+                        options_.max_rollbacks));
+}
+
+namespace {
 
 /// What a rank says of its batch.
 struct Seen {
@@ -329,104 +278,78 @@ double mean_of(const std::vector<double>& losses) {
   return sum / count;
 }
 
-struct SpikeDetectionOptions {
-  MonitorMode mode = MonitorMode::kMin;
-  std::int64_t window = 10;
-  std::int64_t warmup = 1;
-  std::optional<double> atol = std::nullopt;
-  std::optional<double> rtol = 2.0;
-  std::filesystem::path exclude_batches_path = {};
-  bool finite_only = true;
-
-  static void declare(OptionList<SpikeDetectionOptions>& options) {
-    using O = SpikeDetectionOptions;
-    options.add(&O::mode, "Which losses are better");
-    options.add(&O::window, "Batches whose mean a loss is compared with").min(1);
-    options.add(&O::warmup, "Batches of an epoch before the first one that is looked at").min(0);
-    options.add(&O::atol, "A spike is at least this far from the mean; null: however near");
-    options.add(&O::rtol, "A spike is at least this many times the mean away from it; null: however near");
-    options.add(&O::exclude_batches_path, "Folder of skip_batches.json, or the file; empty: default_root_dir");
-    options.add(&O::finite_only, "A loss that is NaN or infinite is a spike, too");
-  }
-};
-
-/// Ends a run whose loss leaps: when it is worse than the last one and far from the mean of those before, on any rank. The
-/// batch and the one before it, which may have spoilt the weights, are written to skip_batches.json. Ranks: all; an exchange of
-/// 16 bytes a batch, for which the loss is read from its device. Lightning's SpikeDetection.
-class SpikeDetection final : public WithOptions<Callback, SpikeDetectionOptions> {
- public:
-  explicit SpikeDetection(Options options) : WithOptions("SpikeDetection", std::move(options)) {}
-
-  /// So that a rank without a batch takes part.
-  CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
-  Value state_dict() const override { return write_options(state_); }
-  void load_state_dict(const Value& state) override { detail::read_state(state, state_); }
-
-  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput& output, const Batch&, std::int64_t batch_idx) override {
-    Seen mine;
-    const double mean = mean_of(state_.running);
-    if (output.loss.defined()) {
-      mine.loss = output.loss.item<double>();
-      mine.kind = batch_idx >= options_.warmup && is_spike(mine.loss, mean) ? Seen::kSpike
-                  : std::isfinite(mine.loss)                                ? Seen::kLoss
-                                                                            : Seen::kNotFinite;
-    }
-    const std::vector<Seen> all = RankExchange(trainer.strategy().control_group())
-                                      .gather_values(mine, {"SpikeDetection", "all ranks have this callback"});
-    const auto has = [&](std::int64_t kind) {
-      return std::find_if(all.begin(), all.end(), [&](const Seen& seen) { return seen.kind == kind; });
-    };
-    if (const auto spike = has(Seen::kSpike); spike != all.end()) {
-      state_.bad_batches.insert(state_.bad_batches.end(), {batch_idx - 1, batch_idx});
-      const std::filesystem::path file = write_bad_batches(trainer);
-      throw TrainingSpikeError(
-          format(
-              "SpikeDetection: the loss leapt to {} in batch {} of epoch {} (step {}) on rank {}. Batches {} and {} are listed "
-              "in {}: leave them out, or lower the learning rate.",
-              float_text(spike->loss), batch_idx, trainer.current_epoch(), trainer.global_step(), spike - all.begin(),
-              batch_idx - 1, batch_idx, file),
-          batch_idx);
-    }
-    if (mine.kind == Seen::kNothing || (!options_.finite_only && has(Seen::kNotFinite) != all.end())) return;
-    state_.last_val = mine.loss;
-    state_.running.push_back(mine.loss);
-    if (std::ssize(state_.running) > options_.window) state_.running.erase(state_.running.begin());
-  }
-
- private:
-  bool is_spike(double loss, double mean) const {
-    if (options_.finite_only && !std::isfinite(loss)) return true;
-    const bool is_better = options_.mode == MonitorMode::kMin ? loss <= state_.last_val : loss >= state_.last_val;
-    if (is_better) return false;
-    const double distance = std::abs(loss - mean);
-    // A distance that is NaN, as before the first loss, is none.
-    return (!options_.atol || distance >= std::abs(*options_.atol)) &&
-           (!options_.rtol || distance >= std::abs(*options_.rtol * mean));
-  }
-
-  std::filesystem::path write_bad_batches(const Trainer& trainer) const {
-    std::filesystem::path file = options_.exclude_batches_path;
-    if (file.empty()) file = trainer.default_root_dir();
-    if (file.extension() != ".json") file /= "skip_batches.json";
-    if (trainer.is_global_zero()) {
-      AtomicFile output(file);
-      output.write(to_json(Value(Value::List(state_.bad_batches.begin(), state_.bad_batches.end()))) + "\n");
-      output.commit();
-    }
-    return file;
-  }
-
-  struct State {
-    double last_val = 0;
-    std::vector<double> running;  ///< the last losses that were no spikes
-    std::vector<std::int64_t> bad_batches;
-  };
-  State state_;
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(SpikeDetection, "End a run whose loss leaps away, and list the batches that it saw then");
 
-}  // namespace
+void SpikeDetectionOptions::declare(OptionList<SpikeDetectionOptions>& options) {
+  using O = SpikeDetectionOptions;
+  options.add(&O::mode, "Which losses are better");
+  options.add(&O::window, "Batches whose mean a loss is compared with").min(1);
+  options.add(&O::warmup, "Batches of an epoch before the first one that is looked at").min(0);
+  options.add(&O::atol, "A spike is at least this far from the mean; null: however near");
+  options.add(&O::rtol, "A spike is at least this many times the mean away from it; null: however near");
+  options.add(&O::exclude_batches_path, "Folder of skip_batches.json, or the file; empty: default_root_dir");
+  options.add(&O::finite_only, "A loss that is NaN or infinite is a spike, too");
+}
+
+Value SpikeDetection::state_dict() const { return write_options(state_); }
+
+void SpikeDetection::load_state_dict(const Value& state) { detail::read_state(state, state_); }
+
+void SpikeDetection::on_train_batch_end(Trainer& trainer, Module&, const StepOutput& output, const Batch&,
+                                        std::int64_t batch_idx) {
+  Seen mine;
+  const double mean = mean_of(state_.running);
+  if (output.loss.defined()) {
+    mine.loss = output.loss.item<double>();
+    mine.kind = batch_idx >= options_.warmup && is_spike(mine.loss, mean) ? Seen::kSpike
+                : std::isfinite(mine.loss)                                ? Seen::kLoss
+                                                                          : Seen::kNotFinite;
+  }
+  const std::vector<Seen> all =
+      RankExchange(trainer.strategy().control_group()).gather_values(mine, {"SpikeDetection", "all ranks have this callback"});
+  const auto has = [&](std::int64_t kind) {
+    return std::find_if(all.begin(), all.end(), [&](const Seen& seen) { return seen.kind == kind; });
+  };
+  if (const auto spike = has(Seen::kSpike); spike != all.end()) {
+    state_.bad_batches.insert(state_.bad_batches.end(), {batch_idx - 1, batch_idx});
+    const std::filesystem::path file = write_bad_batches(trainer);
+    throw TrainingSpikeError(
+        format(
+            "SpikeDetection: the loss leapt to {} in batch {} of epoch {} (step {}) on rank {}. Batches {} and {} are listed "
+            "in {}: leave them out, or lower the learning rate.",
+            float_text(spike->loss), batch_idx, trainer.current_epoch(), trainer.global_step(), spike - all.begin(),
+            batch_idx - 1, batch_idx, file),
+        batch_idx);
+  }
+  if (mine.kind == Seen::kNothing || (!options_.finite_only && has(Seen::kNotFinite) != all.end())) return;
+  state_.last_val = mine.loss;
+  state_.running.push_back(mine.loss);
+  if (std::ssize(state_.running) > options_.window) state_.running.erase(state_.running.begin());
+}
+
+bool SpikeDetection::is_spike(double loss, double mean) const {
+  if (options_.finite_only && !std::isfinite(loss)) return true;
+  const bool is_better = options_.mode == MonitorMode::kMin ? loss <= state_.last_val : loss >= state_.last_val;
+  if (is_better) return false;
+  const double distance = std::abs(loss - mean);
+  // A distance that is NaN, as before the first loss, is none.
+  return (!options_.atol || distance >= std::abs(*options_.atol)) &&
+         (!options_.rtol || distance >= std::abs(*options_.rtol * mean));
+}
+
+std::filesystem::path SpikeDetection::write_bad_batches(const Trainer& trainer) const {
+  std::filesystem::path file = options_.exclude_batches_path;
+  if (file.empty()) file = trainer.default_root_dir();
+  if (file.extension() != ".json") file /= "skip_batches.json";
+  if (trainer.is_global_zero()) {
+    AtomicFile output(file);
+    output.write(to_json(Value(Value::List(state_.bad_batches.begin(), state_.bad_batches.end()))) + "\n");
+    output.commit();
+  }
+  return file;
+}
 
 TrainingSpikeError::~TrainingSpikeError() = default;
 

@@ -132,48 +132,28 @@ void WeightAveraging::on_load_checkpoint(Trainer& trainer, Module& module, const
   start(module, checkpoint);
 }
 
-namespace {
-
-struct EMAWeightAveragingOptions {
-  std::optional<std::string> device = std::nullopt;
-  bool use_buffers = true;
-  double decay = 0.999;
-  std::int64_t update_every_n_steps = 1;
-  std::optional<std::int64_t> update_starting_at_step = std::nullopt;
-  std::optional<std::int64_t> update_starting_at_epoch = std::nullopt;
-
-  static void declare(OptionList<EMAWeightAveragingOptions>& options) {
-    using O = EMAWeightAveragingOptions;
-    declare_common(options);
-    options.add(&O::decay, "How much the average counts against new weights").min(0).max(1);
-    options.add(&O::update_every_n_steps, "Steps of an optimizer from one update to the next; 0: none after steps").min(0);
-    options.add(&O::update_starting_at_step, "The first step after which to update, from 0").min(0);
-    options.add(&O::update_starting_at_epoch, "The first epoch after which to update too; null: none after epochs").min(0);
-  }
-};
-
-/// An exponential moving average of weights: average = decay × average + (1 - decay) × weights. The first ones are taken as
-/// they are.
-class EMAWeightAveraging final : public WeightAveraging {
- public:
-  using Options = EMAWeightAveragingOptions;
-  explicit EMAWeightAveraging(const Options& options)
-      : WeightAveraging({.device = options.device, .use_buffers = options.use_buffers}),
-        ema_(checked("EMAWeightAveraging", options)) {}
-
-  Value settings() const override { return write_options(ema_); }
-  bool should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const override {
-    const bool at_step = step && *step >= ema_.update_starting_at_step.value_or(0) && ema_.update_every_n_steps > 0 &&
-                         *step % ema_.update_every_n_steps == 0;
-    return at_step || (epoch && ema_.update_starting_at_epoch && *epoch >= *ema_.update_starting_at_epoch);
-  }
-  double share(std::int64_t) const override { return 1 - ema_.decay; }
-
- private:
-  Options ema_;
-};
-
 LEVIN_REGISTER_CALLBACK(EMAWeightAveraging, "Validate, save and hand over a moving average of weights");
+
+void EMAWeightAveragingOptions::declare(OptionList<EMAWeightAveragingOptions>& options) {
+  using O = EMAWeightAveragingOptions;
+  declare_common(options);
+  options.add(&O::decay, "How much the average counts against new weights").min(0).max(1);
+  options.add(&O::update_every_n_steps, "Steps of an optimizer from one update to the next; 0: none after steps").min(0);
+  options.add(&O::update_starting_at_step, "The first step after which to update, from 0").min(0);
+  options.add(&O::update_starting_at_epoch, "The first epoch after which to update too; null: none after epochs").min(0);
+}
+
+EMAWeightAveraging::EMAWeightAveraging(const Options& options)
+    : WeightAveraging({.device = options.device, .use_buffers = options.use_buffers}),
+      ema_(checked("EMAWeightAveraging", options)) {}
+
+bool EMAWeightAveraging::should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const {
+  const bool at_step = step && *step >= ema_.update_starting_at_step.value_or(0) && ema_.update_every_n_steps > 0 &&
+                       *step % ema_.update_every_n_steps == 0;
+  return at_step || (epoch && ema_.update_starting_at_epoch && *epoch >= *ema_.update_starting_at_epoch);
+}
+
+namespace {
 
 /// A running mean or variance of a layer's inputs, as BatchNorm has them: known by the names of buffers.
 struct Statistic {
@@ -206,158 +186,136 @@ std::vector<Statistic> statistics_of(const Module& module) {
   return found;
 }
 
-struct StochasticWeightAveragingOptions {
-  Value swa_lrs = {};
-  Limit swa_epoch_start = 0.8;
-  std::int64_t annealing_epochs = 10;
-  std::string annealing_strategy = "cos";
-  std::optional<std::string> device = "cpu";
-
-  static void declare(OptionList<StochasticWeightAveragingOptions>& options) {
-    using O = StochasticWeightAveragingOptions;
-    options.add(&O::swa_lrs, "Learning rate while weights are averaged; a list gives one for each parameter group").required();
-    options.add(&O::swa_epoch_start, "The epoch to begin at, from 1, or a share of max_epochs from 0 to 1");
-    options.add(&O::annealing_epochs, "Epochs in which the rate comes to swa_lrs").min(0);
-    options.add(&O::annealing_strategy, "Shape of the change").choices({"cos", "linear"});
-    options.add(&O::device, "Where averages are kept; null: where the module is");
-    options.rule({"swa_lrs"}, [](const O& swa) {
-      const Value::List one = {swa.swa_lrs};
-      const Value::List& rates = swa.swa_lrs.is_list() ? swa.swa_lrs.as_list() : one;
-      const auto is_rate = [](const Value& rate) { return rate.is_number() && rate.as_double() > 0; };
-      return std::all_of(rates.begin(), rates.end(), is_rate) ? "" : "swa_lrs must be a number above 0, or a list of such";
-    });
-    options.rule({"swa_epoch_start"}, [](const O& swa) {
-      const Limit& start = swa.swa_epoch_start;
-      const bool fits = start.is_share() ? start.share() >= 0 && start.share() <= 1 : start.batches() >= 1;
-      return fits ? "" : "swa_epoch_start must be an integer above 0, or a float from 0 to 1";
-    });
-  }
-};
-
-/// Averages the weights that epochs end with (Izmailov et al. 2018), while the learning rate stays at `swa_lrs`: the one before
-/// epoch swa_epoch_start and each from there on. SWALR takes the place of the schedulers at that epoch's start. When training
-/// ends, statistics such as BatchNorm's are computed anew for the average, in one pass over the training data, of which each
-/// rank takes its part; where max_epochs says so, before the last validation. Until then they are averages themselves. Needs
-/// one optimizer, under automatic optimization.
-class StochasticWeightAveraging final : public WeightAveraging {
- public:
-  using Options = StochasticWeightAveragingOptions;
-  explicit StochasticWeightAveraging(const Options& options)
-      : WeightAveraging({.device = options.device}), swa_(checked("StochasticWeightAveraging", options)) {}
-
-  Value settings() const override { return write_options(swa_); }
-  // An epoch ends with what the next one begins with. Weights that nothing has trained are not averaged.
-  bool should_update(std::optional<std::int64_t>, std::optional<std::int64_t> epoch) const override {
-    return epoch && *epoch >= first_epoch_ - 1;
-  }
-
-  Value state_dict() const override {
-    Value state = WeightAveraging::state_dict();
-    state["has_taken_over"] = has_taken_over_;
-    state["statistics_of"] = statistics_of_;
-    return state;
-  }
-  void load_state_dict(const Value& state) override {
-    WeightAveraging::load_state_dict(state);
-    has_taken_over_ = state.at("has_taken_over").as_bool();
-    statistics_of_ = state.at("statistics_of").as_int();
-  }
-
-  void setup(Trainer& trainer, Module& module, Stage stage) override {
-    WeightAveraging::setup(trainer, module, stage);
-    if (!trainer.fitting()) return;
-    has_taken_over_ = false;
-    statistics_of_ = 0;
-  }
-
-  void on_fit_start(Trainer& trainer, Module& module) override {
-    if (trainer.optimizers().size() != 1 || !module.automatic_optimization()) {
-      throw ConfigError(
-          "StochasticWeightAveraging sets the learning rate of one optimizer, under automatic optimization. For several, or "
-          "steps that training_step takes itself, use WeightAveraging, which leaves rates alone.");
-    }
-    const std::int64_t epochs = *trainer.options().max_epochs;
-    if (swa_.swa_epoch_start.is_share() && epochs < 0) {
-      throw ConfigError(
-          "StochasticWeightAveraging: swa_epoch_start is a share of max_epochs, which is -1, no limit. Give it as an integer, "
-          "or "
-          "set max_epochs.");
-    }
-    const std::int64_t start = swa_.swa_epoch_start.is_share()
-                                   ? static_cast<std::int64_t>(static_cast<double>(epochs) * swa_.swa_epoch_start.share())
-                                   : swa_.swa_epoch_start.batches();
-    first_epoch_ = std::max<std::int64_t>(start - 1, 0);
-    if (has_taken_over_) replace_schedulers(trainer);
-  }
-
-  void on_train_epoch_start(Trainer& trainer, Module&) override {
-    if (has_taken_over_ || trainer.current_epoch() < first_epoch_) return;
-    rank_zero_info(trainer.scheduler_configs().empty() ? "StochasticWeightAveraging: SWALR sets the learning rate from here on."
-                                                       : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
-    replace_schedulers(trainer);
-    has_taken_over_ = true;
-  }
-
-  // Before the epoch's validation, which sees what it has brought.
-  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t) override {
-    if (!trainer.is_last_batch()) return;
-    on_train_epoch_end(trainer, module);
-    if (trainer.current_epoch() + 1 == trainer.options().max_epochs) on_training_done(trainer, module);
-  }
-
-  void on_training_done(Trainer& trainer, Module& module) override {
-    if (statistics_of_ == averaged()) return;
-    renew_statistics(trainer, module);
-    statistics_of_ = averaged();
-  }
-
- private:
-  void replace_schedulers(Trainer& trainer) const {
-    const Value arguments = Value::Map{
-        {"swa_lr", swa_.swa_lrs}, {"anneal_epochs", swa_.annealing_epochs}, {"anneal_strategy", swa_.annealing_strategy}};
-    const Component<LrSchedulerFactory> factory(Value("SWALR"), arguments);
-    trainer.set_schedulers({{.scheduler = factory.get()->make(*trainer.optimizers().front())}});
-  }
-
-  void renew_statistics(Trainer& trainer, Module& module) {
-    std::vector<Statistic> statistics = statistics_of(module);
-    if (statistics.empty()) return;
-    double samples = 0;
-    trainer.visit_training_data([&](const Batch& batch, std::int64_t batch_idx) {
-      if (samples == 0) {
-        for (const Statistic& one : statistics) one.begin_at(one.far_above());
-        module.training_step(batch, batch_idx);
-        for (Statistic& one : statistics) one.momentum = 1 - one.running.flatten()[0].item<double>() / one.far_above();
-      }
-      for (const Statistic& one : statistics) one.begin_at(0);
-      module.training_step(batch, batch_idx);
-      const auto size = static_cast<double>(batch.batch_size());
-      samples += size;
-      for (const Statistic& one : statistics) {
-        if (one.momentum > 0) one.sum.add_(one.running, size / one.momentum);
-      }
-    });
-    const at::NoGradGuard no_grad;
-    for (const Statistic& one : statistics) {
-      // A layer that is not used takes nothing.
-      const at::Tensor count = at::full({1}, one.momentum > 0 ? samples : 0, one.sum.options());
-      const at::Tensor own = at::cat({count, one.sum.flatten()}).to(at::kCPU);
-      std::vector<std::byte> bytes =
-          RankExchange(trainer.strategy().control_group())
-              .gather_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
-                            {"statistics of StochasticWeightAveraging", "all train the same module, and end together"});
-      const at::Tensor all = at::from_blob(bytes.data(), {trainer.world_size(), own.numel()}, own.options()).sum(0);
-      if (all[0].item<double>() > 0) average_of(one.running).copy_((all.slice(0, 1) / all[0]).view_as(one.running));
-    }
-  }
-
-  Options swa_;
-  std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
-  bool has_taken_over_ = false;
-  std::int64_t statistics_of_ = 0;  ///< how many weights had been averaged when statistics were computed
-};
+}  // namespace
 
 LEVIN_REGISTER_CALLBACK(StochasticWeightAveraging, "Average weights of the last epochs, at a constant learning rate");
 
-}  // namespace
+void StochasticWeightAveragingOptions::declare(OptionList<StochasticWeightAveragingOptions>& options) {
+  using O = StochasticWeightAveragingOptions;
+  options.add(&O::swa_lrs, "Learning rate while weights are averaged; a list gives one for each parameter group").required();
+  options.add(&O::swa_epoch_start, "The epoch to begin at, from 1, or a share of max_epochs from 0 to 1");
+  options.add(&O::annealing_epochs, "Epochs in which the rate comes to swa_lrs").min(0);
+  options.add(&O::annealing_strategy, "Shape of the change").choices({"cos", "linear"});
+  options.add(&O::device, "Where averages are kept; null: where the module is");
+  options.rule({"swa_lrs"}, [](const O& swa) {
+    const Value::List one = {swa.swa_lrs};
+    const Value::List& rates = swa.swa_lrs.is_list() ? swa.swa_lrs.as_list() : one;
+    const auto is_rate = [](const Value& rate) { return rate.is_number() && rate.as_double() > 0; };
+    return std::all_of(rates.begin(), rates.end(), is_rate) ? "" : "swa_lrs must be a number above 0, or a list of such";
+  });
+  options.rule({"swa_epoch_start"}, [](const O& swa) {
+    const Limit& start = swa.swa_epoch_start;
+    const bool fits = start.is_share() ? start.share() >= 0 && start.share() <= 1 : start.batches() >= 1;
+    return fits ? "" : "swa_epoch_start must be an integer above 0, or a float from 0 to 1";
+  });
+}
+
+StochasticWeightAveraging::StochasticWeightAveraging(const Options& options)
+    : WeightAveraging({.device = options.device}), swa_(checked("StochasticWeightAveraging", options)) {}
+
+// An epoch ends with what the next one begins with. Weights that nothing has trained are not averaged.
+bool StochasticWeightAveraging::should_update(std::optional<std::int64_t>, std::optional<std::int64_t> epoch) const {
+  return epoch && *epoch >= first_epoch_ - 1;
+}
+
+Value StochasticWeightAveraging::state_dict() const {
+  Value state = WeightAveraging::state_dict();
+  state["has_taken_over"] = has_taken_over_;
+  state["statistics_of"] = statistics_of_;
+  return state;
+}
+
+void StochasticWeightAveraging::load_state_dict(const Value& state) {
+  WeightAveraging::load_state_dict(state);
+  has_taken_over_ = state.at("has_taken_over").as_bool();
+  statistics_of_ = state.at("statistics_of").as_int();
+}
+
+void StochasticWeightAveraging::setup(Trainer& trainer, Module& module, Stage stage) {
+  WeightAveraging::setup(trainer, module, stage);
+  if (!trainer.fitting()) return;
+  has_taken_over_ = false;
+  statistics_of_ = 0;
+}
+
+void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
+  if (trainer.optimizers().size() != 1 || !module.automatic_optimization()) {
+    throw ConfigError(
+        "StochasticWeightAveraging sets the learning rate of one optimizer, under automatic optimization. For several, or "
+        "steps that training_step takes itself, use WeightAveraging, which leaves rates alone.");
+  }
+  const std::int64_t epochs = *trainer.options().max_epochs;
+  if (swa_.swa_epoch_start.is_share() && epochs < 0) {
+    throw ConfigError(
+        "StochasticWeightAveraging: swa_epoch_start is a share of max_epochs, which is -1, no limit. Give it as an integer, "
+        "or set max_epochs.");
+  }
+  const std::int64_t start = swa_.swa_epoch_start.is_share()
+                                 ? static_cast<std::int64_t>(static_cast<double>(epochs) * swa_.swa_epoch_start.share())
+                                 : swa_.swa_epoch_start.batches();
+  first_epoch_ = std::max<std::int64_t>(start - 1, 0);
+  if (has_taken_over_) replace_schedulers(trainer);
+}
+
+void StochasticWeightAveraging::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (has_taken_over_ || trainer.current_epoch() < first_epoch_) return;
+  rank_zero_info(trainer.scheduler_configs().empty() ? "StochasticWeightAveraging: SWALR sets the learning rate from here on."
+                                                     : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
+  replace_schedulers(trainer);
+  has_taken_over_ = true;
+}
+
+// Before the epoch's validation, which sees what it has brought.
+void StochasticWeightAveraging::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&,
+                                                   std::int64_t) {
+  if (!trainer.is_last_batch()) return;
+  on_train_epoch_end(trainer, module);
+  if (trainer.current_epoch() + 1 == trainer.options().max_epochs) on_training_done(trainer, module);
+}
+
+void StochasticWeightAveraging::on_training_done(Trainer& trainer, Module& module) {
+  if (statistics_of_ == averaged()) return;
+  renew_statistics(trainer, module);
+  statistics_of_ = averaged();
+}
+
+void StochasticWeightAveraging::replace_schedulers(Trainer& trainer) const {
+  const Value arguments = Value::Map{
+      {"swa_lr", swa_.swa_lrs}, {"anneal_epochs", swa_.annealing_epochs}, {"anneal_strategy", swa_.annealing_strategy}};
+  const Component<LrSchedulerFactory> factory(Value("SWALR"), arguments);
+  trainer.set_schedulers({{.scheduler = factory.get()->make(*trainer.optimizers().front())}});
+}
+
+void StochasticWeightAveraging::renew_statistics(Trainer& trainer, Module& module) {
+  std::vector<Statistic> statistics = statistics_of(module);
+  if (statistics.empty()) return;
+  double samples = 0;
+  trainer.visit_training_data([&](const Batch& batch, std::int64_t batch_idx) {
+    if (samples == 0) {
+      for (const Statistic& one : statistics) one.begin_at(one.far_above());
+      module.training_step(batch, batch_idx);
+      for (Statistic& one : statistics) one.momentum = 1 - one.running.flatten()[0].item<double>() / one.far_above();
+    }
+    for (const Statistic& one : statistics) one.begin_at(0);
+    module.training_step(batch, batch_idx);
+    const auto size = static_cast<double>(batch.batch_size());
+    samples += size;
+    for (const Statistic& one : statistics) {
+      if (one.momentum > 0) one.sum.add_(one.running, size / one.momentum);
+    }
+  });
+  const at::NoGradGuard no_grad;
+  for (const Statistic& one : statistics) {
+    // A layer that is not used takes nothing.
+    const at::Tensor count = at::full({1}, one.momentum > 0 ? samples : 0, one.sum.options());
+    const at::Tensor own = at::cat({count, one.sum.flatten()}).to(at::kCPU);
+    std::vector<std::byte> bytes =
+        RankExchange(trainer.strategy().control_group())
+            .gather_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
+                          {"statistics of StochasticWeightAveraging", "all train the same module, and end together"});
+    const at::Tensor all = at::from_blob(bytes.data(), {trainer.world_size(), own.numel()}, own.options()).sum(0);
+    if (all[0].item<double>() > 0) average_of(one.running).copy_((all.slice(0, 1) / all[0]).view_as(one.running));
+  }
+}
+
 }  // namespace levin

@@ -11,6 +11,7 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/optimizers/described_optimizer.h"
+#include "levin/core/options/trainer_values.h"
 
 namespace levin {
 
@@ -72,6 +73,73 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
     std::int64_t latest_update_epoch = -1;  ///< after which they were taken in last
   };
   State state_;
+};
+
+struct LEVIN_API EMAWeightAveragingOptions {
+  std::optional<std::string> device = std::nullopt;
+  bool use_buffers = true;
+  double decay = 0.999;
+  std::int64_t update_every_n_steps = 1;  ///< 0: not after steps
+  std::optional<std::int64_t> update_starting_at_step = std::nullopt;
+  std::optional<std::int64_t> update_starting_at_epoch = std::nullopt;  ///< unset: not after epochs
+
+  static void declare(OptionList<EMAWeightAveragingOptions>& options);
+};
+
+/// An exponential moving average of weights: average = decay × average + (1 - decay) × weights. The first ones are taken as
+/// they are.
+class LEVIN_API EMAWeightAveraging final : public WeightAveraging {
+ public:
+  using Options = EMAWeightAveragingOptions;
+  explicit EMAWeightAveraging(const Options& options = {});
+
+  Value settings() const override { return write_options(ema_); }
+  bool should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const override;
+  double share(std::int64_t) const override { return 1 - ema_.decay; }
+
+ private:
+  Options ema_;
+};
+
+struct LEVIN_API StochasticWeightAveragingOptions {
+  Value swa_lrs = {};           ///< a number, or a list with one for each parameter group
+  Limit swa_epoch_start = 0.8;  ///< an epoch, from 1, or a share of max_epochs
+  std::int64_t annealing_epochs = 10;
+  std::string annealing_strategy = "cos";
+  std::optional<std::string> device = "cpu";
+
+  static void declare(OptionList<StochasticWeightAveragingOptions>& options);
+};
+
+/// Averages the weights that epochs end with (Izmailov et al. 2018), while the learning rate stays at `swa_lrs`: the one before
+/// epoch swa_epoch_start and each from there on. SWALR takes the place of the schedulers at that epoch's start. When training
+/// ends, statistics such as BatchNorm's are computed anew for the average, in one pass over the training data, of which each
+/// rank takes its part; where max_epochs says so, before the last validation. Until then they are averages themselves. Needs
+/// one optimizer, under automatic optimization.
+class LEVIN_API StochasticWeightAveraging : public WeightAveraging {
+ public:
+  using Options = StochasticWeightAveragingOptions;
+  explicit StochasticWeightAveraging(const Options& options);
+
+  Value settings() const override { return write_options(swa_); }
+  bool should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const override;
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+  void setup(Trainer& trainer, Module& module, Stage stage) override;
+  void on_fit_start(Trainer& trainer, Module& module) override;
+  void on_train_epoch_start(Trainer& trainer, Module& module) override;
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                          std::int64_t batch_idx) override;
+  void on_training_done(Trainer& trainer, Module& module) override;
+
+ private:
+  void replace_schedulers(Trainer& trainer) const;
+  void renew_statistics(Trainer& trainer, Module& module);
+
+  Options swa_;
+  std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
+  bool has_taken_over_ = false;
+  std::int64_t statistics_of_ = 0;  ///< how many weights had been averaged when statistics were computed
 };
 
 }  // namespace levin

@@ -6,6 +6,7 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/progress_bar.h"
 #include "levin/core/base/error.h"
 #include "levin/core/options/options.h"
 #include "levin/core/trainer.h"
@@ -83,12 +84,12 @@ TEST_CASE("a Trainer with wrong options starts no ranks") {
        {"Trainer: enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two",
         trainer([](TrainerOptions& options) {
           options.enable_progress_bar = false;
-          options.callbacks = {Component<Callback>("ProgressBar")};
+          options.callbacks = {std::make_shared<ProgressBar>()};
         })},
        {"Trainer: enable_checkpointing is false, but callbacks hold OnExceptionCheckpoint; remove one of the two",
         trainer([](TrainerOptions& options) {
           options.enable_checkpointing = false;
-          options.callbacks = {named("OnExceptionCheckpoint", "dirpath", "checkpoints")};
+          options.callbacks = {std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = "checkpoints"})};
         })},
        {"Trainer: enable_checkpointing is false, but callbacks hold SavesInItsOwnWay; remove one of the two",
         trainer([](TrainerOptions& options) {
@@ -111,6 +112,11 @@ TEST_CASE("a class that is made in C++ with wrong options says which") {
         [] { ModelCheckpoint({.save_top_k = 2}); }},
        {"Timer: interval: must be one of 'step', 'epoch', got string ''",
         [] { Timer({.interval = static_cast<Interval>(5)}); }},
+       {"GradientAccumulationScheduler: scheduling: is an empty map",
+        [] { GradientAccumulationScheduler(GradientAccumulationSchedulerOptions{}); }},
+       {"ModelSummary: max_depth: must be at least -1, got int -2", [] { ModelSummary({.max_depth = -2}); }},
+       {"ProgressBar: refresh_rate: must be at least 0, got int -1", [] { ProgressBar({.refresh_rate = -1}); }},
+       {"OnExceptionCheckpoint: dirpath: is an empty string", [] { OnExceptionCheckpoint(OnExceptionCheckpointOptions{}); }},
        {"CSVLogger: name is '../a', which leads out of save_dir: say with save_dir where to write",
         [] { CsvLogger({.name = "../a"}); }},
        {"strategy ddp: bucket_cap_mb: must be at least 0.001, got float 0.0", [] { DdpStrategy({.bucket_cap_mb = 0}); }},

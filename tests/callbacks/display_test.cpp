@@ -13,7 +13,6 @@
 #include "levin/callbacks/progress_bar.h"
 #include "levin/core/base/error.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/registry.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -27,7 +26,7 @@ struct FakeClock {
   double operator()() { return now += 0.1; }
 };
 
-TrainerOptions with_bar(std::int64_t epochs, const std::shared_ptr<Callback>& bar, const std::filesystem::path& folder) {
+TrainerOptions with_bar(std::int64_t epochs, const std::shared_ptr<ProgressBar>& bar, const std::filesystem::path& folder) {
   TrainerOptions options = quiet_options(epochs);
   options.enable_progress_bar = true;
   options.enable_checkpointing = false;
@@ -55,7 +54,7 @@ struct FileConsole {
 TEST_CASE("in a file progress is one line an epoch and an evaluation") {
   FileConsole file;
   double now = 0;
-  const auto bar = make_progress_bar({}, file.console, [&now] { return now; });
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, file.console, [&now] { return now; });
   Trainer trainer(with_bar(2, bar, file.folder.path()));
   class Slow final : public ScriptedModule {
    public:
@@ -79,7 +78,7 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
 
 TEST_CASE("the bar has the learning rate where it is asked for, and one for each group where they differ") {
   FileConsole file;
-  const auto bar = make_progress_bar({.show_lr = true}, file.console, [] { return 0.0; });
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.show_lr = true}, file.console, [] { return 0.0; });
   struct TwoGroups final : ScriptedModule {
     explicit TwoGroups(double second_lr) : second_lr_(second_lr) {}
     OptimizerSetups configure_optimizers() override {
@@ -111,7 +110,7 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
   std::string shown;
   {
     Console console(terminal, terminal);
-    const auto bar = make_progress_bar({}, console, FakeClock());
+    const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, console, FakeClock());
     Trainer trainer(with_bar(1, bar, folder.path()));
     ScriptedModule module({0.5});
     const auto drain = [&] {
@@ -140,7 +139,7 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
 
 TEST_CASE("refresh_rate 0 shows nothing") {
   FileConsole file;
-  const auto bar = make_progress_bar({.refresh_rate = 0}, file.console);
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.refresh_rate = 0}, file.console);
   Trainer trainer(with_bar(1, bar, file.folder.path()));
   ScriptedModule module({0.5});
   trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(1, 1)});
@@ -185,18 +184,17 @@ TEST_CASE("the summary has Lightning's rows and numbers") {
 
 TEST_CASE("a second progress bar is an error before the run, and one of a module's takes the place of the Trainer's") {
   const TemporaryFolder folder;
-  TrainerOptions options = with_bar(1, Registry<Callback>::instance().make("ProgressBar", {}), folder.path());
+  TrainerOptions options = with_bar(1, std::make_shared<ProgressBar>(), folder.path());
   std::size_t own_bars = 0;
   const auto fit = [&] {
     struct OwnBar final : ScriptedModule {
       std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return bars; }
       std::vector<std::shared_ptr<Callback>> bars;
     } module;
-    module.bars.assign(own_bars, Registry<Callback>::instance().make("ProgressBar", {}));
+    module.bars.assign(own_bars, std::make_shared<ProgressBar>());
     Trainer trainer(options);
     trainer.fit(module, FixedLoader::of_rows(1, 1));
-    const auto is_bar = [](const Callback* callback) { return callback->class_name() == "ProgressBar"; };
-    return std::ranges::count_if(trainer.callbacks_of<Callback>(), is_bar);
+    return trainer.callbacks_of<ProgressBar>().size();
   };
   CHECK(fit() == 1);
   own_bars = 1;

@@ -1,3 +1,5 @@
+#include "levin/callbacks/prediction_writer.h"
+
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>
@@ -34,11 +36,11 @@ LoaderPtr samples(std::int64_t count) {
 }
 
 /// Predicts with a writer, into FOLDER.
-void predict(const TemporaryFolder& folder, Value::Map options, std::function<Batch(const Batch&)> function,
+void predict(const TemporaryFolder& folder, PredictionWriterOptions options, std::function<Batch(const Batch&)> function,
              LoaderList loaders = {samples(3)}, std::function<void(TrainerOptions&)> change = {}) {
   TrainerOptions trainer_options = quiet_options(1);
   trainer_options.default_root_dir = folder.path();
-  trainer_options.callbacks = {{Value("PredictionWriter"), Value(std::move(options))}};
+  trainer_options.callbacks = {std::make_shared<PredictionWriter>(std::move(options))};
   if (change) change(trainer_options);
   Predicts module(std::move(function));
   Trainer(trainer_options).predict(module, std::move(loaders));
@@ -51,7 +53,7 @@ TEST_CASE("the line that says where predictions are has the path that a person w
   const fs::path before = fs::current_path();
   fs::current_path(folder.path());
   predict(
-      folder, {{"dirpath", (folder / "results").string()}}, [](const Batch& batch) { return batch["x"]; }, {samples(3)},
+      folder, {.dirpath = folder / "results"}, [](const Batch& batch) { return batch["x"]; }, {samples(3)},
       [&](TrainerOptions& options) { options.log_file = folder / "log.txt"; });
   fs::current_path(before);
   CHECK_THAT(read_text(folder / "log.txt"), Contains("predictions: results/predictions.csv (3 samples)\n"));
@@ -61,7 +63,7 @@ TEST_CASE("a prediction without a name is the column prediction, or one column f
   const TemporaryFolder folder;
   predict(folder, {}, [](const Batch& batch) { return batch["x"] * 0.1; });
   CHECK(read_text(folder / "predictions.csv") == "prediction\n0\n0.1\n0.2\n");
-  predict(folder, {{"filename", "pairs"}}, [](const Batch& batch) { return torch::cat({batch["x"], -batch["x"]}, 1); });
+  predict(folder, {.filename = "pairs"}, [](const Batch& batch) { return torch::cat({batch["x"], -batch["x"]}, 1); });
   CHECK(read_text(folder / "pairs.csv") == "prediction_0,prediction_1\n0,-0\n1,-1\n2,-2\n");
 }
 
@@ -84,17 +86,18 @@ TEST_CASE("npy files hold one array each, and safetensors all under their names"
   const auto both = [](const Batch& batch) {
     return Batch{{"x", batch["x"]}, {"image", batch["x"].reshape({-1, 1, 1}).expand({-1, 2, 3}).to(torch::kDouble)}};
   };
-  predict(folder, {{"format", "npy"}}, both);
+  predict(folder, {.format = PredictionFormat::kNpy}, both);
   CHECK(torch::equal(read_npy(folder / "predictions-x.npy"), torch::tensor({{0.0}, {1.0}, {2.0}}, torch::kDouble)));
   CHECK(read_npy(folder / "predictions-image.npy").sizes() == at::IntArrayRef{3, 2, 3});
   CHECK_THAT(read_text(folder / "predictions-x.npy"), Contains("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"));
-  predict(folder, {{"filename", "flat"}, {"format", "npy"}}, [](const Batch& batch) { return batch["x"].squeeze(1); });
+  predict(folder, {.filename = "flat", .format = PredictionFormat::kNpy},
+          [](const Batch& batch) { return batch["x"].squeeze(1); });
   CHECK_THAT(read_text(folder / "flat.npy"), Contains("'shape': (3, ), }"));
   CHECK(torch::equal(read_npy(folder / "flat.npy"), torch::arange(3, torch::kDouble)));
-  predict(folder, {{"filename", "negated"}, {"format", "npy"}},
+  predict(folder, {.filename = "negated", .format = PredictionFormat::kNpy},
           [](const Batch& batch) { return at::_neg_view(batch["x"].squeeze(1)); });
   CHECK(torch::equal(read_npy(folder / "negated.npy"), -torch::arange(3, torch::kDouble)));
-  predict(folder, {{"format", "safetensors"}}, both);
+  predict(folder, {.format = PredictionFormat::kSafetensors}, both);
   const Checkpoint read = Checkpoint::load(folder / "predictions.safetensors");
   CHECK(torch::equal(read.tensors.at("x"), torch::arange(3, torch::kFloat).reshape({-1, 1})));
   CHECK(read.tensors.at("image").scalar_type() == torch::kDouble);
@@ -102,13 +105,15 @@ TEST_CASE("npy files hold one array each, and safetensors all under their names"
 
 TEST_CASE("with the interval batch each batch has a file, which names its samples") {
   const TemporaryFolder folder;
-  predict(folder, {{"write_interval", "batch"}}, [](const Batch& batch) { return batch["x"] * 2; }, {samples(2), samples(3)});
+  predict(folder, {.write_interval = WriteInterval::kBatch}, [](const Batch& batch) { return batch["x"] * 2; },
+          {samples(2), samples(3)});
   const fs::path parts = folder / "predictions";
   CHECK(file_names(parts) ==
         std::set<std::string>{"loader_0-rank_0-batch_0.csv", "loader_1-rank_0-batch_0.csv", "loader_1-rank_0-batch_1.csv"});
   CHECK(read_text(parts / "loader_1-rank_0-batch_1.csv") == "sample,prediction\n2,4\n");
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
-  predict(folder, {{"filename", "both"}, {"write_interval", "batch_and_epoch"}}, [](const Batch& batch) { return batch["x"]; });
+  predict(folder, {.filename = "both", .write_interval = WriteInterval::kBatchAndEpoch},
+          [](const Batch& batch) { return batch["x"]; });
   CHECK(fs::exists(folder / "both.csv"));
   CHECK(fs::exists(folder / "both/loader_0-rank_0-batch_1.csv"));
 }

@@ -1,3 +1,5 @@
+#include "levin/callbacks/spike_guard.h"
+
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
@@ -18,6 +20,7 @@ using namespace levin::test;
 namespace {
 
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+constexpr SpikeGuardOptions kSensitive{.window = 8, .warmup = 4, .threshold_loss = 10, .threshold_gradient_norm = 10};
 
 /// A regression with statistics. `steep` of a batch is a gradient that the loss does not show.
 class GuardedModule final : public Module {
@@ -102,16 +105,10 @@ void check_same(const std::map<std::string, at::Tensor>& one, const std::map<std
   }
 }
 
-/// A sensitive one.
-std::shared_ptr<Callback> guard_with(const Value::Map& options) {
-  Value all = Value::Map{{"window", 8}, {"warmup", 4}, {"threshold_loss", 10}, {"threshold_gradient_norm", 10}};
-  for (const auto& [name, value] : options) all[name] = value;
-  return Registry<Callback>::instance().make("SpikeGuard", all);
-}
-
-std::int64_t count_of(const Callback& guard, const char* what) { return guard.state_dict().at(what).as_int(); }
-std::vector<std::int64_t> spikes_of(const Callback& guard) {
-  return OptionType<std::vector<std::int64_t>>::read(guard.state_dict().at("spikes"));
+std::shared_ptr<SpikeGuard> guard_with(const std::function<void(SpikeGuardOptions&)>& change) {
+  SpikeGuardOptions options = kSensitive;
+  change(options);
+  return std::make_shared<SpikeGuard>(options);
 }
 
 std::shared_ptr<LrScheduler> step_lr(torch::optim::Optimizer& optimizer) {
@@ -127,7 +124,10 @@ TEST_CASE("a step that spikes is left out to the bit, with its buffers, whatever
   INFO(part << " " << value << " " << manual << " " << accumulate);
   std::vector<Batch> batches = good_batches(24);
   plant(batches[15], part, value);
-  const auto guard = guard_with({{part == "steep" ? "threshold_loss" : "threshold_gradient_norm", Value()}});
+  const auto guard = guard_with([&, part = part](SpikeGuardOptions& options) {
+    if (part != "steep") options.threshold_gradient_norm.reset();
+    if (part == "steep") options.threshold_loss.reset();
+  });
   const auto fit = [&, manual = manual, accumulate = accumulate](GuardedFit& run, std::vector<Batch> its_batches) {
     run.module.set_automatic_optimization(!manual);
     run.run.options.accumulate_grad_batches = accumulate;
@@ -136,7 +136,7 @@ TEST_CASE("a step that spikes is left out to the bit, with its buffers, whatever
   GuardedFit guarded({guard});
   GuardedFit plain;
   check_same(fit(guarded, batches), fit(plain, without(batches, 16 - accumulate, 15)));
-  CHECK(spikes_of(*guard) == std::vector<std::int64_t>{15 / accumulate});
+  CHECK(guard->spikes() == std::vector<std::int64_t>{15 / accumulate});
   std::vector<double> column;
   for (const MetricRow& row : guarded.logger->rows) column.push_back(row.values.at("SpikeGuard/skipped"));
   std::vector<double> expected(static_cast<std::size_t>(24 / accumulate), 0.0);
@@ -145,14 +145,17 @@ TEST_CASE("a step that spikes is left out to the bit, with its buffers, whatever
 }
 
 TEST_CASE("a guard that warns, or finds nothing, changes nothing") {
-  const std::string action = GENERATE("warn", "skip", "rollback");
+  const SpikeAction action = GENERATE(SpikeAction::kWarn, SpikeAction::kSkip, SpikeAction::kRollback);
   std::vector<Batch> batches = good_batches(20);
-  if (action == "warn") plant(batches[15], "steep", 1e5);
-  const auto guard = guard_with({{"action", action}, {"every_n_steps", 1}});
+  if (action == SpikeAction::kWarn) plant(batches[15], "steep", 1e5);
+  const auto guard = guard_with([&](SpikeGuardOptions& options) {
+    options.action = action;
+    options.every_n_steps = 1;
+  });
   GuardedFit guarded({guard});
   check_same(guarded(batches), GuardedFit()(batches));
-  CHECK(spikes_of(*guard).size() == (action == "warn" ? 1 : 0));
-  CHECK(count_of(*guard, "skipped") + count_of(*guard, "rollbacks") == 0);
+  CHECK(guard->spikes().size() == (action == SpikeAction::kWarn ? 1 : 0));
+  CHECK(guard->skipped() + guard->rollbacks() == 0);
 }
 
 TEST_CASE("a rollback goes back to weights, optimizer and schedule of the last good state, and goes on with the next batch") {
@@ -161,7 +164,11 @@ TEST_CASE("a rollback goes back to weights, optimizer and schedule of the last g
   plant(batches[14], "y", 1e4);
   plant(batches[15], "x", kNotANumber);
   plant(batches[21], "x", kNotANumber);
-  const auto guard = guard_with({{"action", "rollback"}, {"every_n_steps", 4}, {"lr_factor", factor}});
+  const auto guard = guard_with([&](SpikeGuardOptions& options) {
+    options.action = SpikeAction::kRollback;
+    options.every_n_steps = 4;
+    options.lr_factor = factor;
+  });
   // Memory has the states after 12 and 20 steps.
   const auto lowers = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
     if (batch_idx != 11 && batch_idx != 15) return;
@@ -173,7 +180,7 @@ TEST_CASE("a rollback goes back to weights, optimizer and schedule of the last g
   guarded.module.schedule = by_hand.module.schedule = step_lr;
   check_same(guarded(batches), by_hand(without(without(batches, 20, 21), 12, 15)));
   CHECK(guarded.rates == by_hand.rates);
-  CHECK(count_of(*guard, "rollbacks") == 3);
+  CHECK(guard->rollbacks() == 3);
   CHECK(guarded.logger->rows.at(13).values.at("SpikeGuard/rollbacks") == 0);
   CHECK(guarded.logger->rows.at(14).values.at("SpikeGuard/rollbacks") == 1);
   CHECK(guarded.logger->rows.at(21).values.at("SpikeGuard/rollbacks") == 3);
@@ -184,7 +191,11 @@ TEST_CASE("a rollback to a checkpoint takes the newest of the fit; before the fi
   plant(batches[2], "y", kNotANumber);
   plant(batches[14], "y", 1e4);
   plant(batches[15], "x", kNotANumber);
-  const auto guard = guard_with({{"action", "rollback"}, {"rollback_to", "checkpoint"}, {"lr_factor", 0.5}});
+  const auto guard = guard_with([](SpikeGuardOptions& options) {
+    options.action = SpikeAction::kRollback;
+    options.rollback_to = RollbackTo::kCheckpoint;
+    options.lr_factor = 0.5;
+  });
   GuardedFit guarded({guard});
   guarded.run.options.enable_checkpointing = std::nullopt;
   guarded.run.options.callbacks.push_back(std::make_shared<ModelCheckpoint>(
@@ -202,15 +213,18 @@ TEST_CASE("a rollback to a checkpoint takes the newest of the fit; before the fi
     });
   }
   check_same(end, expected);
-  CHECK(count_of(*guard, "skipped") == 3);
-  CHECK(count_of(*guard, "rollbacks") == 2);
+  CHECK(guard->skipped() == 3);
+  CHECK(guard->rollbacks() == 2);
   CHECK(guarded.rates == by_hand.rates);
 }
 
 TEST_CASE("after so many rollbacks a spike ends the run") {
   std::vector<Batch> batches = good_batches(12);
   for (std::size_t index = 6; index < 12; ++index) plant(batches[index], "x", kNotANumber);
-  const auto guard = guard_with({{"action", "rollback"}, {"max_rollbacks", 2}});
+  const auto guard = guard_with([](SpikeGuardOptions& options) {
+    options.action = SpikeAction::kRollback;
+    options.max_rollbacks = 2;
+  });
   GuardedFit guarded({guard});
   CHECK_THROWS_AS(guarded(batches), TrainingSpikeError);
   CHECK_THROWS_WITH(guarded(batches), Catch::Contains("the loss is NaN or infinite") && Catch::Contains("in step 8") &&
@@ -245,7 +259,11 @@ TEST_CASE("rates are lowered for good, whatever the schedule") {
       const auto note = [&](Trainer& trainer, Module&, torch::optim::Optimizer&) {
         rates.push_back(get_lrs(*trainer.optimizers().front()).front());
       };
-      GuardedFit run({guard_with({{"action", "rollback"}, {"every_n_steps", 1}, {"lr_factor", factor}}),
+      GuardedFit run({guard_with([&](SpikeGuardOptions& options) {
+                        options.action = SpikeAction::kRollback;
+                        options.every_n_steps = 1;
+                        options.lr_factor = factor;
+                      }),
                       std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_before_optimizer_step = note})});
       run.module.schedule = schedules[index];
       run(batches);
@@ -263,22 +281,21 @@ TEST_CASE("rates are lowered for good, whatever the schedule") {
 TEST_CASE("a level that stays high is a spike for a while only") {
   std::vector<Batch> batches = good_batches(120);
   for (std::size_t index = 40; index < batches.size(); ++index) plant(batches[index], "y", 60);
-  const auto guard = guard_with({{"threshold_gradient_norm", Value()}});
+  const auto guard = guard_with([](SpikeGuardOptions& options) { options.threshold_gradient_norm.reset(); });
   GuardedFit guarded({guard});
   guarded(batches);
-  const std::vector<std::int64_t> spikes = spikes_of(*guard);
-  REQUIRE(!spikes.empty());
-  CHECK(spikes.front() == 40);
-  CHECK(spikes.back() < 60);
+  REQUIRE(!guard->spikes().empty());
+  CHECK(guard->spikes().front() == 40);
+  CHECK(guard->spikes().back() < 60);
 }
 
 TEST_CASE("an optimizer that cannot leave out a step is refused, unless the guard only warns") {
   struct WithLbfgs final : ScriptedModule {
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::LBFGS>(parameters(), 0.01); }
   } module;
-  CHECK_THROWS_WITH(ScriptedRun(1, {guard_with({})}).fit(module), Catch::Contains("SpikeGuard: LBFGS cannot"));
-  CHECK_NOTHROW(ScriptedRun(1, {guard_with({{"action", "warn"}})}).fit(module));
-  CHECK_THROWS_WITH(guard_with({{"warmup", 9}}), Catch::Contains("warmup is longer than window"));
+  CHECK_THROWS_WITH(ScriptedRun(1, {std::make_shared<SpikeGuard>()}).fit(module), Catch::Contains("SpikeGuard: LBFGS cannot"));
+  CHECK_NOTHROW(ScriptedRun(1, {guard_with([](auto& options) { options.action = SpikeAction::kWarn; })}).fit(module));
+  CHECK_THROWS_WITH(guard_with([](auto& options) { options.warmup = 9; }), Catch::Contains("warmup is longer than window"));
 }
 
 namespace {

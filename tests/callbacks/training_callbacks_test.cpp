@@ -81,22 +81,31 @@ TEST_CASE("the timer ends training when its time is up") {
 }
 
 TEST_CASE("accumulation changes at the epochs given") {
-  const auto make = [](const Value::Map& schedule) {
-    return Registry<Callback>::instance().make("GradientAccumulationScheduler", Value::Map{{"scheduling", Value(schedule)}});
-  };
-  for (const Value::Map& wrong : {Value::Map{}, Value::Map{{"-1", 2}}, Value::Map{{"0", 0}}})
-    CHECK_THROWS_AS(make(wrong), ConfigError);
-  CHECK_THROWS_WITH(make({{"first", 1}}), Catch::Contains("'first'"));
+  const GradientAccumulationScheduler scheduler({.scheduling = {{2, 4}, {5, 8}}});
+  for (const auto& [epoch, batches] : AccumulationSchedule{{0, 1}, {1, 1}, {2, 4}, {4, 4}, {100, 8}}) {
+    CHECK(scheduler.accumulate_grad_batches(epoch) == batches);
+  }
+  for (const AccumulationSchedule& wrong :
+       {AccumulationSchedule{}, AccumulationSchedule{{-1, 2}}, AccumulationSchedule{{0, 0}}}) {
+    CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = wrong}), ConfigError);
+  }
 
+  Value init_args(Value::Map{});
+  init_args["scheduling"]["0"] = 1;
+  init_args["scheduling"]["1"] = 2;
   std::vector<std::int64_t> steps;
   const auto watch = std::make_shared<LambdaCallback>(
       LambdaCallbackOptions{.on_train_epoch_end = [&](Trainer& trainer, Module&) { steps.push_back(trainer.global_step()); }});
-  ScriptedRun run(5, {make({{"1", 2}, {"3", 4}}), watch});
+  ScriptedRun run(2, {Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args), watch});
   ScriptedModule module;
   run.fit(module, 4);
-  CHECK(steps == std::vector<std::int64_t>{4, 6, 8, 9, 10});
+  CHECK(steps == std::vector<std::int64_t>{4, 6});
   run.options.accumulate_grad_batches = 2;
   CHECK_THROWS_WITH(run.fit(module, 4), Catch::Contains("accumulate_grad_batches: 2"));
+  init_args["scheduling"] = Value(Value::Map{});
+  init_args["scheduling"]["first"] = 1;
+  CHECK_THROWS_WITH(Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args),
+                    Catch::Contains("'first'"));
 }
 
 TEST_CASE("learning rates reach the loggers and callback_metrics") {
@@ -215,27 +224,24 @@ TEST_CASE("what asked for the end is its reason, and a fit that fails has none")
 
 TEST_CASE("a run that fails leaves its state, one that ends well does not") {
   TemporaryFolder folder;
-  const auto saving = [&](const char* name) {
-    const Value arguments = Value::Map{{"dirpath", (folder / "failed").string()}, {"filename", name}};
-    return Registry<Callback>::instance().make("OnExceptionCheckpoint", arguments);
-  };
-  const std::filesystem::path file = folder / "failed/on_exception.ckpt";
-  ScriptedRun run(1, {saving("on_exception")});
+  const auto saving = std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = folder / "failed"});
+  ScriptedRun run(1, {saving});
   run.options.enable_checkpointing = true;
   ScriptedModule module;
   module.throw_at_batch = 2;
   CHECK_THROWS_WITH(run.fit(module, 4), "scripted failure");
   REQUIRE(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
-  CHECK(Checkpoint::load(file).manifest.at("global_step") == Value(2));
+  CHECK(Checkpoint::load(saving->ckpt_path()).manifest.at("global_step") == Value(2));
   ScriptedModule healthy;
   run.fit(healthy, 4);
   CHECK(file_names(folder / "failed").empty());
-  std::ofstream(file) << "another program's";
+  std::ofstream(saving->ckpt_path()) << "another program's";
   run.fit(healthy, 4);
   CHECK(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
 
   for (const char* name : {"../x", "a/../../x", "/tmp/x"}) {
-    CHECK_THROWS_WITH(saving(name), Catch::Contains("leads out of dirpath"));
+    CHECK_THROWS_WITH(OnExceptionCheckpoint({.dirpath = folder / "failed", .filename = name}),
+                      Catch::Contains("leads out of dirpath"));
   }
 }
 

@@ -9,7 +9,6 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/options/value_json.h"
 #include "levin/data/data_loader.h"
 #include "levin/metrics/regression.h"
@@ -163,8 +162,7 @@ TEST_CASE("an exception in validation leaves the weights that are trained, and a
   plain.module.is_free = is_free;
   plain();
   const Checkpoint last = plain.last();
-  AveragedFit averaged(is_free ? Component<Callback>()
-                               : Component<Callback>(Value("EMAWeightAveraging"), Value::Map{{"decay", 0.5}}));
+  AveragedFit averaged(is_free ? Component<Callback>() : EMAWeightAveraging({.decay = 0.5}));
   averaged.module.is_free = is_free;
   averaged.module.in_validation = [&] {
     if (averaged.module.val_losses.size() < 2) return;
@@ -252,22 +250,19 @@ TEST_CASE("averages that cannot be are errors that say so") {
     return std::string();
   };
   using Catch::Contains;
-  const Component<Callback> swa(Value("StochasticWeightAveraging"), Value::Map{{"swa_lrs", 0.1}});
-  CHECK_THAT(error_of("EMAWeightAveraging", [](AveragedFit& fit) { fit.module.is_free = true; }),
+  const StochasticWeightAveragingOptions swa{.swa_lrs = 0.1};
+  CHECK_THAT(error_of(EMAWeightAveraging(), [](AveragedFit& fit) { fit.module.is_free = true; }),
              Contains("SGDScheduleFree and EMAWeightAveraging each average weights"));
-  CHECK_THAT(error_of("EMAWeightAveraging",
+  CHECK_THAT(error_of(EMAWeightAveraging(),
                       [](AveragedFit& fit) { fit.run.options.callbacks.push_back(std::make_shared<WeightAveraging>()); }),
              Contains("EMAWeightAveraging and WeightAveraging each average weights"));
-  CHECK_THAT(error_of(swa, [](AveragedFit& fit) { fit.module.set_automatic_optimization(false); }),
+  CHECK_THAT(error_of(StochasticWeightAveraging(swa), [](AveragedFit& fit) { fit.module.set_automatic_optimization(false); }),
              Contains("sets the learning rate of one optimizer"));
-  CHECK_THAT(error_of(swa, [](AveragedFit& fit) { fit.run.options.max_epochs = -1; }),
+  CHECK_THAT(error_of(StochasticWeightAveraging(swa), [](AveragedFit& fit) { fit.run.options.max_epochs = -1; }),
              Contains("swa_epoch_start is a share of max_epochs"));
-  const auto make = [](const Value& arguments) {
-    return Registry<Callback>::instance().make("StochasticWeightAveraging", arguments);
-  };
-  CHECK_THROWS_WITH(make(Value::Map{}), Contains("swa_lrs"));
-  CHECK_THROWS_WITH(make(Value::Map{{"swa_lrs", Value::List{0.1, -0.1}}}), Contains("a number above 0"));
-  CHECK_THROWS_WITH(make(Value::Map{{"swa_lrs", 0.1}, {"swa_epoch_start", 0}}), Contains("an integer above 0"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({}), Contains("swa_lrs"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({.swa_lrs = Value::List{0.1, -0.1}}), Contains("a number above 0"));
+  CHECK_THROWS_WITH(StochasticWeightAveraging({.swa_lrs = 0.1, .swa_epoch_start = 0}), Contains("an integer above 0"));
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/weight_averaging.h"
 #include "levin/core/activation_checkpointing.h"
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -243,10 +244,7 @@ void averages(const Settings& settings) {
   options.max_epochs = 2;
   options.use_distributed_sampler = true;
   const bool is_free = settings.number("free") == 1;
-  if (!is_free) {
-    const Value swa = Value::Map{{"swa_lrs", 0.05}, {"swa_epoch_start", 1}};
-    options.callbacks = {{Value("StochasticWeightAveraging"), swa}};
-  }
+  if (!is_free) options.callbacks = {StochasticWeightAveraging({.swa_lrs = 0.05, .swa_epoch_start = 1})};
   Trainer trainer(options);
   Normalized module(is_free);
   const at::Tensor values = torch::arange(12, torch::kFloat).pow(2).reshape({-1, 1});

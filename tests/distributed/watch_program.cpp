@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "distributed/one_weight_run.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/finders.h"
+#include "levin/callbacks/spike_guard.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 
@@ -24,17 +26,16 @@ using levin::test::Settings;
 
 /// losses_R=, of rank R's batches; window=, warmup=, atol=, rtol=, mode=, finite_only=, of SpikeDetection
 void spikes(const Settings& settings) {
-  Value detection = Value::Map{{"exclude_batches_path", settings.text("folder")},
-                               {"finite_only", settings.text("finite_only", "true") == "true"}};
-  for (const char* name : {"window", "warmup"}) {
-    if (settings.has(name)) detection[name] = settings.number(name);
-  }
-  for (const char* name : {"atol", "rtol"}) {
-    if (settings.has(name)) detection[name] = settings.text(name) == "null" ? Value() : Value(std::stod(settings.text(name)));
-  }
-  if (settings.text("mode") == "\"max\"") detection["mode"] = "max";
+  SpikeDetectionOptions detection{.exclude_batches_path = settings.text("folder")};
+  detection.window = settings.number("window", 10);
+  detection.warmup = settings.number("warmup", 1);
+  if (settings.has("atol")) detection.atol = std::stod(settings.text("atol"));
+  if (settings.has("rtol")) detection.rtol.reset();
+  if (settings.has("rtol") && settings.text("rtol") != "null") detection.rtol = std::stod(settings.text("rtol"));
+  if (settings.text("mode") == "\"max\"") detection.mode = MonitorMode::kMax;
+  detection.finite_only = settings.text("finite_only", "true") == "true";
   TrainerOptions options = options_for(settings);
-  options.callbacks = {{Value("SpikeDetection"), detection}};
+  options.callbacks = {std::make_shared<SpikeDetection>(detection)};
   Trainer trainer(options);
   std::istringstream texts(settings.text("losses_" + std::to_string(trainer.rank())));
   std::vector<Batch> batches;
@@ -84,13 +85,10 @@ void straggler(const Settings& settings) {
 void guarded(const Settings& settings) {
   TrainerOptions options = options_for(settings);
   const bool rolls_back = settings.text("action", "") == "rollback";
-  const Value guarding = Value::Map{{"action", rolls_back ? "rollback" : "skip"},
-                                    {"window", 8},
-                                    {"warmup", 4},
-                                    {"threshold_loss", 12},
-                                    {"threshold_gradient_norm", rolls_back ? Value() : Value(12)},
-                                    {"every_n_steps", 4}};
-  const auto guard = Registry<Callback>::instance().make("SpikeGuard", guarding);
+  SpikeGuardOptions guarding{.window = 8, .warmup = 4, .threshold_loss = 12, .threshold_gradient_norm = 12, .every_n_steps = 4};
+  if (rolls_back) guarding.action = SpikeAction::kRollback;
+  if (rolls_back) guarding.threshold_gradient_norm.reset();
+  const auto guard = std::make_shared<SpikeGuard>(guarding);
   if (settings.has("action")) options.callbacks = {guard};
   options.max_epochs = 1;
   Trainer trainer(options);
@@ -126,8 +124,8 @@ void guarded(const Settings& settings) {
     }
   }
   report.add("weights", weights);
-  report.add("skipped", guard->state_dict().at("skipped").as_int());
-  report.add("rollbacks", guard->state_dict().at("rollbacks").as_int());
+  report.add("skipped", guard->skipped());
+  report.add("rollbacks", guard->rollbacks());
 }
 
 /// strategy=; losses of a rate finder's steps over 7 samples, which do not divide over two ranks

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -64,8 +65,9 @@ levin::TrainerOptions options_with(std::shared_ptr<levin::Strategy> strategy, co
   options.strategy = std::move(strategy);
   options.enable_checkpointing = true;
   options.default_root_dir = folder;
-  const levin::Value saving = levin::Value::Map{{"dirpath", folder.string()}};
-  options.callbacks = {{levin::Value("OnExceptionCheckpoint"), saving}};
+  levin::OnExceptionCheckpointOptions saving;
+  saving.dirpath = folder;
+  options.callbacks = {std::make_shared<levin::OnExceptionCheckpoint>(saving)};
   return options;
 }
 

@@ -7,8 +7,9 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/finetuning.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/spike_guard.h"
+#include "levin/callbacks/weight_averaging.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
@@ -252,15 +253,14 @@ class Run {
     options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping,
                          std::make_shared<LateCallback>(trace, "before ModelCheckpoint"), checkpoint,
                          std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
-    if (plan_.averaging == "mean") options.callbacks.emplace_back("WeightAveraging");
+    if (plan_.averaging == "mean") options.callbacks.push_back(std::make_shared<WeightAveraging>());
     if (plan_.averaging == "swa") {
-      const Value::Map arguments{{"swa_lrs", 0.03}, {"swa_epoch_start", 2}, {"annealing_epochs", 1}};
-      options.callbacks.push_back({Value("StochasticWeightAveraging"), Value(arguments)});
+      options.callbacks.push_back(std::make_shared<StochasticWeightAveraging>(
+          StochasticWeightAveragingOptions{.swa_lrs = 0.03, .swa_epoch_start = 2, .annealing_epochs = 1}));
     }
     if (plan_.averaging == "ema") {
-      const Value::Map arguments{
-          {"decay", 0.5}, {"update_every_n_steps", 2}, {"update_starting_at_step", 1}, {"update_starting_at_epoch", 1}};
-      options.callbacks.push_back({Value("EMAWeightAveraging"), Value(arguments)});
+      options.callbacks.push_back(std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{
+          .decay = 0.5, .update_every_n_steps = 2, .update_starting_at_step = 1, .update_starting_at_epoch = 1}));
     }
     if (plan_.finetuning) {
       options.callbacks.push_back(std::make_shared<BackboneFinetuning>(BackboneFinetuningOptions{
@@ -271,15 +271,15 @@ class Run {
           {"pruning_fn", plan_.pruning}, {"amount", 1}, {"prune_on_train_epoch_end", plan_.seed % 2 == 0}};
       options.callbacks.push_back({Value("ModelPruning"), Value(arguments)});
     }
-    const Value guarding = Value::Map{{"action", plan_.guard.empty() ? "skip" : plan_.guard},
-                                      {"window", 5},
-                                      {"warmup", 2},
-                                      {"threshold_loss", 0.5},
-                                      {"threshold_gradient_norm", 0.5},
-                                      {"every_n_steps", 2},
-                                      {"lr_factor", 0.9},
-                                      {"max_rollbacks", 1000}};
-    const auto guard = Registry<Callback>::instance().make("SpikeGuard", guarding);
+    const auto guard = std::make_shared<SpikeGuard>(
+        SpikeGuardOptions{.action = plan_.guard == "rollback" ? SpikeAction::kRollback : SpikeAction::kSkip,
+                          .window = 5,
+                          .warmup = 2,
+                          .threshold_loss = 0.5,
+                          .threshold_gradient_norm = 0.5,
+                          .every_n_steps = 2,
+                          .lr_factor = 0.9,
+                          .max_rollbacks = 1000});
     if (!plan_.guard.empty()) options.callbacks.push_back(guard);
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);

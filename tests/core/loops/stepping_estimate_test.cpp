@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "support/recording.h"
@@ -85,8 +86,7 @@ TEST_CASE("configure_optimizers knows how many steps training will take") {
   check({.max_epochs = 3, .limit_train_batches = Limit(0.4)}, 12);
   check({.max_epochs = 3, .accumulate_grad_batches = 4}, 9);
   // With what it begins with.
-  const Value schedule = Value::Map{{"scheduling", Value::Map{{"0", 4}}}};
-  check({.max_epochs = 3, .callbacks = {{Value("GradientAccumulationScheduler"), schedule}}}, 9);
+  check({.max_epochs = 3, .callbacks = {GradientAccumulationScheduler({.scheduling = {{0, 4}}})}}, 9);
   check({.max_epochs = 3, .max_steps = 7}, 7);
   check({.max_epochs = -1, .max_steps = 7}, 7);
   check({.max_epochs = 3, .overfit_batches = 2}, 6);
