@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <unordered_set>
@@ -79,14 +80,14 @@ std::int64_t GradientAccumulationScheduler::accumulate_grad_batches(std::int64_t
 }
 
 void GradientAccumulationScheduler::setup(Trainer& trainer, Module&, Stage stage) {
-  if (stage == Stage::kTrain) trainer.set_accumulate_grad_batches(accumulate_grad_batches(0));
+  if (stage == Stage::kTrain) trainer.set_accumulate_grad_batches(options_.scheduling.at(0));
 }
 
 void GradientAccumulationScheduler::on_train_start(Trainer& trainer, Module& module) {
   if (!module.automatic_optimization()) {
     throw MisuseError(
-        "GradientAccumulationScheduler cannot accumulate for a module that optimizes manually. Remove the callback, or let the "
-        "Trainer optimize.");
+        "GradientAccumulationScheduler cannot accumulate for a module that optimizes manually. Remove the callback, or let "
+        "the Trainer optimize.");
   }
   if (trainer.options().accumulate_grad_batches != 1) {
     throw MisuseError(
@@ -227,8 +228,6 @@ void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
   options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
 }
 
-ModelSummary::ModelSummary(ModelSummaryOptions options) : options_(checked("ModelSummary", options)) {}
-
 void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
   if (options_.max_depth == 0 || !trainer.is_global_zero()) return;
   rank_zero_info("\n" + summarize_model(module, options_.max_depth));
@@ -237,9 +236,10 @@ void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
 LEVIN_REGISTER_CALLBACK(OnExceptionCheckpoint, "Save the state of a run that ends with an error");
 
 void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
-  options.add(&OnExceptionCheckpointOptions::dirpath, "Folder to save in").required().not_empty();
-  options.add(&OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt").not_empty();
-  options.rule({"filename"}, [](const OnExceptionCheckpointOptions& saving) -> std::string {
+  using O = OnExceptionCheckpointOptions;
+  options.add(&O::dirpath, "Folder to save in").required().not_empty();
+  options.add(&O::filename, "Name of the file, without .ckpt").not_empty();
+  options.rule({"filename"}, [](const O& saving) -> std::string {
     if (!leaves_folder(saving.filename)) return "";
     return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));
   });

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -94,17 +93,12 @@ struct LEVIN_API ModelSummaryOptions {
 };
 
 /// Prints what the model is made of when a fit starts, on rank 0.
-class LEVIN_API ModelSummary final : public Callback {
+class LEVIN_API ModelSummary final : public WithOptions<Callback, ModelSummaryOptions> {
  public:
-  using Options = ModelSummaryOptions;
-
-  explicit ModelSummary(ModelSummaryOptions options = {});
+  explicit ModelSummary(const Options& options = {}) : WithOptions("ModelSummary", options) {}
 
   CallbackPhase phase() const override { return CallbackPhase::kProgress; }
   void on_fit_start(Trainer& trainer, Module& module) override;
-
- private:
-  ModelSummaryOptions options_;
 };
 
 /// The table that ModelSummary prints: name, type, parameters and mode of each submodule down to max_depth (-1: all), then the
@@ -177,7 +171,7 @@ class LEVIN_API Timer final : public WithOptions<Callback, TimerOptions> {
   bool told_ = false;
 };
 
-/// What follows when ranks differ.
+/// What follows when something is not as it should be.
 enum class OnDifference : std::uint8_t { kWarn, kError };
 template <>
 inline constexpr std::array kChoices<OnDifference> = {Choice{OnDifference::kWarn, "warn"},
@@ -211,12 +205,12 @@ class LEVIN_API TrainingSpikeError final : public Error {
 /// 16 bytes a batch, for which the loss is read from its device. Lightning's SpikeDetection.
 class LEVIN_API SpikeDetection final : public WithOptions<Callback, SpikeDetectionOptions> {
  public:
-  explicit SpikeDetection(Options options = {});
+  explicit SpikeDetection(Options options = {}) : WithOptions("SpikeDetection", std::move(options)) {}
 
   /// So that a rank without a batch takes part.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
   /// All batches that have been listed, by their numbers in their epochs.
-  const std::vector<std::int64_t>& bad_batches() const { return bad_batches_; }
+  const std::vector<std::int64_t>& bad_batches() const { return state_.bad_batches; }
 
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
@@ -228,9 +222,13 @@ class LEVIN_API SpikeDetection final : public WithOptions<Callback, SpikeDetecti
   bool is_spike(double loss, double mean) const;
   std::filesystem::path write_bad_batches(const Trainer& trainer) const;
 
-  double last_ = 0;
-  std::deque<double> running_;  ///< the last losses that were none
-  std::vector<std::int64_t> bad_batches_;
+  /// Under Lightning's names.
+  struct State {
+    double last_val = 0;
+    std::vector<double> running;  ///< the last losses that were no spikes
+    std::vector<std::int64_t> bad_batches;
+  };
+  State state_;
 };
 
 struct LEVIN_API GradientSyncCheckOptions {

@@ -19,9 +19,9 @@ class TopKCheckpoints {
   TopKCheckpoints(std::int64_t k, bool minimize);
 
   /// True when a checkpoint of this score belongs to the k best.
-  bool accepts(double score) const;
+  bool accepts(double score) const { return k_ != 0 && (!full() || better(score, kth_value())); }
   /// The file that has to make room for the next accepted one; nothing while there is room.
-  std::optional<std::string> next_displaced() const;
+  std::optional<std::string> next_displaced() const { return full() ? std::optional(kth_file()) : std::nullopt; }
   /// Adds an accepted checkpoint, in place of next_displaced(). A file that is known already gets the new score.
   void add(const std::string& file, double score);
 

@@ -12,25 +12,14 @@
 namespace levin {
 namespace {
 
-bool is_integer_format(const std::string& format) {
-  return !format.empty() && std::string_view("bdoxXn").find(format.back()) != std::string_view::npos;
-}
-
-bool is_float_format(const std::string& format) {
-  return !format.empty() &&
-         (std::string_view("eEfFgGaA%").find(format.back()) != std::string_view::npos || format.find('.') != std::string::npos);
-}
-
-std::string write_integer(std::int64_t value, const std::string& format) {
-  if (is_float_format(format)) return fmt::format(fmt::runtime("{:" + format + "}"), static_cast<double>(value));
-  return fmt::format(fmt::runtime("{:" + format + "}"), value);
-}
-
-bool fits_integer(double value) { return std::abs(value) < 0x1p63; }
-
-std::string write_number(double value, const std::string& format) {
-  if (is_integer_format(format) && fits_integer(value)) return write_integer(std::llround(value), format);
-  if (is_integer_format(format)) return fmt::format("{}", value);
+/// `is_counter`: a whole number, unless the format asks for a fraction.
+std::string write_number(double value, bool is_counter, const std::string& format) {
+  const auto ends_in = [&](std::string_view letters) { return !format.empty() && letters.find(format.back()) != letters.npos; };
+  const bool has_fraction = ends_in("eEfFgGaA%") || format.find('.') != std::string::npos;
+  const bool fits_integer = std::abs(value) < 0x1p63;
+  if (ends_in("bdoxXn") && !fits_integer) return fmt::format("{}", value);
+  if (ends_in("bdoxXn") || (is_counter && fits_integer && !has_fraction))
+    return fmt::format(fmt::runtime("{:" + format + "}"), std::llround(is_counter ? std::trunc(value) : value));
   std::string text = fmt::format(fmt::runtime("{:" + format + "}"), value);
   // The shortest form of a whole number is "1" here and "1.0" in Python.
   if (format.empty() && std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -64,21 +53,16 @@ std::string checkpoint_name(const std::string& pattern, bool auto_insert_metric_
     // A number as a character would be any byte, NUL and '/' too.
     if (field_format.ends_with('c')) fail(wrong_format + " (c would make a character of a number)");
     try {
-      write_integer(0, field_format);
-      write_number(0.5, field_format);
+      write_number(0, /*is_counter=*/true, field_format);
+      write_number(0.5, /*is_counter=*/false, field_format);
     } catch (const fmt::format_error& error) {
       fail(format("{} ({})", wrong_format, error.what()));
     }
     if (auto_insert_metric_name) name += field + "=";
     const auto metric = metrics.find(field);
-    const bool is_counter = field == "epoch" || field == "step";
-    if (metric == metrics.end()) {
-      name += write_integer(field == "epoch" ? epoch : field == "step" ? step : 0, field_format);
-    } else if (is_counter && fits_integer(metric->second)) {
-      name += write_integer(static_cast<std::int64_t>(metric->second), field_format);
-    } else {
-      name += write_number(metric->second, field_format);
-    }
+    const bool is_counter = field == "epoch" || field == "step" || metric == metrics.end();
+    const std::int64_t counter = field == "epoch" ? epoch : field == "step" ? step : 0;
+    name += write_number(metric == metrics.end() ? static_cast<double>(counter) : metric->second, is_counter, field_format);
   };
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char c = pattern[at];

@@ -1,7 +1,6 @@
 #include "levin/callbacks/early_stopping.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
@@ -38,60 +37,38 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   });
 }
 
-EarlyStopping::EarlyStopping(Options options)
-    : WithOptions("EarlyStopping", std::move(options)),
-      best_score_((options_.mode == MonitorMode::kMin ? 1 : -1) * std::numeric_limits<double>::infinity()) {}
+EarlyStopping::EarlyStopping(Options options) : WithOptions("EarlyStopping", std::move(options)) {
+  state_.best_score = detail::worst_score(options_.mode);
+  state_.patience = options_.patience;
+}
 
 std::string EarlyStopping::state_key() const {
   return detail::state_key_of("EarlyStopping", {{"monitor", options_.monitor}, {"mode", choice_name(options_.mode)}});
 }
 
-Value EarlyStopping::state_dict() const {
-  Value state(Value::Map{});
-  state["wait_count"] = wait_count_;
-  state["stopped_epoch"] = stopped_epoch_;
-  state["best_score"] = best_score_;
-  state["patience"] = options_.patience;
-  state["stopping_reason"] = static_cast<std::int64_t>(reason_);
-  state["stopping_reason_message"] = reason_message_.empty() ? Value() : Value(reason_message_);
-  state["asked_to_stop"] = asked_to_stop_;
-  return state;
-}
+Value EarlyStopping::state_dict() const { return write_options(state_); }
 
 void EarlyStopping::load_state_dict(const Value& state) {
-  const std::int64_t configured_patience = options_.patience;
-  wait_count_ = state.at("wait_count").as_int();
-  stopped_epoch_ = state.at("stopped_epoch").as_int();
-  best_score_ = state.at("best_score").as_double();
-  options_.patience = state.at("patience").as_int();
-  const Value* reason = state.find("stopping_reason");
-  reason_ = reason == nullptr ? EarlyStoppingReason::kNotStopped : static_cast<EarlyStoppingReason>(reason->as_int());
-  const Value* message = state.find("stopping_reason_message");
-  reason_message_ = message == nullptr || message->is_null() ? "" : message->as_string();
-  const Value* asked = state.find("asked_to_stop");
+  *this = EarlyStopping(options_);
+  detail::read_state(state, state_);
   // Who gives it more patience wants to go on.
-  const bool patient = reason_ == EarlyStoppingReason::kPatienceExhausted && wait_count_ < configured_patience;
-  asked_to_stop_ = asked != nullptr && asked->as_bool() && !patient;
-  if (patient) options_.patience = configured_patience;
+  if (stopping_reason() != EarlyStoppingReason::kPatienceExhausted || state_.wait_count >= options_.patience) return;
+  state_.asked_to_stop = false;
+  state_.patience = options_.patience;
 }
 
 void EarlyStopping::on_fit_start(Trainer& trainer, Module&) {
   detail::warn_of_mode("EarlyStopping", options_.monitor, options_.mode);
-  if (asked_to_stop_ && !trainer.options().fast_dev_run) trainer.stop(reason_message_);
-}
-
-bool EarlyStopping::checks_on_train_epoch_end(const Trainer& trainer) const {
-  if (options_.check_on_train_epoch_end) return *options_.check_on_train_epoch_end;
-  return !trainer.validates() || detail::validates_once_each_epoch(trainer.options());
+  if (state_.asked_to_stop && !trainer.options().fast_dev_run) trainer.stop(stopping_reason_message());
 }
 
 void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {
-  if (checks_on_train_epoch_end(trainer)) check(trainer);
+  if (detail::looks_at_epoch_end(trainer, options_.check_on_train_epoch_end)) check(trainer);
 }
 
 void EarlyStopping::on_validation_end(Trainer& trainer, Module&) {
   if (detail::before_training(trainer)) return detail::warn_of_monitor(trainer, "EarlyStopping", options_.monitor);
-  if (trainer.fitting() && !checks_on_train_epoch_end(trainer)) check(trainer);
+  if (trainer.fitting() && !detail::looks_at_epoch_end(trainer, options_.check_on_train_epoch_end)) check(trainer);
 }
 
 void EarlyStopping::check(Trainer& trainer) {
@@ -106,11 +83,11 @@ void EarlyStopping::check(Trainer& trainer) {
   }
   const Decision decision = evaluate(*current);
   if (decision.stop) {
-    stopped_epoch_ = trainer.current_epoch();
-    asked_to_stop_ = true;
+    state_.stopped_epoch = trainer.current_epoch();
+    state_.asked_to_stop = true;
     trainer.stop(decision.message);
-  } else if (asked_to_stop_) {
-    asked_to_stop_ = false;
+  } else if (state_.asked_to_stop) {
+    state_.asked_to_stop = false;
     trainer.clear_stop();
   }
   if (options_.verbose && !decision.message.empty()) {
@@ -123,8 +100,8 @@ bool EarlyStopping::improves(double current, double than) const {
 }
 
 EarlyStopping::Decision EarlyStopping::stop_because(EarlyStoppingReason reason, std::string message) {
-  reason_ = reason;
-  reason_message_ = message;
+  state_.stopping_reason = static_cast<std::int64_t>(reason);
+  state_.stopping_reason_message = message;
   return {true, std::move(message)};
 }
 
@@ -134,7 +111,7 @@ EarlyStopping::Decision EarlyStopping::evaluate(double current) {
   const std::string is_now = format("{} = {:.9g}", name, current);
   if (options_.check_finite && !std::isfinite(current)) {
     return stop_because(EarlyStoppingReason::kNonFiniteMetric,
-                        format("Monitored metric {} is not finite. Previous best value was {:.3f}", is_now, best_score_));
+                        format("Monitored metric {} is not finite. Previous best value was {:.3f}", is_now, state_.best_score));
   }
   if (options_.stopping_threshold && improves(current, *options_.stopping_threshold)) {
     return stop_because(
@@ -147,21 +124,21 @@ EarlyStopping::Decision EarlyStopping::evaluate(double current) {
         format("Divergence threshold reached: {}{}{:.9g}", is_now, minimize ? " > " : " < ", *options_.divergence_threshold));
   }
   const double handicap = minimize ? options_.min_delta : -options_.min_delta;
-  if (improves(current + handicap, best_score_)) {
+  if (improves(current + handicap, state_.best_score)) {
     std::string message = format("Metric {} improved", name);
-    if (std::isfinite(best_score_)) {
-      message += format(" by {:.3f} >= min_delta = {:.9g}", std::abs(best_score_ - current), options_.min_delta);
+    if (std::isfinite(state_.best_score)) {
+      message += format(" by {:.3f} >= min_delta = {:.9g}", std::abs(state_.best_score - current), options_.min_delta);
     }
-    best_score_ = current;
-    wait_count_ = 0;
-    reason_ = EarlyStoppingReason::kNotStopped;
-    reason_message_.clear();
+    state_.best_score = current;
+    state_.wait_count = 0;
+    state_.stopping_reason = 0;
+    state_.stopping_reason_message.reset();
     return {false, format("{}. New best score: {:.3f}", message, current)};
   }
-  if (++wait_count_ < options_.patience) return {};
-  return stop_because(
-      EarlyStoppingReason::kPatienceExhausted,
-      format("Monitored metric {} did not improve in the last {} checks. Best score: {:.3f}", name, wait_count_, best_score_));
+  if (++state_.wait_count < state_.patience) return {};
+  return stop_because(EarlyStoppingReason::kPatienceExhausted,
+                      format("Monitored metric {} did not improve in the last {} checks. Best score: {:.3f}", name,
+                             state_.wait_count, state_.best_score));
 }
 
 }  // namespace levin

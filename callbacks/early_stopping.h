@@ -61,11 +61,11 @@ class LEVIN_API EarlyStopping final : public WithOptions<Callback, EarlyStopping
   /// Judges the metric's new value and remembers what the next check needs.
   Decision evaluate(double current);
 
-  std::int64_t wait_count() const { return wait_count_; }
-  std::int64_t stopped_epoch() const { return stopped_epoch_; }
-  double best_score() const { return best_score_; }
-  EarlyStoppingReason stopping_reason() const { return reason_; }
-  const std::string& stopping_reason_message() const { return reason_message_; }
+  std::int64_t wait_count() const { return state_.wait_count; }
+  std::int64_t stopped_epoch() const { return state_.stopped_epoch; }
+  double best_score() const { return state_.best_score; }
+  EarlyStoppingReason stopping_reason() const { return static_cast<EarlyStoppingReason>(state_.stopping_reason); }
+  std::string stopping_reason_message() const { return state_.stopping_reason_message.value_or(""); }
 
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
   std::string state_key() const override;
@@ -76,17 +76,22 @@ class LEVIN_API EarlyStopping final : public WithOptions<Callback, EarlyStopping
   void on_validation_end(Trainer& trainer, Module& module) override;
 
  private:
+  /// Under Lightning's names.
+  struct State {
+    std::int64_t wait_count = 0;
+    std::int64_t stopped_epoch = 0;
+    double best_score = 0;
+    std::int64_t patience = 0;
+    std::int64_t stopping_reason = 0;
+    std::optional<std::string> stopping_reason_message;
+    bool asked_to_stop = false;
+  };
+
   bool improves(double current, double than) const;
   Decision stop_because(EarlyStoppingReason reason, std::string message);
-  bool checks_on_train_epoch_end(const Trainer& trainer) const;
   void check(Trainer& trainer);
 
-  bool asked_to_stop_ = false;
-  std::int64_t wait_count_ = 0;
-  std::int64_t stopped_epoch_ = 0;
-  double best_score_;
-  EarlyStoppingReason reason_ = EarlyStoppingReason::kNotStopped;
-  std::string reason_message_;
+  State state_;
 };
 
 }  // namespace levin

@@ -1,5 +1,3 @@
-#include "levin/callbacks/builtin_callbacks.h"
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -7,12 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <span>
 #include <utility>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/callback.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -116,8 +117,7 @@ void warn_without_gradient(const Parameters& parameters, const torch::optim::Opt
     const auto& [name, parameter] = parameters[index];
     bool has_gradient = !parameter.requires_grad();
     for (std::size_t at = index; at < all.size(); at += parameters.size()) has_gradient |= all[at].gradient != kNoGradient;
-    const auto is_it = [&value = parameter](const at::Tensor& other) { return other.is_same(value); };
-    if (!has_gradient && std::any_of(own.begin(), own.end(), is_it)) names.push_back(name);
+    if (!has_gradient && is_one_of(parameter, own)) names.push_back(name);
   }
   if (names.empty()) return;
   const std::string text =

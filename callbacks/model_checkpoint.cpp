@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "levin/callbacks/checkpoint_files.h"
@@ -82,17 +81,12 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
       rank_zero_warn(format("Checkpoint folder {} exists and is not empty.", folder));
     }
   }
-  dirpath_ = RankExchange(trainer.strategy().control_group())
-                 .broadcast_text(folder, {"ModelCheckpoint: folder", "all have the same callbacks"});
+  state_.dirpath = RankExchange(trainer.strategy().control_group())
+                       .broadcast_text(folder, {"ModelCheckpoint: folder", "all have the same callbacks"});
 }
 
 bool ModelCheckpoint::off(const Trainer& trainer) const {
   return trainer.options().fast_dev_run || !trainer.fitting() || trainer.sanity_checking();
-}
-
-bool ModelCheckpoint::saves_on_train_epoch_end(const Trainer& trainer) const {
-  if (options_.save_on_train_epoch_end) return *options_.save_on_train_epoch_end;
-  return !trainer.validates() || detail::validates_once_each_epoch(trainer.options());
 }
 
 void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
@@ -144,7 +138,7 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
   if (score) rank_saved(trainer, *score);
   if (decisions_.waits_for_validation) {
     save(trainer, Occasion::kEpoch);
-  } else if (!saves_on_train_epoch_end(trainer)) {
+  } else if (!detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) {
     epoch_ended(trainer);
   }
 }
@@ -155,7 +149,7 @@ void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
   if (!decisions_.unranked.empty() && !decisions_.measured_in_validation) {
     if (const auto score = trainer.monitored(*options_.monitor)) rank_saved(trainer, *score);
   }
-  if (saves_on_train_epoch_end(trainer)) epoch_ended(trainer);
+  if (detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) epoch_ended(trainer);
 }
 
 void ModelCheckpoint::epoch_ended(Trainer& trainer) {
@@ -187,7 +181,8 @@ void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
 
 void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
   // Before the first file, whose state goes with it: a run that goes on from that file writes last.ckpt and no second one.
-  if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = choose_file(trainer, kNameLast, "");
+  if (options_.save_last.enabled() && state_.last_model_path.empty())
+    state_.last_model_path = choose_file(trainer, kNameLast, "");
   save_best(trainer, occasion);
   save_last(trainer);
 }
@@ -228,12 +223,11 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
 void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file, double score) {
   if (const auto displaced = top_k_->next_displaced()) decisions_.displaced.push_back(*displaced);
   top_k_->add(file, score);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
-  std::tie(best_model_path_, best_model_score_) = *top_k_->best();
+  state_.current_score = std::isnan(score) ? detail::worst_score(options_.mode) : score;
+  std::tie(state_.best_model_path, state_.best_model_score) = *top_k_->best();
   if (!options_.verbose) return;
   rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
-                        *options_.monitor, *current_score_, *best_model_score_, file,
+                        *options_.monitor, *state_.current_score, *state_.best_model_score, file,
                         options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
 }
 
@@ -266,15 +260,15 @@ void ModelCheckpoint::rank_saved(Trainer& trainer, double score) {
 
 void ModelCheckpoint::save_newest(Trainer& trainer) {
   decisions_.decided_step = trainer.global_step();
-  const std::string file = choose_file(trainer, current_name(trainer), best_model_path_);
-  const std::string previous = std::exchange(best_model_path_, file);
+  const std::string file = choose_file(trainer, current_name(trainer), state_.best_model_path);
+  const std::string previous = std::exchange(state_.best_model_path, file);
   if (options_.save_top_k == 1 && !previous.empty()) decisions_.displaced.push_back(previous);
   write(trainer, file);
 }
 
 void ModelCheckpoint::save_last(Trainer& trainer) {
   if (options_.save_last.enabled() && decisions_.last_saved_step != trainer.global_step()) {
-    const std::string file = choose_file(trainer, kNameLast, last_model_path_);
+    const std::string file = choose_file(trainer, kNameLast, state_.last_model_path);
     decisions_.last_saved_step = trainer.global_step();
     write_last(trainer, file);
   }
@@ -283,7 +277,7 @@ void ModelCheckpoint::save_last(Trainer& trainer) {
 }
 
 void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
-  const std::string previous = std::exchange(last_model_path_, file);
+  const std::string previous = std::exchange(state_.last_model_path, file);
   if (!previous.empty() && previous != file) decisions_.displaced.push_back(previous);
   if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
     if (trainer.is_global_zero()) {
@@ -299,7 +293,7 @@ void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
 }
 
 void ModelCheckpoint::write(Trainer& trainer, const std::string& file) {
-  written_file_ = file;
+  state_.saved_as = file;
   if (options_.async) {
     trainer.save_checkpoint_in_background(file, options_.save_weights_only);
   } else {
@@ -326,14 +320,15 @@ bool ModelCheckpoint::saves_after(const Trainer& trainer, const std::exception& 
 
 void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception& error) {
   const std::int64_t step = trainer.global_step();
-  if (!saves_after(trainer, error) || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
+  if (!saves_after(trainer, error) || !trainer.is_global_zero() || state_.dirpath.empty() || off(trainer)) return;
   if (step == 0 || newest_file_step_ == step || decisions_.last_saved_step == step) return;
   try {
     // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
-    if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = free_file(trainer, kNameLast, "");
+    if (options_.save_last.enabled() && state_.last_model_path.empty())
+      state_.last_model_path = free_file(trainer, kNameLast, "");
     const std::string file = decisions_.exceptional_file = free_file(trainer, current_name(trainer), "");
     write(trainer, file);
-    if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, last_model_path_));
+    if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, state_.last_model_path));
     rank_zero_info(format("Training ended with an error ({}); saved its state as {}", error.what(), file));
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
@@ -349,7 +344,7 @@ std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
 }
 
 std::string ModelCheckpoint::free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
-  const std::filesystem::path folder(dirpath_);
+  const std::filesystem::path folder(state_.dirpath);
   std::string file = (folder / (name + kFileExtension)).string();
   if (!options_.enable_version_counter) return file;
   const BackgroundFiles& files = trainer.checkpoint_files();
@@ -368,18 +363,19 @@ std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& na
 void ModelCheckpoint::remove_displaced(Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
-    return file == last_model_path_ || file == best_model_path_ ||
+    return file == state_.last_model_path || file == state_.best_model_path ||
            std::find(decisions_.unranked.begin(), decisions_.unranked.end(), file) != decisions_.unranked.end() ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
   for (const std::string& file : std::exchange(decisions_.displaced, {})) {
     // What this run goes on from stays until it has a newer state on the disk.
-    if (file == resumed_file_ && written_file_.empty()) {
+    if (file == resumed_file_ && state_.saved_as.empty()) {
       decisions_.displaced.push_back(file);
       continue;
     }
     if (!trainer.is_global_zero() || still_used(file)) continue;
-    trainer.checkpoint_files().then([file, folder = dirpath_] { detail::remove_checkpoint(file, folder); }, {{file, false}});
+    trainer.checkpoint_files().then([file, folder = state_.dirpath] { detail::remove_checkpoint(file, folder); },
+                                    {{file, false}});
   }
 }
 
@@ -389,10 +385,10 @@ void ModelCheckpoint::publish_aliases(Trainer& trainer) {
       std::find_if(all.begin(), all.end(), [](const ModelCheckpoint* one) { return one->options_.monitor.has_value(); });
   // Of several ModelCheckpoints the first one with a monitor says what is best.
   const bool says_best = this == (first == all.end() ? all.front() : *first);
-  if (says_best && !best_model_path_.empty()) trainer.set_checkpoint_alias("best", best_model_path_);
+  if (says_best && !state_.best_model_path.empty()) trainer.set_checkpoint_alias("best", state_.best_model_path);
   // Its name is chosen before it is written.
-  const bool has_last = !last_model_path_.empty() && trainer.checkpoint_files().is_there(last_model_path_);
-  if (has_last) trainer.set_checkpoint_alias(kNameLast, last_model_path_);
+  const bool has_last = !state_.last_model_path.empty() && trainer.checkpoint_files().is_there(state_.last_model_path);
+  if (has_last) trainer.set_checkpoint_alias(kNameLast, state_.last_model_path);
 }
 
 }  // namespace levin

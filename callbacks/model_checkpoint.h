@@ -86,12 +86,12 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   ~ModelCheckpoint() override;
 
   /// The folder, once training has been set up.
-  const std::string& dirpath() const { return dirpath_; }
+  const std::string& dirpath() const { return state_.dirpath; }
   /// Paths are empty, and scores unset, while there is nothing to tell. All ranks give the same.
-  const std::string& best_model_path() const { return best_model_path_; }
-  std::optional<double> best_model_score() const { return best_model_score_; }
-  const std::string& last_model_path() const { return last_model_path_; }
-  std::optional<double> current_score() const { return current_score_; }
+  const std::string& best_model_path() const { return state_.best_model_path; }
+  std::optional<double> best_model_score() const { return state_.best_model_score; }
+  const std::string& last_model_path() const { return state_.last_model_path; }
+  std::optional<double> current_score() const { return state_.current_score; }
   std::string kth_best_model_path() const;
   double kth_value() const;
   /// Files and scores that are kept, oldest first. Empty without a monitor.
@@ -129,11 +129,19 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
     std::vector<std::string> unranked;   ///< written without a score, oldest first
     std::vector<std::string> displaced;  ///< to be removed once their successors are there
   };
+  /// What a checkpoint keeps beside these and the k best, under Lightning's names, where it has them.
+  struct State {
+    std::string best_model_path;
+    std::optional<double> best_model_score;
+    std::optional<double> current_score;
+    std::string dirpath;
+    std::string last_model_path;
+    std::string saved_as;  ///< what was written last, which a run that goes on from it must not remove
+  };
 
   bool off(const Trainer& trainer) const;
   bool saves_after(const Trainer& trainer, const std::exception& error) const;
   bool step_is_due(Trainer& trainer);
-  bool saves_on_train_epoch_end(const Trainer& trainer) const;
   bool every_epoch_trigger() const { return every_n_train_steps_ == 0 && !interval_; }
   void epoch_ended(Trainer& trainer);
 
@@ -163,13 +171,8 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   std::int64_t every_n_epochs_ = 0;
   std::unique_ptr<SharedInterval> interval_;
 
-  std::string dirpath_;
-  std::string best_model_path_;
-  std::optional<double> best_model_score_;
-  std::optional<double> current_score_;
-  std::string last_model_path_;
-  std::string written_file_;            ///< what was written last
-  std::string newest_file_;             ///< the same, last.ckpt aside: what last.ckpt links to
+  State state_;
+  std::string newest_file_;             ///< what was written last, last.ckpt aside: what last.ckpt links to
   std::int64_t newest_file_step_ = -1;  ///< the step of that; -1: there is none
   std::string resumed_file_;            ///< what this run goes on from
   Decisions decisions_;

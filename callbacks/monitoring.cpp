@@ -1,5 +1,8 @@
 #include "levin/callbacks/monitoring.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"
@@ -50,9 +53,17 @@ void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
-bool validates_once_each_epoch(const TrainerOptions& options) {
-  const CheckInterval interval = options.val_check_interval.value_or(1.0);
-  return !interval.is_time() && interval.limit() == Limit(1.0) && options.check_val_every_n_epoch == 1;
+bool looks_at_epoch_end(const Trainer& trainer, const std::optional<bool>& chosen) {
+  if (chosen || !trainer.validates()) return chosen.value_or(true);
+  const CheckInterval interval = trainer.options().val_check_interval.value_or(1.0);
+  return !interval.is_time() && interval.limit() == Limit(1.0) && trainer.options().check_val_every_n_epoch == 1;
+}
+
+double worst_score(MonitorMode mode) { return (mode == MonitorMode::kMin ? 1 : -1) * std::numeric_limits<double>::infinity(); }
+
+std::size_t index_of(const torch::optim::Optimizer& optimizer, const Trainer& trainer) {
+  const auto is_it = [&](const auto& other) { return other.get() == &optimizer; };
+  return static_cast<std::size_t>(std::ranges::find_if(trainer.optimizers(), is_it) - trainer.optimizers().begin());
 }
 
 void require_logger(const std::string& who, const Trainer& trainer) {

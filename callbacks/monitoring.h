@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,10 +10,20 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/options/option_type.h"
+#include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin::detail {
+
+/// Takes a callback's state, a struct whose members are called as in a checkpoint, from what write_options() made of it. What
+/// an earlier levin did not know, or Lightning does not, stays.
+template <class State>
+void read_state(const Value& saved, State& state) {
+  for (const auto& entry : option_list<State>().entries()) {
+    if (const Value* const value = saved.find(entry->info.name)) entry->read(state, *value);
+  }
+}
 
 /// Lightning's state key of a callback of which several may run: "EarlyStopping{'monitor': 'val_loss', 'mode': 'min'}".
 std::string state_key_of(std::string_view class_name, const std::vector<std::pair<std::string, Value>>& arguments);
@@ -26,8 +38,14 @@ bool before_training(const Trainer& trainer);
 /// Warns on rank 0 of a metric that validation does not seem to log. Called: at the end of a validation before training.
 void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor);
 
-/// True when each training epoch ends with exactly one validation: what is monitored is then looked at when the epoch ends.
-bool validates_once_each_epoch(const TrainerOptions& options);
+/// What is monitored is looked at when a training epoch ends, else when a validation does. `chosen`: unset is the former where
+/// each epoch ends with exactly one validation, or there is none.
+bool looks_at_epoch_end(const Trainer& trainer, const std::optional<bool>& chosen);
+/// What every score is better than.
+double worst_score(MonitorMode mode);
+
+/// Which of the run's optimizers it is.
+std::size_t index_of(const torch::optim::Optimizer& optimizer, const Trainer& trainer);
 
 /// Throws ConfigError when a fit has no logger that a callback could write to.
 void require_logger(const std::string& who, const Trainer& trainer);

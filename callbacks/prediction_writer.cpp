@@ -7,12 +7,16 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/batch.h"
+#include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
@@ -23,6 +27,7 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,57 +57,40 @@ void append_number(std::string& text, Number number) {
   text.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
 }
 
-/// A tensor whose rows become fields.
-class CsvColumns {
- public:
-  CsvColumns(const std::string& name, const at::Tensor& tensor)
-      : name_(name), is_vector_(tensor.dim() > 1 && tensor.numel() != tensor.size(0)) {
-    const at::Tensor rows =
-        tensor.reshape({tensor.size(0), is_vector_ ? tensor.numel() / std::max<std::int64_t>(1, tensor.size(0)) : 1});
-    type_ = !rows.is_floating_point() ? at::kLong : rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    values_ = plain(rows.to(type_));
-  }
-
-  std::string header() const {
-    if (!is_vector_) return csv_field(name_);
-    std::vector<std::string> names;
-    for (std::int64_t column = 0; column < values_.size(1); ++column)
-      names.push_back(csv_field(format("{}_{}", name_, column)));
-    return join(names, ",");
-  }
+/// A number of each row.
+struct CsvColumn {
+  std::string header;
+  at::Tensor values;
 
   void append(std::string& line, std::int64_t row) const {
-    if (type_ == at::kLong) append_row<std::int64_t>(line, row);
-    if (type_ == at::kDouble) append_row<double>(line, row);
-    if (type_ == at::kFloat) append_row<float>(line, row);
+    if (values.scalar_type() == at::kLong) return append_number(line, values.const_data_ptr<std::int64_t>()[row]);
+    if (values.scalar_type() == at::kDouble) return append_number(line, values.const_data_ptr<double>()[row]);
+    append_number(line, values.const_data_ptr<float>()[row]);
   }
-
- private:
-  template <class Number>
-  void append_row(std::string& line, std::int64_t row) const {
-    const Number* values = values_.const_data_ptr<Number>() + row * values_.size(1);
-    for (std::int64_t column = 0; column < values_.size(1); ++column) {
-      if (column > 0) line += ',';
-      append_number(line, values[column]);
-    }
-  }
-
-  std::string name_;
-  bool is_vector_;
-  at::ScalarType type_ = at::kFloat;
-  at::Tensor values_;
 };
 
+/// One column, or as many as rows have numbers.
+void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const at::Tensor& tensor) {
+  const bool is_vector = tensor.dim() > 1 && tensor.numel() != tensor.size(0);
+  const at::Tensor rows =
+      tensor.reshape({tensor.size(0), is_vector ? tensor.numel() / std::max<std::int64_t>(1, tensor.size(0)) : 1});
+  const at::ScalarType type = !rows.is_floating_point()           ? at::kLong
+                              : rows.scalar_type() == at::kDouble ? at::kDouble
+                                                                  : at::kFloat;
+  for (std::int64_t column = 0; column < rows.size(1); ++column)
+    columns.push_back({csv_field(is_vector ? format("{}_{}", name, column) : name), plain(rows.select(1, column).to(type))});
+}
+
 fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) {
-  std::vector<CsvColumns> columns;
-  for (const auto& [name, tensor] : items) columns.emplace_back(name, tensor);
+  std::vector<CsvColumn> columns;
+  for (const auto& [name, tensor] : items) add_columns(columns, name, tensor);
   const fs::path path = with_ending(stem, ".csv");
   AtomicFile file(path);
-  file.write(join(columns, ",", &CsvColumns::header) + "\n");
+  file.write(join(columns, ",", &CsvColumn::header) + "\n");
   std::string line;
   for (std::int64_t row = 0; row < items.front().second.size(0); ++row) {
     line.clear();
-    for (const CsvColumns& column : columns) {
+    for (const CsvColumn& column : columns) {
       if (!line.empty()) line += ',';
       column.append(line, row);
     }
@@ -255,6 +243,15 @@ void PredictionWriter::on_predict_epoch_end(Trainer& trainer, Module& module) {
   for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
 }
 
+void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
+  if (trainer.options().fast_dev_run) return;
+  if (!written_.empty()) {
+    rank_zero_info("predictions: ", join(written_));
+  } else if (writes_epoch()) {
+    rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
+  }
+}
+
 void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
   const auto batches = std::move(kept_[dataloader_idx]);
   std::vector<Batch::Item> columns;
@@ -269,15 +266,6 @@ void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t
   for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
     written_.push_back(
         format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
-  }
-}
-
-void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
-  if (trainer.options().fast_dev_run) return;
-  if (!written_.empty()) {
-    rank_zero_info("predictions: ", join(written_));
-  } else if (writes_epoch()) {
-    rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
   }
 }
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "levin/callbacks/meeting_waits.h"
+#include "levin/callbacks/measurements.h"
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

@@ -1,6 +1,8 @@
 #include "levin/callbacks/progress_bar.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
@@ -50,8 +52,8 @@ void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
               "Show the learning rate; one for each optimizer and parameter group where they differ");
 }
 
-ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::function<double()> clock)
-    : options_(checked("ProgressBar", options)),
+ProgressBar::ProgressBar(const Options& options, Console& console, std::function<double()> clock)
+    : WithOptions("ProgressBar", options),
       console_(console),
       clock_(clock ? std::move(clock) : steady_seconds),
       utf8_(locale_is_utf8()) {}
@@ -63,7 +65,75 @@ void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
       format("trainer: callbacks: there are {} ProgressBars, which would print every line {} times; leave one.", bars, bars));
 }
 
+void ProgressBar::on_train_start(Trainer& trainer, Module&) {
+  if (enabled(trainer)) live_ = console_.has_live_line();
+}
+
+void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
+  training_.current = training_.done_before = trainer.batch_idx() + 1;
+  training_.samples = 0;
+  if (live_) draw(trainer, training_);
+}
+
+void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t batch_idx) {
+  if (!enabled(trainer)) return;
+  training_.current = batch_idx + 1;
+  const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
+  training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
+  draw_if_due(trainer, training_);
+}
+
+void ProgressBar::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  if (!live_) return print_line(trainer, training_);
+  draw(trainer, training_);
+  if (options_.leave) console_.keep_live_line();
+}
+
+void ProgressBar::on_train_end(Trainer& trainer, Module&) { keep_line(trainer); }
+
+void ProgressBar::on_exception(Trainer& trainer, Module&, const std::exception&) { keep_line(trainer); }
+
+void ProgressBar::on_sanity_check_end(Trainer& trainer, Module&) {
+  if (enabled(trainer) && live_) console_.clear_live_line();
+}
+
+void ProgressBar::on_validation_start(Trainer& trainer, Module&) {
+  start_evaluation(trainer, trainer.sanity_checking() ? "Sanity Checking" : "Validation");
+}
+
+void ProgressBar::on_test_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Testing"); }
+
+void ProgressBar::on_predict_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Predicting"); }
+
+void ProgressBar::on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                          std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_test_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                    std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_predict_batch_end(Trainer& trainer, Module&, const Batch&, const Batch&, std::int64_t batch_idx,
+                                       std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+
+void ProgressBar::on_validation_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+void ProgressBar::on_test_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+void ProgressBar::on_predict_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
 bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
+
+void ProgressBar::keep_line(const Trainer& trainer) {
+  if (enabled(trainer) && live_) console_.keep_live_line();
+}
 
 void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
   bar = Bar{};
@@ -118,45 +188,6 @@ void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
   console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
 }
 
-// ---- Training ---------------------------------------------------------------------------------------------------------------
-
-void ProgressBar::on_train_start(Trainer& trainer, Module&) {
-  if (enabled(trainer)) live_ = console_.has_live_line();
-}
-
-void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
-  if (!enabled(trainer)) return;
-  start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
-  training_.current = training_.done_before = trainer.batch_idx() + 1;
-  training_.samples = 0;
-  if (live_) draw(trainer, training_);
-}
-
-void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t batch_idx) {
-  if (!enabled(trainer)) return;
-  training_.current = batch_idx + 1;
-  const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
-  training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
-  draw_if_due(trainer, training_);
-}
-
-void ProgressBar::on_train_epoch_end(Trainer& trainer, Module&) {
-  if (!enabled(trainer)) return;
-  if (!live_) return print_line(trainer, training_);
-  draw(trainer, training_);
-  if (options_.leave) console_.keep_live_line();
-}
-
-void ProgressBar::on_train_end(Trainer& trainer, Module&) {
-  if (enabled(trainer) && live_) console_.keep_live_line();
-}
-
-void ProgressBar::on_exception(Trainer& trainer, Module&, const std::exception&) {
-  if (enabled(trainer) && live_) console_.keep_live_line();
-}
-
-// ---- Evaluation -------------------------------------------------------------------------------------------------------------
-
 void ProgressBar::start_evaluation(Trainer& trainer, std::string name) {
   if (!enabled(trainer)) return;
   const auto& batches = trainer.num_evaluation_batches();
@@ -206,29 +237,5 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
   training_.paused += clock_() - evaluation_.started;
   if (live_) draw(trainer, training_);
 }
-
-void ProgressBar::on_sanity_check_end(Trainer& trainer, Module&) {
-  if (enabled(trainer) && live_) console_.clear_live_line();
-}
-void ProgressBar::on_validation_start(Trainer& trainer, Module&) {
-  start_evaluation(trainer, trainer.sanity_checking() ? "Sanity Checking" : "Validation");
-}
-void ProgressBar::on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
-                                          std::int64_t dataloader_idx) {
-  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-}
-void ProgressBar::on_validation_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
-void ProgressBar::on_test_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Testing"); }
-void ProgressBar::on_test_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
-                                    std::int64_t dataloader_idx) {
-  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-}
-void ProgressBar::on_test_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
-void ProgressBar::on_predict_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Predicting"); }
-void ProgressBar::on_predict_batch_end(Trainer& trainer, Module&, const Batch&, const Batch&, std::int64_t batch_idx,
-                                       std::int64_t dataloader_idx) {
-  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
-}
-void ProgressBar::on_predict_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
 
 }  // namespace levin

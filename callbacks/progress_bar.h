@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
@@ -28,12 +29,10 @@ struct LEVIN_API ProgressBarOptions {
 /// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
 /// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
 /// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
-class LEVIN_API ProgressBar final : public Callback {
+class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOptions> {
  public:
-  using Options = ProgressBarOptions;
-
   /// `console` and `clock` (seconds) are for tests; both must outlive the bar.
-  explicit ProgressBar(ProgressBarOptions options = {}, Console& console = Console::instance(),
+  explicit ProgressBar(const Options& options = {}, Console& console = Console::instance(),
                        std::function<double()> clock = nullptr);
 
   /// Monitoring, so that an epoch's line has the metrics that the epoch ends with.
@@ -74,6 +73,7 @@ class LEVIN_API ProgressBar final : public Callback {
   };
 
   bool enabled(const Trainer& trainer) const;
+  void keep_line(const Trainer& trainer);
   void start(Bar& bar, std::string description, std::optional<std::int64_t> total);
   void start_evaluation(Trainer& trainer, std::string name);
   void evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx);
@@ -84,7 +84,6 @@ class LEVIN_API ProgressBar final : public Callback {
   /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
   void print_line(const Trainer& trainer, const Bar& bar);
 
-  ProgressBarOptions options_;
   Console& console_;
   std::function<double()> clock_;
   bool utf8_;

@@ -3,16 +3,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/options/option_type.h"
-#include "levin/core/training_snapshot.h"
+#include "levin/core/rehearsal.h"
 
 namespace levin {
 
@@ -58,9 +58,9 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   /// So that others see gradients before, and a rank without a batch takes part.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
   /// The steps that were spikes, by global_step() before them.
-  const std::vector<std::int64_t>& spikes() const { return spikes_; }
-  std::int64_t skipped() const { return skipped_; }
-  std::int64_t rollbacks() const { return rollbacks_; }
+  const std::vector<std::int64_t>& spikes() const { return state_.spikes; }
+  std::int64_t skipped() const { return state_.skipped; }
+  std::int64_t rollbacks() const { return state_.rollbacks; }
 
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
@@ -76,30 +76,27 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;
 
  private:
-  /// Of the loss, and of the gradients' norm.
-  template <class T>
-  using Both = std::array<T, 2>;
-  /// A step of an optimizer, as all ranks know it.
-  struct Step {
-    std::int64_t number = 0;
-    std::size_t optimizer = 0;
-    Both<std::optional<double>> values = {};
+  /// A step of an optimizer, as all ranks know it: its number, the optimizer's, the loss, and the gradients' norm.
+  using Step = std::tuple<std::int64_t, std::int64_t, std::optional<double>, std::optional<double>>;
+  /// Under the names that a checkpoint has.
+  struct State {
+    std::vector<std::vector<double>> earlier;  ///< losses and norms of each optimizer, one list after the other
+    std::vector<Step> steps_of_batch;          ///< of the batch in work: what follows from them follows at its end
+    std::int64_t steps = 0;
+    std::vector<std::int64_t> spikes;
+    std::int64_t skipped = 0;
+    std::int64_t rollbacks = 0;
   };
 
   Step observe(Trainer& trainer, const torch::optim::Optimizer& optimizer) const;
   /// The most that is no spike of such values; infinite in warm-up and without a threshold.
-  double limit(std::size_t which, const std::deque<double>& earlier) const;
+  double limit(std::size_t which, const std::vector<double>& earlier) const;
   /// What has leapt; empty: nothing.
   std::string spike_in(const Step& step) const;
   void remember(const Step& step);
   void go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx);
 
-  std::vector<Both<std::deque<double>>> earlier_;  ///< by optimizer
-  std::vector<Step> steps_of_batch_;               ///< of the batch in work: what follows from them follows at its end
-  std::int64_t steps_ = 0;
-  std::vector<std::int64_t> spikes_;
-  std::int64_t skipped_ = 0;
-  std::int64_t rollbacks_ = 0;
+  State state_;
   TrainingSnapshot good_;  ///< what a rollback goes back to; to skip a step, the buffers before it
 };
 

@@ -6,9 +6,14 @@
 #include <set>
 #include <utility>
 
+#include "levin/callbacks/monitoring.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/console.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/options/trainer_values.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -29,18 +34,8 @@ void declare_common(OptionList<Options>& options) {
 }  // namespace
 
 LEVIN_REGISTER_CALLBACK(WeightAveraging, "Validate, save and hand over the mean of all weights since training began");
-LEVIN_REGISTER_CALLBACK(EMAWeightAveraging, "Validate, save and hand over a moving average of weights");
 
 void WeightAveragingOptions::declare(OptionList<WeightAveragingOptions>& options) { declare_common(options); }
-
-void EMAWeightAveragingOptions::declare(OptionList<EMAWeightAveragingOptions>& options) {
-  using O = EMAWeightAveragingOptions;
-  declare_common(options);
-  options.add(&O::decay, "How much the average counts against new weights").min(0).max(1);
-  options.add(&O::update_every_n_steps, "Steps of an optimizer from one update to the next; 0: none after steps").min(0);
-  options.add(&O::update_starting_at_step, "The first step after which to update, from 0").min(0);
-  options.add(&O::update_starting_at_epoch, "The first epoch after which to update too; null: none after epochs").min(0);
-}
 
 WeightAveraging::WeightAveraging(Options options) : WithOptions("WeightAveraging", std::move(options)) {}
 
@@ -48,25 +43,8 @@ bool WeightAveraging::should_update(std::optional<std::int64_t> step, std::optio
   return step.has_value();
 }
 
-EMAWeightAveraging::EMAWeightAveraging(const Options& options)
-    : WeightAveraging({.device = options.device, .use_buffers = options.use_buffers}),
-      ema_(checked("EMAWeightAveraging", options)) {}
-
-bool EMAWeightAveraging::should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const {
-  const bool at_step = step && *step >= ema_.update_starting_at_step.value_or(0) && ema_.update_every_n_steps > 0 &&
-                       *step % ema_.update_every_n_steps == 0;
-  return at_step || (epoch && ema_.update_starting_at_epoch && *epoch >= *ema_.update_starting_at_epoch);
-}
-
-Value WeightAveraging::state_dict() const {
-  return Value::Map{{"latest_update_step", latest_step_}, {"latest_update_epoch", latest_epoch_}};
-}
-
-void WeightAveraging::load_state_dict(const Value& state) {
-  latest_step_ = state.at("latest_update_step").as_int();
-  // Lightning does not keep it.
-  if (const Value* epoch = state.find("latest_update_epoch")) latest_epoch_ = epoch->as_int();
-}
+Value WeightAveraging::state_dict() const { return write_options(state_); }
+void WeightAveraging::load_state_dict(const Value& state) { detail::read_state(state, state_); }
 
 void WeightAveraging::clear() {
   weights_.clear();
@@ -79,8 +57,7 @@ void WeightAveraging::setup(Trainer& trainer, Module&, Stage) {
   if (!trainer.fitting()) return;
   clear();
   averaged_ = 0;
-  latest_step_ = 0;
-  latest_epoch_ = -1;
+  state_ = {};
 }
 
 /// Begins with averages that are the weights, or those of a checkpoint that has some.
@@ -129,16 +106,16 @@ void WeightAveraging::update(const Module& module) {
 
 void WeightAveraging::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&, std::int64_t) {
   const std::int64_t steps = trainer.global_step();
-  if (steps <= latest_step_ || !should_update(steps - 1, std::nullopt)) return;
+  if (steps <= state_.latest_update_step || !should_update(steps - 1, std::nullopt)) return;
   update(module);
-  latest_step_ = steps;
+  state_.latest_update_step = steps;
 }
 
 void WeightAveraging::on_train_epoch_end(Trainer& trainer, Module& module) {
   const std::int64_t epoch = trainer.current_epoch();
-  if (epoch <= latest_epoch_ || !should_update(std::nullopt, epoch)) return;
+  if (epoch <= state_.latest_update_epoch || !should_update(std::nullopt, epoch)) return;
   update(module);
-  latest_epoch_ = epoch;
+  state_.latest_update_epoch = epoch;
 }
 
 void WeightAveraging::on_save_checkpoint(Trainer&, Module&, Checkpoint& checkpoint) {
@@ -153,6 +130,192 @@ void WeightAveraging::on_load_checkpoint(Trainer& trainer, Module& module, const
   averaged_ = count->second.item<std::int64_t>();
   const at::NoGradGuard no_grad;
   start(module, checkpoint);
+}
+
+LEVIN_REGISTER_CALLBACK(EMAWeightAveraging, "Validate, save and hand over a moving average of weights");
+
+void EMAWeightAveragingOptions::declare(OptionList<EMAWeightAveragingOptions>& options) {
+  using O = EMAWeightAveragingOptions;
+  declare_common(options);
+  options.add(&O::decay, "How much the average counts against new weights").min(0).max(1);
+  options.add(&O::update_every_n_steps, "Steps of an optimizer from one update to the next; 0: none after steps").min(0);
+  options.add(&O::update_starting_at_step, "The first step after which to update, from 0").min(0);
+  options.add(&O::update_starting_at_epoch, "The first epoch after which to update too; null: none after epochs").min(0);
+}
+
+EMAWeightAveraging::EMAWeightAveraging(const Options& options)
+    : WeightAveraging({.device = options.device, .use_buffers = options.use_buffers}),
+      ema_(checked("EMAWeightAveraging", options)) {}
+
+bool EMAWeightAveraging::should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const {
+  const bool at_step = step && *step >= ema_.update_starting_at_step.value_or(0) && ema_.update_every_n_steps > 0 &&
+                       *step % ema_.update_every_n_steps == 0;
+  return at_step || (epoch && ema_.update_starting_at_epoch && *epoch >= *ema_.update_starting_at_epoch);
+}
+
+namespace {
+
+/// A running mean or variance of a layer's inputs, as BatchNorm has them: known by the names of buffers.
+struct Statistic {
+  at::Tensor running;
+  at::Tensor batches;   ///< their number, where the layer counts them
+  at::Tensor sum;       ///< over all samples
+  double momentum = 0;  ///< how much a batch counts in `running`
+
+  /// As if no batch had been seen.
+  void begin_at(double value) const {
+    running.fill_(value);
+    if (batches.defined()) batches.zero_();
+  }
+  /// LibTorch's modules do not tell their momentum: it is what a forward pass takes from a number far above its inputs.
+  double far_above() const { return running.scalar_type() == at::kHalf ? 3e4 : 1e30; }
+};
+
+std::vector<Statistic> statistics_of(const Module& module) {
+  std::vector<Statistic> found;
+  for (const auto& layer : module.modules(/*include_self=*/false)) {
+    const auto buffers = layer->named_buffers(/*recurse=*/false);
+    const at::Tensor* const batches = buffers.find("num_batches_tracked");
+    for (const char* name : {"running_mean", "running_var"}) {
+      const at::Tensor* const running = buffers.find(name);
+      // Frozen layers keep what they have.
+      if (running == nullptr || !running->defined() || !layer->is_training()) continue;
+      found.push_back({*running, batches == nullptr ? at::Tensor() : *batches, at::zeros_like(*running, at::kDouble)});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+LEVIN_REGISTER_CALLBACK(StochasticWeightAveraging, "Average weights of the last epochs, at a constant learning rate");
+
+void StochasticWeightAveragingOptions::declare(OptionList<StochasticWeightAveragingOptions>& options) {
+  using O = StochasticWeightAveragingOptions;
+  options.add(&O::swa_lrs, "Learning rate while weights are averaged; a list gives one for each parameter group").required();
+  options.add(&O::swa_epoch_start, "The epoch to begin at, from 1, or a share of max_epochs from 0 to 1");
+  options.add(&O::annealing_epochs, "Epochs in which the rate comes to swa_lrs").min(0);
+  options.add(&O::annealing_strategy, "Shape of the change").choices({"cos", "linear"});
+  options.add(&O::device, "Where averages are kept; null: where the module is");
+  options.rule({"swa_lrs"}, [](const O& swa) {
+    const Value::List one = {swa.swa_lrs};
+    const Value::List& rates = swa.swa_lrs.is_list() ? swa.swa_lrs.as_list() : one;
+    const auto is_rate = [](const Value& rate) { return rate.is_number() && rate.as_double() > 0; };
+    return std::all_of(rates.begin(), rates.end(), is_rate) ? "" : "swa_lrs must be a number above 0, or a list of such";
+  });
+  options.rule({"swa_epoch_start"}, [](const O& swa) {
+    const Limit& start = swa.swa_epoch_start;
+    const bool fits = start.is_share() ? start.share() >= 0 && start.share() <= 1 : start.batches() >= 1;
+    return fits ? "" : "swa_epoch_start must be an integer above 0, or a float from 0 to 1";
+  });
+}
+
+StochasticWeightAveraging::StochasticWeightAveraging(const Options& options)
+    : WeightAveraging({.device = options.device}), swa_(checked("StochasticWeightAveraging", options)) {}
+
+// An epoch ends with what the next one begins with. Weights that nothing has trained are not averaged.
+bool StochasticWeightAveraging::should_update(std::optional<std::int64_t>, std::optional<std::int64_t> epoch) const {
+  return epoch && *epoch >= first_epoch_ - 1;
+}
+
+Value StochasticWeightAveraging::state_dict() const {
+  Value state = WeightAveraging::state_dict();
+  state["has_taken_over"] = has_taken_over_;
+  state["statistics_of"] = statistics_of_;
+  return state;
+}
+
+void StochasticWeightAveraging::load_state_dict(const Value& state) {
+  WeightAveraging::load_state_dict(state);
+  has_taken_over_ = state.at("has_taken_over").as_bool();
+  statistics_of_ = state.at("statistics_of").as_int();
+}
+
+void StochasticWeightAveraging::setup(Trainer& trainer, Module& module, Stage stage) {
+  WeightAveraging::setup(trainer, module, stage);
+  if (!trainer.fitting()) return;
+  has_taken_over_ = false;
+  statistics_of_ = 0;
+}
+
+void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
+  if (trainer.optimizers().size() != 1 || !module.automatic_optimization()) {
+    throw ConfigError(
+        "StochasticWeightAveraging sets the learning rate of one optimizer, under automatic optimization. For several, or "
+        "steps that training_step takes itself, use WeightAveraging, which leaves rates alone.");
+  }
+  const std::int64_t epochs = *trainer.options().max_epochs;
+  if (swa_.swa_epoch_start.is_share() && epochs < 0) {
+    throw ConfigError(
+        "StochasticWeightAveraging: swa_epoch_start is a share of max_epochs, which is -1, no limit. Give it as an integer, "
+        "or set max_epochs.");
+  }
+  const std::int64_t start = swa_.swa_epoch_start.is_share()
+                                 ? static_cast<std::int64_t>(static_cast<double>(epochs) * swa_.swa_epoch_start.share())
+                                 : swa_.swa_epoch_start.batches();
+  first_epoch_ = std::max<std::int64_t>(start - 1, 0);
+  if (has_taken_over_) replace_schedulers(trainer);
+}
+
+void StochasticWeightAveraging::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (has_taken_over_ || trainer.current_epoch() < first_epoch_) return;
+  rank_zero_info(trainer.scheduler_configs().empty() ? "StochasticWeightAveraging: SWALR sets the learning rate from here on."
+                                                     : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
+  replace_schedulers(trainer);
+  has_taken_over_ = true;
+}
+
+// Before the epoch's validation, which sees what it has brought.
+void StochasticWeightAveraging::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch&,
+                                                   std::int64_t) {
+  if (!trainer.is_last_batch()) return;
+  on_train_epoch_end(trainer, module);
+  if (trainer.current_epoch() + 1 == trainer.options().max_epochs) on_training_done(trainer, module);
+}
+
+void StochasticWeightAveraging::on_training_done(Trainer& trainer, Module& module) {
+  if (statistics_of_ == averaged()) return;
+  renew_statistics(trainer, module);
+  statistics_of_ = averaged();
+}
+
+void StochasticWeightAveraging::replace_schedulers(Trainer& trainer) const {
+  const Value arguments = Value::Map{
+      {"swa_lr", swa_.swa_lrs}, {"anneal_epochs", swa_.annealing_epochs}, {"anneal_strategy", swa_.annealing_strategy}};
+  const Component<LrSchedulerFactory> factory(Value("SWALR"), arguments);
+  trainer.set_schedulers({{.scheduler = factory.get()->make(*trainer.optimizers().front())}});
+}
+
+void StochasticWeightAveraging::renew_statistics(Trainer& trainer, Module& module) {
+  std::vector<Statistic> statistics = statistics_of(module);
+  if (statistics.empty()) return;
+  double samples = 0;
+  trainer.visit_training_data([&](const Batch& batch, std::int64_t batch_idx) {
+    if (samples == 0) {
+      for (const Statistic& one : statistics) one.begin_at(one.far_above());
+      module.training_step(batch, batch_idx);
+      for (Statistic& one : statistics) one.momentum = 1 - one.running.flatten()[0].item<double>() / one.far_above();
+    }
+    for (const Statistic& one : statistics) one.begin_at(0);
+    module.training_step(batch, batch_idx);
+    const auto size = static_cast<double>(batch.batch_size());
+    samples += size;
+    for (const Statistic& one : statistics) {
+      if (one.momentum > 0) one.sum.add_(one.running, size / one.momentum);
+    }
+  });
+  const at::NoGradGuard no_grad;
+  for (const Statistic& one : statistics) {
+    // A layer that is not used takes nothing.
+    const at::Tensor count = at::full({1}, one.momentum > 0 ? samples : 0, one.sum.options());
+    const at::Tensor own = at::cat({count, one.sum.flatten()}).to(at::kCPU);
+    std::vector<std::byte> bytes =
+        RankExchange(trainer.strategy().control_group())
+            .gather_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
+                          {"statistics of StochasticWeightAveraging", "all train the same module, and end together"});
+    const at::Tensor all = at::from_blob(bytes.data(), {trainer.world_size(), own.numel()}, own.options()).sum(0);
+    if (all[0].item<double>() > 0) average_of(one.running).copy_((all.slice(0, 1) / all[0]).view_as(one.running));
+  }
 }
 
 }  // namespace levin

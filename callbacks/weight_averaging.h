@@ -67,8 +67,12 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
   std::vector<at::Tensor> averages_;
   std::vector<WeightPair> copied_;  ///< the others
   std::int64_t averaged_ = 0;
-  std::int64_t latest_step_ = 0;    ///< steps of optimizers when weights were taken in last
-  std::int64_t latest_epoch_ = -1;  ///< after which they were taken in last
+  /// Under Lightning's names.
+  struct State {
+    std::int64_t latest_update_step = 0;    ///< steps of optimizers when weights were taken in last
+    std::int64_t latest_update_epoch = -1;  ///< after which they were taken in last
+  };
+  State state_;
 };
 
 struct LEVIN_API EMAWeightAveragingOptions {

@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -14,6 +15,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/rng_state.h"
 
 namespace levin {
@@ -23,19 +25,16 @@ using detail::Tensors;
 using torch::autograd::AutogradContext;
 using torch::autograd::Node;
 
-/// Autocast as it is when this is made, on the CPU and on a device.
-class Autocast {
- public:
-  explicit Autocast(at::DeviceType device) : states_{state(at::kCPU), state(device)} {}
+/// Autocast, on the CPU and on a device.
+struct Autocast {
+  explicit Autocast(at::DeviceType device) : states{state(at::kCPU), state(device)} {}
   void apply() const {
-    for (const State& each : states_) {
+    for (const State& each : states) {
       at::autocast::set_autocast_enabled(each.device, each.enabled);
       at::autocast::set_autocast_dtype(each.device, each.type);
     }
   }
-  at::DeviceType device() const { return states_[1].device; }
 
- private:
   struct State {
     at::DeviceType device;
     bool enabled;
@@ -44,78 +43,40 @@ class Autocast {
   static State state(at::DeviceType device) {
     return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
   }
-
-  std::array<State, 2> states_;
+  std::array<State, 2> states;
 };
 
-/// Autocast while it lives. Casts of weights that the region outside keeps are not used: they are computed outside of the part.
-class AutocastScope {
- public:
-  explicit AutocastScope(const Autocast& autocast)
-      : before_(autocast.device()), was_cached_(at::autocast::is_autocast_cache_enabled()) {
-    autocast.apply();
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~AutocastScope() {
-    before_.apply();
-    at::autocast::set_autocast_cache_enabled(was_cached_);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
+/// Until the result is gone. Casts of weights that the region outside keeps are not used: they are computed outside of the
+/// part.
+auto with_autocast(const Autocast& autocast) {
+  const bool was_cached = at::autocast::is_autocast_cache_enabled();
+  auto back = c10::make_scope_exit([before = Autocast(autocast.states[1].device), was_cached] {
+    before.apply();
+    at::autocast::set_autocast_cache_enabled(was_cached);
+  });
+  autocast.apply();
+  at::autocast::set_autocast_cache_enabled(false);
+  return back;
+}
 
- private:
-  Autocast before_;
-  bool was_cached_;
-};
+Tensors copies(const Tensors& tensors) {
+  Tensors copied;
+  for (const at::Tensor& tensor : tensors) copied.push_back(tensor.detach().clone());
+  return copied;
+}
 
-/// Buffers have other values while it lives. Their version stays: a graph that has saved them does not see the difference.
-class BufferScope {
- public:
-  BufferScope(const Tensors& buffers, const Tensors& values) : buffers_(buffers), before_(copies(buffers)) { put(values); }
-  ~BufferScope() { put(before_); }
-  BufferScope(const BufferScope&) = delete;
-  BufferScope& operator=(const BufferScope&) = delete;
-
-  static Tensors copies(const Tensors& tensors) {
-    Tensors copied;
-    for (const at::Tensor& tensor : tensors) copied.push_back(tensor.detach().clone());
-    return copied;
-  }
-
- private:
-  void put(const Tensors& values) {
-    const at::AutoDispatchBelowADInplaceOrView unseen;
-    for (std::size_t index = 0; index < buffers_.size(); ++index) buffers_[index].copy_(values[index]);
-  }
-
-  Tensors buffers_;
-  Tensors before_;
-};
-
-/// Hooks of leaves, which the gradients of the whole pass meet, and not those of one part.
-class WithoutHooks {
- public:
-  explicit WithoutHooks(const Tensors& leaves) : leaves_(leaves), hooks_(leaves.size()) { swap(); }
-  ~WithoutHooks() { swap(); }
-  WithoutHooks(const WithoutHooks&) = delete;
-  WithoutHooks& operator=(const WithoutHooks&) = delete;
-
- private:
-  void swap() {
-    for (std::size_t index = 0; index < leaves_.size(); ++index)
-      hooks_[index].swap(torch::autograd::impl::hooks(leaves_[index]));
-  }
-
-  const Tensors& leaves_;
-  std::vector<std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>> hooks_;
-};
+/// Their version stays: a graph that has saved them does not see the difference.
+void put(const Tensors& values, const Tensors& buffers) {
+  const at::AutoDispatchBelowADInplaceOrView unseen;
+  for (std::size_t index = 0; index < buffers.size(); ++index) buffers[index].copy_(values[index]);
+}
 
 /// What a part needs to be computed once more, but for its inputs.
-struct Part : torch::CustomClassHolder {
-  Part(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
+struct CheckpointedPart : torch::CustomClassHolder {
+  CheckpointedPart(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
       : body(std::move(part)),
         buffers(std::move(changed)),
-        buffers_before(BufferScope::copies(buffers)),
+        buffers_before(copies(buffers)),
         random(RandomSnapshot::take()),
         autocast(device) {}
 
@@ -132,10 +93,6 @@ Tensors detached(const Tensors& inputs) {
   Tensors leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.detach().set_requires_grad(input.requires_grad()));
   return leaves;
-}
-
-bool is_one_of(const at::Tensor& tensor, const Tensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
 /// The parameters that outputs depend on: the leaves of their graph but for the inputs. `first`: the sequence number that the
@@ -168,33 +125,11 @@ Tensors parameters_of(const Tensors& outputs, const Tensors& inputs, std::uint64
   return parameters;
 }
 
-/// The outputs that have gradients, and these.
-struct Roots {
-  Tensors outputs;
-  Tensors gradients;
-};
-
-Roots roots_of(const Tensors& outputs, const Tensors& gradients) {
-  if (outputs.size() != gradients.size()) {
-    throw MisuseError(
-        format("A function of levin::checkpointed() gave {} tensors in the forward pass and {} when it was "
-               "computed anew.",
-               gradients.size(), outputs.size()));
-  }
-  Roots roots;
-  for (std::size_t index = 0; index < outputs.size(); ++index) {
-    if (!gradients[index].defined() || !outputs[index].requires_grad()) continue;
-    roots.outputs.push_back(outputs[index]);
-    roots.gradients.push_back(gradients[index]);
-  }
-  return roots;
-}
-
 /// Stands in the graph for the whole part. Its inputs are the part's, and the parameters that it uses, so that their
 /// gradients come in the order and with the hooks of any others.
 class PartFunction : public torch::autograd::Function<PartFunction> {
  public:
-  static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<Part>& part, at::TensorList tensors) {
+  static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<CheckpointedPart>& part, at::TensorList tensors) {
     context->save_for_backward(tensors.vec());
     context->saved_data["part"] = c10::IValue::make_capsule(part);
     context->set_materialize_grads(false);
@@ -211,16 +146,28 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     if (at::GradMode::is_enabled())
       throw MisuseError("What levin::checkpointed() computes has no gradients of gradients (create_graph).");
-    const auto part = c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    const auto part = c10::static_intrusive_pointer_cast<CheckpointedPart>(context->saved_data["part"].toCapsule());
     const Tensors saved = context->get_saved_variables();
     Tensors tensors = detached({saved.begin(), saved.begin() + part->inputs});
     const Tensors parameters(saved.begin() + part->inputs, saved.end());
 
-    const BufferScope buffers(part->buffers, part->buffers_before);
-    const Roots roots = roots_of(compute_anew(*part, tensors), gradients);
+    const auto put_back = c10::make_scope_exit([&part, now = copies(part->buffers)] { put(now, part->buffers); });
+    put(part->buffers_before, part->buffers);
+    const Tensors outputs = compute_anew(*part, tensors);
+    if (outputs.size() != gradients.size()) {
+      throw MisuseError(
+          format("A function of levin::checkpointed() gave {} tensors in the forward pass and {} when it was computed anew.",
+                 gradients.size(), outputs.size()));
+    }
+    Tensors roots, gradients_of_roots;
+    for (std::size_t index = 0; index < outputs.size(); ++index) {
+      if (!gradients[index].defined() || !outputs[index].requires_grad()) continue;
+      roots.push_back(outputs[index]);
+      gradients_of_roots.push_back(gradients[index]);
+    }
     tensors.insert(tensors.end(), parameters.begin(), parameters.end());
     Tensors found{at::Tensor()};  // the part itself has none
-    if (roots.outputs.empty()) {
+    if (roots.empty()) {
       found.resize(1 + tensors.size());
       return found;
     }
@@ -228,8 +175,15 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
     for (const at::Tensor& tensor : tensors) {
       if (tensor.requires_grad()) wanted.push_back(tensor);
     }
-    const WithoutHooks without(parameters);
-    Tensors computed = torch::autograd::grad(roots.outputs, wanted, roots.gradients, /*retain_graph=*/false,
+    // Hooks of parameters meet the gradients of the whole pass, and not those of one part.
+    std::vector<std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>> hooks(parameters.size());
+    const auto swap_hooks = [&] {
+      for (std::size_t index = 0; index < parameters.size(); ++index)
+        hooks[index].swap(torch::autograd::impl::hooks(parameters[index]));
+    };
+    swap_hooks();
+    const auto hooks_back = c10::make_scope_exit(swap_hooks);
+    Tensors computed = torch::autograd::grad(roots, wanted, gradients_of_roots, /*retain_graph=*/false,
                                              /*create_graph=*/false, /*allow_unused=*/true);
     auto next = computed.begin();
     for (const at::Tensor& tensor : tensors) found.push_back(tensor.requires_grad() ? std::move(*next++) : at::Tensor());
@@ -237,10 +191,10 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
   }
 
  private:
-  static Tensors compute_anew(const Part& part, const Tensors& inputs) {
+  static Tensors compute_anew(const CheckpointedPart& part, const Tensors& inputs) {
     const RandomScope random;
     part.random.restore();
-    const AutocastScope autocast(part.autocast);
+    const auto autocast = with_autocast(part.autocast);
     const at::AutoGradMode with_graph(true);
     return part.body(inputs);
   }
@@ -252,11 +206,11 @@ at::DeviceType device_of(const Tensors& inputs) {
 }
 
 /// The forward pass. Gives its inputs, which the graph of the outputs begins with.
-Tensors compute(Part& part, const Tensors& inputs) {
+Tensors compute(CheckpointedPart& part, const Tensors& inputs) {
   const Tensors given = detached(inputs);
   std::vector<std::int64_t> versions;
   for (const at::Tensor& input : given) versions.push_back(input._version());
-  const AutocastScope autocast(part.autocast);
+  const auto autocast = with_autocast(part.autocast);
   part.outputs = part.body(given);
   for (std::size_t index = 0; index < given.size(); ++index) {
     if (given[index]._version() == versions[index]) continue;
@@ -278,7 +232,7 @@ Tensors detail::checkpointed(std::function<Tensors(const Tensors&)> body, const 
   Tensors changed;
   std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(changed),
                [](const at::Tensor& buffer) { return buffer.defined(); });
-  const auto part = c10::make_intrusive<Part>(std::move(body), std::move(changed), device_of(inputs));
+  const auto part = c10::make_intrusive<CheckpointedPart>(std::move(body), std::move(changed), device_of(inputs));
   const std::uint64_t first = at::sequence_number::peek();
   const Tensors given = compute(*part, inputs);
   const auto has_gradient = [](const at::Tensor& output) { return output.requires_grad(); };

@@ -22,7 +22,7 @@ enum class CallbackPhase : std::uint8_t {
 };
 
 /// Something that happens at the hooks of a run. Derive, override what you need, register the class. Every hook runs on every
-/// rank, before the module's of the same name. Log with `module.log(…)`. Example: callbacks/learning_rate_monitor.h.
+/// rank, before the module's of the same name. Log with `module.log(…)`. Example: callbacks/early_stopping.h.
 class LEVIN_API Callback {
  public:
   virtual ~Callback();

@@ -269,7 +269,13 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
 }
 
-StepLoss loss_of_step(const Trainer& trainer) { return TrainerState::of(trainer).measures.losses.total(); }
+void keep_step_losses(const Trainer& trainer) { TrainerState::of(trainer).measures.losses.keep(); }
+
+StepLoss loss_of_step(const Trainer& trainer) {
+  const StepLosses& losses = TrainerState::of(trainer).measures.losses;
+  if (!losses.are_kept()) throw MisuseError("loss_of_step(): losses are kept where keep_step_losses() asks for it in setup().");
+  return losses.total();
+}
 
 std::vector<at::Tensor> gradient_norms(const Trainer& trainer, const torch::optim::Optimizer& optimizer, double norm_type) {
   return norm_type == 2 ? TrainerState::of(trainer).measures.norms.before_clipping(optimizer)

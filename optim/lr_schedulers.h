@@ -375,6 +375,7 @@ class LEVIN_API SchedulerList : public LrScheduler {
   torch::optim::Optimizer& optimizer() const override { return optimizer_; }
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
+  void change_rates(const RateChange& change) override;
 
  protected:
   SchedulerList(const char* class_name, torch::optim::Optimizer& optimizer,

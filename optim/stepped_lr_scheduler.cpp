@@ -106,6 +106,12 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   last_lr_ = std::move(last_lr);
 }
 
+void SteppedLrScheduler::change_rates(const RateChange& change) {
+  take_new_groups();
+  while (last_lr_.size() < group_count()) last_lr_.push_back(get_lr(optimizer_.param_groups()[last_lr_.size()]));
+  LrScheduler::change_rates(change);
+}
+
 void detail::check_one_for_each_group(std::size_t values, std::size_t groups, const std::string& option) {
   if (values == groups) return;
   throw ConfigError(
@@ -235,6 +241,11 @@ void detail::SchedulerList::load_state_dict(const Value& state) {
   }
   for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
   last_lr_ = std::move(last_lr);
+}
+
+void detail::SchedulerList::change_rates(const RateChange& change) {
+  for (const auto& scheduler : schedulers_) scheduler->change_rates(change);
+  LrScheduler::change_rates(change);
 }
 
 LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<SequentialLr>, "SequentialLR",

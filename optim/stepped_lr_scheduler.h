@@ -35,6 +35,8 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
   /// Restores what state_dict() gave, the arguments included, as PyTorch does. The optimizer's own rates are restored with the
   /// optimizer. Throws ConfigError when the state is of another scheduler or of another number of groups.
   void load_state_dict(const Value& state) override;
+  /// Groups that were added since the last step follow the schedule from here on.
+  void change_rates(const RateChange& change) override;
   /// How many steps have been taken: 0 after construction.
   std::int64_t last_epoch() const { return last_epoch_; }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@ class Optimizer;
 }
 
 namespace levin {
+
+/// Gives a rate in place of another, of a parameter group; `key` says which it is, as PyTorch's state_dict does: "base_lrs",
+/// "_last_lr", "max_lr", "eta_min", …. A number that stands for all groups is that of group 0.
+using RateChange = std::function<double(std::string_view key, std::size_t group, double rate)>;
 
 /// Changes the learning rate of an optimizer's parameter groups over time. Names, arguments and values are PyTorch's.
 /// A scheduler keeps a reference to its optimizer: the optimizer must outlive it.
@@ -38,6 +43,9 @@ class LEVIN_API LrScheduler {
   /// What resuming needs.
   virtual Value state_dict() const = 0;
   virtual void load_state_dict(const Value& state) = 0;
+  /// Changes every rate that the schedule goes by from here on, the optimizer's own excepted. Default: those in its state that
+  /// have PyTorch's names. Override it where there are others, or schedulers in which there are.
+  virtual void change_rates(const RateChange& change);
 };
 
 /// How many steps a schedule takes in all of training: what an option of a scheduler stands for that YAML leaves out, as

@@ -11,6 +11,7 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <typeinfo>
 #include <unordered_set>
 
@@ -144,6 +145,10 @@ std::vector<std::pair<std::string, at::Tensor>> distinct_parameters(const torch:
     if (seen.insert(entry.value().unsafeGetTensorImpl()).second) distinct.emplace_back(entry.key(), entry.value());
   }
   return distinct;
+}
+
+bool is_one_of(const at::Tensor& tensor, const std::vector<at::Tensor>& tensors) {
+  return std::ranges::any_of(tensors, [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
 std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer) {

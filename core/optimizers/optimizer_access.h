@@ -62,12 +62,38 @@ LEVIN_API std::string optimizer_class_name(const torch::optim::Optimizer& optimi
 /// places.
 LEVIN_API std::vector<std::pair<std::string, at::Tensor>> distinct_parameters(const torch::nn::Module& module);
 
+/// Whether a tensor, and not only an equal one, is among these.
+LEVIN_API bool is_one_of(const at::Tensor& tensor, const std::vector<at::Tensor>& tensors);
+
 /// The parameters of all groups, in their order.
 LEVIN_API std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer);
 
 /// Frees the gradients of all parameters, or sets them to zero. Unlike Optimizer::zero_grad it also works on gradients that are
 /// views into the buckets of a c10d::Reducer.
 LEVIN_API void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none = true);
+
+/// Losses of one rank, by which a step of the optimizer goes: of all backward passes since the step before.
+struct LEVIN_API StepLoss {
+  double sum = 0;     ///< of losses times their weights
+  double weight = 0;  ///< 0: there was no loss
+};
+
+/// From here on a fit keeps the losses of the step under way, for loss_of_step(). Called: before the first step, as in setup().
+LEVIN_API void keep_step_losses(const Trainer& trainer);
+/// This rank's; the mean over ranks is the quotient of the sums over ranks. A loss weighs as its gradients do: with its batch's
+/// samples where batches have one size on all ranks, else 1, and 1 under manual optimization. Waits for a device. Throws
+/// MisuseError without keep_step_losses(). Called: in on_before_optimizer_step.
+LEVIN_API StepLoss loss_of_step(const Trainer& trainer);
+
+/// The norm of each gradient, in the order of all_parameters(); undefined where there is none: whole on every rank and unscaled
+/// in on_before_optimizer_step, and from before gradients were clipped. 2-norms are computed once in a step, and clipping to a
+/// norm takes the same. `norm_type`: infinity gives the largest absolute value.
+LEVIN_API std::vector<at::Tensor> gradient_norms(const Trainer& trainer, const torch::optim::Optimizer& optimizer,
+                                                 double norm_type = 2);
+
+/// The norm of all that have these norms, as torch.nn.utils.get_total_norm gives it; unset when none is defined. Waits for a
+/// device once.
+LEVIN_API std::optional<double> total_norm(const std::vector<at::Tensor>& norms, double norm_type = 2);
 
 /// A parameter group of an optimizer that a run trains with.
 struct LEVIN_API NamedParameterGroup {

@@ -23,11 +23,7 @@ namespace {
 std::vector<std::string> name_parts(const std::vector<std::string>& names) {
   std::set<std::string> parts(names.begin(), names.end());
   for (const std::string& name : names) {
-    for (std::size_t begin = 0; begin < name.size();) {
-      const std::size_t end = std::min(name.find('.', begin), name.size());
-      parts.insert(name.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    for (std::string& part : split(name, ".")) parts.insert(std::move(part));
   }
   return {parts.begin(), parts.end()};
 }
@@ -92,17 +88,14 @@ std::vector<Part> parts_of(const torch::nn::Module& module, const ParameterGroup
   std::vector<NamePatterns> patterns;
   for (const ParameterGroup& group : wanted.groups) patterns.push_back(group.parameters);
   auto parameters = parameter_groups(module, patterns);
-  std::set<const at::TensorImpl*> without_decay;
-  if (!wanted.no_decay.empty()) {
-    const auto divided = parameter_groups(module, {wanted.no_decay});
-    for (const at::Tensor& parameter : divided.front()) without_decay.insert(parameter.unsafeGetTensorImpl());
-  }
+  std::vector<at::Tensor> without_decay;
+  if (!wanted.no_decay.empty()) without_decay = parameter_groups(module, {wanted.no_decay}).front();
   std::vector<Part> parts;
   const auto add = [&](std::vector<at::Tensor> all, const Value& options) {
     Part decaying{{}, options}, other{{}, options};
     other.options["weight_decay"] = 0.0;
     for (at::Tensor& parameter : all) {
-      Part& part = without_decay.contains(parameter.unsafeGetTensorImpl()) ? other : decaying;
+      Part& part = is_one_of(parameter, without_decay) ? other : decaying;
       part.parameters.push_back(std::move(parameter));
     }
     if (!decaying.parameters.empty()) parts.push_back(std::move(decaying));

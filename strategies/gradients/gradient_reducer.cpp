@@ -251,7 +251,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                  const DdpOptions& options, const Context& context)
     : options_(options), context_(context) {
   for (const auto& entry : distinct_parameters(module)) {
-    if (!entry.second.requires_grad() || contains(context.left_out, entry.second)) continue;
+    if (!entry.second.requires_grad() || is_one_of(entry.second, context.left_out)) continue;
     names_.push_back(entry.first);
     parameters_.push_back(entry.second);
   }
@@ -363,7 +363,7 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   std::vector<at::Tensor> let_go;
   for (const std::size_t index : missing) {
     const at::Tensor& parameter = parameters_[index];
-    if (contains(own, parameter) && parameter.requires_grad() && !context_.learns_unused) {
+    if (is_one_of(parameter, own) && parameter.requires_grad() && !context_.learns_unused) {
       names.push_back(names_[index]);
     } else {
       let_go.push_back(parameter);
@@ -406,7 +406,7 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
   std::vector<at::Tensor> apart;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
-    if (parameter.is_complex() || contains(sparse, parameter)) apart.push_back(parameter);
+    if (parameter.is_complex() || is_one_of(parameter, sparse)) apart.push_back(parameter);
   }
   return apart;
 }
@@ -435,10 +435,6 @@ void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters
     parameter.mutable_grad() = is_dense ? dense_mean(world, parameter) : sparse_mean(world, parameter, rows);
   }
   world.board().end_reduction();
-}
-
-bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
 }
 
 at::Tensor as_real(const at::Tensor& tensor) { return tensor.is_complex() ? torch::view_as_real(tensor) : tensor; }

@@ -131,8 +131,6 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
 /// is none. Ranks: all, with the same parameters.
 void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
 
-bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted);
-
 /// The same memory as numbers that every backend knows.
 at::Tensor as_real(const at::Tensor& tensor);
 

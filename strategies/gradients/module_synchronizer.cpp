@@ -109,7 +109,7 @@ void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed)
   std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(frozen_),
                [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
   const auto is_reduced = [&](const at::Tensor& parameter) {
-    return parameter.requires_grad() && !contains(context_.left_out, parameter);
+    return parameter.requires_grad() && !is_one_of(parameter, context_.left_out);
   };
   if (std::none_of(parameters.begin(), parameters.end(), is_reduced)) return;
   world_.board().begin_reduction();
@@ -120,8 +120,8 @@ void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed)
 void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
   reduced.insert(reduced.end(), apart_.begin(), apart_.end());
-  const auto lacks_value = [&](const at::Tensor& tensor) { return !contains(known_, tensor); };
-  const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !contains(reduced, tensor); };
+  const auto lacks_value = [&](const at::Tensor& tensor) { return !is_one_of(tensor, known_); };
+  const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !is_one_of(tensor, reduced); };
   const auto remark = [&](const at::Tensor& tensor) {
     return lacks_value(tensor) ? " new" : lacks_reduction(tensor) ? " unfrozen" : "";
   };
@@ -160,7 +160,7 @@ void ModuleSynchronizer::drop_zeros() {
   for (const at::Tensor& parameter : reducer_ ? reducer_->parameters() : std::vector<at::Tensor>()) {
     if (parameter.requires_grad()) continue;
     let_go.push_back(parameter);
-    had_gradient.push_back(std::byte{parameter.grad().defined() && !contains(reducer_->given_zeros(), parameter)});
+    had_gradient.push_back(std::byte{parameter.grad().defined() && !is_one_of(parameter, reducer_->given_zeros())});
   }
   if (let_go.empty()) return;
   had_gradient = marks_of_all(world_.control_group(), had_gradient,
@@ -214,7 +214,7 @@ void ModuleSynchronizer::finish_reduction() {
   if (context_.learns_unused) return learn_unused(/*has_batch=*/true);
   if (left_out_.empty()) return;
   for (const auto& entry : module_.named_parameters()) {
-    if (!entry.value().grad().defined() || !contains(left_out_, entry.value())) continue;
+    if (!entry.value().grad().defined() || !is_one_of(entry.value(), left_out_)) continue;
     throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
                       " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
   }
@@ -238,7 +238,7 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
   const std::vector<at::Tensor>& parameters = reducer_->parameters();
   std::vector<std::byte> marks;
   for (const at::Tensor& parameter : parameters) {
-    marks.push_back(!has_batch ? kNotKnown : contains(reducer_->given_zeros(), parameter) ? kUnused : kUsed);
+    marks.push_back(!has_batch ? kNotKnown : is_one_of(parameter, reducer_->given_zeros()) ? kUnused : kUsed);
   }
   marks = marks_of_all(world_.control_group(), marks,
                        {"learning a static graph", "all have reduced the gradients of its first step"});
@@ -260,7 +260,7 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
   std::vector<at::Tensor> not_agreed;
   const std::vector<at::Tensor> own = parameters_of(module_);
   std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed),
-               [&](const at::Tensor& parameter) { return !contains(parameters, parameter) && !contains(apart_, parameter); });
+               [&](const at::Tensor& parameter) { return !is_one_of(parameter, parameters) && !is_one_of(parameter, apart_); });
   make_reducer_beside_gradients(not_agreed);
 }
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "callbacks/scripted_run.h"
-#include "levin/callbacks/system_load.h"
+#include "levin/callbacks/measurements.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/value_json.h"
 #include "support/file_text.h"

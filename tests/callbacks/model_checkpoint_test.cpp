@@ -9,7 +9,6 @@
 #include <map>
 
 #include "callbacks/checkpointed_fit.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/loggers/csv_logger.h"
 #include "support/file_text.h"

@@ -1,4 +1,4 @@
-#include "levin/callbacks/model_pruning.h"
+#include "levin/callbacks/finetuning.h"
 
 #include <torch/torch.h>
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "levin/callbacks/memory_growth.h"
+#include "levin/callbacks/measurements.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/logger.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "levin/callbacks/meeting_waits.h"
+#include "levin/callbacks/measurements.h"
 #include "levin/core/base/error.h"
 #include "levin/core/profiler.h"
 #include "support/file_text.h"

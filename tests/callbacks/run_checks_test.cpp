@@ -1,11 +1,10 @@
-#include "levin/core/run_check.h"
+#include "levin/core/rehearsal.h"
 
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
 
 #include "callbacks/scripted_run.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"

@@ -244,6 +244,46 @@ TEST_CASE("the next schedule of a sequence takes a group that was added during a
   }
 }
 
+TEST_CASE(
+    "rates that are changed stay so in all schedules of a sequence, of a group that was added during an earlier one, too") {
+  torch::optim::SGD sgd = make_sgd(0.1);
+  const auto constant = std::make_shared<ConstantLr>(sgd, ConstantLrOptions{.factor = 1});
+  const auto steps = std::make_shared<StepLr>(sgd, StepLrOptions{.step_size = 2, .gamma = 0.1});
+  SequentialLr sequence(sgd, {constant, steps}, {3});
+  const auto lower = [&] {
+    sequence.change_rates([](std::string_view, std::size_t, double rate) { return rate / 2; });
+    for (auto& group : sgd.param_groups()) set_lr(group, get_lr(group) / 2);
+  };
+  const auto add = [&](double lr) {
+    sgd.add_param_group(
+        OptimizerParamGroup({torch::zeros({1}, torch::requires_grad())}, std::make_unique<torch::optim::SGDOptions>(lr)));
+  };
+  const auto check = [&](const std::vector<double>& expected) {
+    const std::vector<double> rates = get_lrs(sgd);
+    REQUIRE(rates.size() == expected.size());
+    for (std::size_t group = 0; group < rates.size(); ++group) CHECK(rates[group] == Approx(expected[group]));
+    CHECK(sequence.last_lr() == rates);
+  };
+  add(0.02);
+  sequence.step();
+  lower();
+  check({0.05, 0.01});
+  add(0.04);
+  lower();
+  sequence.step();
+  check({0.025, 0.005, 0.02});
+  const Value saved = sequence.state_dict();
+  for (int step = 0; step < 2; ++step) {
+    INFO(step);
+    sequence.load_state_dict(saved);
+    sequence.step();  // the next schedule begins
+    check({0.025, 0.005, 0.02});
+    sequence.step();
+    sequence.step();
+    check({0.0025, 0.0005, 0.002});
+  }
+}
+
 TEST_CASE("every scheduler gives PyTorch's learning rates and momenta") {
   REQUIRE(reference().at("cases").size() >= 88);
   for (const Value& test : reference().at("cases").as_list()) {

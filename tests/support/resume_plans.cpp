@@ -278,7 +278,7 @@ class Run {
                           .threshold_loss = 0.5,
                           .threshold_gradient_norm = 0.5,
                           .every_n_steps = 2,
-                          .lr_factor = plan_.sequential ? 1 : 0.9,  // a schedule to come starts from rates that a hook gave
+                          .lr_factor = 0.9,
                           .max_rollbacks = 1000});
     if (!plan_.guard.empty()) options.callbacks.push_back(guard);
     options.accelerator = "cpu";

@@ -97,9 +97,7 @@ void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
     suspects_ = std::move(strangers);
     return;
   }
-  std::erase_if(strangers, [&](const at::Tensor& tensor) {
-    return std::ranges::none_of(suspects_, [&](const at::Tensor& other) { return other.is_same(tensor); });
-  });
+  std::erase_if(strangers, [&](const at::Tensor& tensor) { return !is_one_of(tensor, suspects_); });
   suspects_.clear();
   if (strangers.empty()) return;
   std::vector<std::string> shapes;

@@ -32,10 +32,6 @@ Names names_of(const Module& module) {
   return names;
 }
 
-bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
-  return std::ranges::any_of(tensors, [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
-}
-
 std::vector<at::Tensor> all_of(const Groups& groups) {
   std::vector<at::Tensor> all;
   for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
@@ -131,7 +127,7 @@ Groups saved_groups(const Value& names, const Module& module, const Groups& own,
 const OptimizerParamGroup* find_group(const std::vector<OptimizerParamGroup>& known,
                                       const std::vector<at::Tensor>& parameters) {
   const auto found = std::ranges::find_if(known, [&](const OptimizerParamGroup& group) {
-    return !parameters.empty() && contains(group.params(), parameters.front());
+    return !parameters.empty() && is_one_of(parameters.front(), group.params());
   });
   return found == known.end() ? nullptr : &*found;
 }
@@ -158,7 +154,7 @@ void restore_options(Optimizer& optimizer, const std::vector<OptimizerParamGroup
 bool cover(const Groups& groups, const Optimizer& optimizer) {
   const std::vector<at::Tensor> own = all_parameters(optimizer);
   const std::vector<at::Tensor> all = all_of(groups);
-  return std::ranges::all_of(own, [&](const at::Tensor& parameter) { return contains(all, parameter); });
+  return std::ranges::all_of(own, [&](const at::Tensor& parameter) { return is_one_of(parameter, all); });
 }
 
 std::set<std::string> texts_of(const Value& list) {
@@ -260,7 +256,7 @@ void ParameterResume::restore(Optimizer& optimizer, Saved& saved, const Groups& 
   // A parameter that is in no group has no state: LibTorch would not let hooks add it.
   for (const at::Tensor& parameter : all_of(saved.groups)) {
     at::TensorImpl* const key = parameter.unsafeGetTensorImpl();
-    const bool is_in_group = contains(in_groups, parameter);
+    const bool is_in_group = is_one_of(parameter, in_groups);
     const auto state = optimizer.state().find(key);
     const auto aside = saved.set_aside.find(key);
     if (is_in_group && aside != saved.set_aside.end()) {

@@ -135,6 +135,7 @@ const std::vector<at::Tensor>& GradientNorms::to_clip(const torch::optim::Optimi
 }
 
 void StepLosses::add(const at::Tensor& loss, double weight) {
+  if (!kept_) return;
   // Of a module that never lets levin take its optimizer's step, few are kept.
   constexpr std::size_t kMost = 256;
   if (added_.size() >= kMost) restart(total());

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
-#include "levin/core/step_measures.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -48,9 +48,11 @@ class GradientNorms {
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm,
                     GradientNorms* norms = nullptr);
 
-/// This rank's losses since the last optimizer step.
+/// This rank's losses since the last optimizer step, where somebody asks for them.
 class StepLosses {
  public:
+  void keep() { kept_ = true; }
+  bool are_kept() const { return kept_; }
   void restart(StepLoss earlier = {}) {
     earlier_ = earlier;
     added_.clear();
@@ -60,6 +62,7 @@ class StepLosses {
   StepLoss total() const;
 
  private:
+  bool kept_ = false;
   StepLoss earlier_;
   std::vector<std::pair<at::Tensor, double>> added_;  ///< with their weights
 };

@@ -151,14 +151,6 @@ const Value* base_lrs_of(const Value& state) {
   return parts != nullptr && parts->size() > 0 ? base_lrs_of(parts->as_list().front()) : state.find("base_lrs");
 }
 
-void set_rates(Value& state, double base_lr, const std::vector<double>& lrs) {
-  if (Value* base_lrs = state.find("base_lrs")) *base_lrs = Rates::write(std::vector(lrs.size(), base_lr));
-  if (Value* last = state.find("_last_lr")) *last = Rates::write(lrs);
-  if (Value* parts = state.find("_schedulers")) {
-    for (Value& part : parts->as_list()) set_rates(part, base_lr, lrs);
-  }
-}
-
 }  // namespace
 
 void begin_with_rate(const RunParts& parts, double lr) {
@@ -179,9 +171,9 @@ void begin_with_rate(const RunParts& parts, double lr) {
       set_lr(optimizer->param_groups()[group], lrs[group]);
     }
     for (const SchedulerConfig& config : schedulers) {
-      Value state = config.scheduler->state_dict();
-      set_rates(state, lr, lrs);
-      config.scheduler->load_state_dict(state);
+      config.scheduler->change_rates([&](std::string_view key, std::size_t group, double rate) {
+        return key == "base_lrs" ? lr : key == "_last_lr" ? lrs.at(group) : rate;
+      });
     }
   }
 }

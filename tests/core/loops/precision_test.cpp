@@ -5,9 +5,9 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/engine/step/precision.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
-#include "levin/core/step_measures.h"
-#include "levin/core/training_snapshot.h"
+#include "levin/core/rehearsal.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -189,12 +189,13 @@ TEST_CASE("clipping and callbacks under 16-mixed see loss and gradients as they 
   TrainerOptions options = half_options();
   options.gradient_clip_val = 0.25;
   std::vector<double> seen;
-  options.callbacks = {
-      LambdaCallback({.on_before_optimizer_step = [&](Trainer& trainer, Module&, torch::optim::Optimizer& sgd) {
-        seen.push_back(total_norm(gradient_norms(trainer, sgd)).value());
-        const StepLoss loss = loss_of_step(trainer);
-        seen.push_back(loss.sum / loss.weight);
-      }})};
+  options.callbacks = {LambdaCallback({.on_fit_start = [](Trainer& trainer, Module&) { keep_step_losses(trainer); },
+                                       .on_before_optimizer_step =
+                                           [&](Trainer& trainer, Module&, torch::optim::Optimizer& sgd) {
+                                             seen.push_back(total_norm(gradient_norms(trainer, sgd)).value());
+                                             const StepLoss loss = loss_of_step(trainer);
+                                             seen.push_back(loss.sum / loss.weight);
+                                           }})};
   Slope module(/*automatic=*/true);
   Trainer(options).fit(module, batch_of_each({0.125, 0.5}));
   REQUIRE(module.weights.size() == 2);
