@@ -1,6 +1,7 @@
 """From a step to a compiled library: its graph, recorded on tensors without values, and Inductor."""
 
 import contextlib
+import math
 import warnings
 
 import sympy
@@ -30,6 +31,7 @@ class Graph:
         self.outputs = outputs
         self.shapes = shapes
         self.notes = notes
+        self.scale = 1.0  # of the example's batch to the one at which it was recorded
         self.special_sizes = set()  # (name of a dimension, size): to be compared too
 
 
@@ -116,6 +118,8 @@ def record(step, tensors):
     _write_alpha_out(module)
     _refuse_conditions_on_numbers(module, inputs, described)
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
+    sizes = step.layout.sizes()
+    graph.scale = math.prod(sizes.values()) / math.prod(step.layout.sizes(tensors).values())
     _drop_unread_inputs(graph)
     check_sizes(graph)
     return graph
@@ -257,10 +261,25 @@ def _inductor(graph, options):
             raise _explained(graph.step, error) from error
 
 
-def compiled(graph, processor="native"):
+def threads_of(graph):
+    """Loops of a graph whose tensors are large run on the run's threads, those of a small one on a single thread: there it takes
+    less time, and what fails in a loop is an error and not the end of the process."""
+    largest = 0
+    for node in graph.module.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            count = value.numel()
+            known = int(count) if isinstance(count, int) else int(count.node.hint) * graph.scale
+            largest = max(largest, known)
+    return "run" if largest >= 65536 else 1
+
+
+def compiled(graph, processor="native", threads=None):
     """Compiles a graph. Gives the files for the package."""
-    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1",
-               "cpp.dynamic_threads": True}  # else arrays of the exporting machine's number of threads are written to by more
+    threads = threads or threads_of(graph)
+    # Without either, arrays of the exporting machine's number of threads are written to by more.
+    threading = {"cpp.dynamic_threads": True} if threads == "run" else {"cpp.threads": threads}
+    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
     if processor != "native":
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
     with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):
