@@ -1,8 +1,10 @@
 """From a step to a compiled library: its graph, recorded on tensors without values, and Inductor."""
 
 import contextlib
+import math
 import warnings
 
+import sympy
 import torch
 import torch._inductor
 import torch._inductor.config
@@ -29,6 +31,8 @@ class Graph:
         self.outputs = outputs
         self.shapes = shapes
         self.notes = notes
+        self.scale = 1.0  # of the example's batch to the one at which it was recorded
+        self.special_sizes = set()  # (name of a dimension, size): to be compared too
 
 
 class _Layers(int):
@@ -114,6 +118,8 @@ def record(step, tensors):
     _write_alpha_out(module)
     _refuse_conditions_on_numbers(module, inputs, described)
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
+    sizes = step.layout.sizes()
+    graph.scale = math.prod(sizes.values()) / math.prod(step.layout.sizes(tensors).values())
     _drop_unread_inputs(graph)
     check_sizes(graph)
     return graph
@@ -196,11 +202,12 @@ def _refuse_conditions_on_numbers(module, inputs, described):
                    "Compute both ways and take one with torch.where, or clamp with torch.clamp", entry["where"])
 
 
-_SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 500, 1000, 1024, 1025, 4099, 10007)
+_LARGE = 10007
 
 
 def check_sizes(graph):
-    """Raises ExportError when a dimension that varies has been tied to a number, or when the graph is one for some sizes alone."""
+    """Raises ExportError when a dimension that varies has been tied to a number, or when the graph is one for some sizes alone. What
+    torch itself asks about sizes, as whether one is that of another dimension, makes some of them the graph's `special_sizes`."""
     symbols = {}
     for tensor, entry in zip(graph.example, graph.inputs):
         for axis, name in enumerate(entry.get("shape", [])):
@@ -216,11 +223,18 @@ def check_sizes(graph):
             symbols.setdefault(name, set()).update({symbol, *value.free_symbols})
     hints = {symbol: int(hint) for symbol, hint in graph.shapes.backed_var_to_val.items()}
     for guard in graph.shapes.guards:
+        named = {int(number) for number in guard.expr.atoms(sympy.Integer) if 1 < number < _LARGE}
         for name, alike in symbols.items():
-            for size in _SIZES if guard.expr.free_symbols & alike else ():
-                if guard.expr.xreplace({**hints, **dict.fromkeys(alike, size)}) == False:  # noqa: E712 - sympy's false
-                    refuse(f'{graph.step.name} goes another way when "{name}" is {size} than when it is {hints[next(iter(alike))]}',
-                           "Do not decide on the size of a dimension that varies, or export it with a fixed one", _line_of_guard(guard))
+            if not guard.expr.free_symbols & alike:
+                continue
+            others = {size for size in {*range(2, 65), *named, 100, 256, 1024, 4096, _LARGE}
+                      if guard.expr.xreplace({**hints, **dict.fromkeys(alike, size)}) == False}  # noqa: E712 - sympy's false
+            few, where = _LARGE not in others and len(others) <= 12, _line_of_guard(guard)
+            if where and not few:
+                refuse(f'{graph.step.name} goes another way when "{name}" is {max(others)} than when it is {hints[next(iter(alike))]}',
+                       "Do not decide on the size of a dimension that varies, or export it with a fixed one", where)
+            moderate = sorted(size for size in others if size <= 1024)
+            graph.special_sizes |= {(name, size) for size in (moderate if few else moderate[:1] + moderate[-1:])}
 
 
 def _line_of_guard(guard):
@@ -247,9 +261,25 @@ def _inductor(graph, options):
             raise _explained(graph.step, error) from error
 
 
-def compiled(graph, processor="native"):
+def threads_of(graph):
+    """Loops of a graph whose tensors are large run on the run's threads, those of a small one on a single thread: there it takes
+    less time, and what fails in a loop is an error and not the end of the process."""
+    largest = 0
+    for node in graph.module.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            count = value.numel()
+            known = int(count) if isinstance(count, int) else int(count.node.hint) * graph.scale
+            largest = max(largest, known)
+    return "run" if largest >= 65536 else 1
+
+
+def compiled(graph, processor="native", threads=None):
     """Compiles a graph. Gives the files for the package."""
-    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1"}
+    threads = threads or threads_of(graph)
+    # Without either, arrays of the exporting machine's number of threads are written to by more.
+    threading = {"cpp.dynamic_threads": True} if threads == "run" else {"cpp.threads": threads}
+    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
     if processor != "native":
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
     with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):

@@ -31,7 +31,7 @@ class Export:
 
 
 def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precision="32-true", without=(), sizes=(2, 7, 33), config=True,
-           processor="native"):
+           processor="native", threads=None):
     """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run beside it.
 
     module: a LightningModule as it is, or an nn.Module with `loss`, a function of its output and the target.
@@ -43,9 +43,12 @@ def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precisio
     config: whether to write the YAML.
     processor: "native", as this machine's; "x86-64-v3" or "x86-64-v2" for a package that others of these levels run too.
 
+    threads: "run": the loops between matrix products and convolutions run on as many threads as the run has; a number: on so many;
+        None: 1 for small tensors, "run" for large ones.
+
     Raises ExportError with the line of the user's code that cannot be exported, or with what differs from the module.
     """
-    path = _checked_path(path, precision, processor)
+    path = _checked_path(path, precision, processor, threads)
     module = getattr(module, "_orig_mod", module)  # of torch.compile()
     check_weights(module)
     functions, optional = steps_of(module, loss, without)
@@ -54,12 +57,13 @@ def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precisio
     steps = [Step(name, module, functions[name], layout, precision) for name in STEPS if name in functions]
     notes = [] if module.training or "training_step" not in functions else [
         "the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it"]
-    done = _write_package(module, steps, optional, path, processor, sizes, list(batches), notes)
+    done = _write_package(module, steps, optional, path, (processor, threads), sizes, list(batches), notes)
     done.config = configuration.write(path, found) if config else None
     return done
 
 
-def export_function(function, inputs, path, *, batches=(), dynamic=None, precision="32-true", sizes=(2, 7, 33), processor="native"):
+def export_function(function, inputs, path, *, batches=(), dynamic=None, precision="32-true", sizes=(2, 7, 33), processor="native",
+                    threads=None):
     """Compiles a function of tensors, or a module in evaluation mode with its weights, as the package `path`, which
     levin::CompiledFunction runs in C++. It computes no gradients.
 
@@ -67,18 +71,20 @@ def export_function(function, inputs, path, *, batches=(), dynamic=None, precisi
         else one after another. What it returns has the names of its dictionary, "0", "1" and so on for a tuple, or "output".
     The other options are those of export().
     """
-    path = _checked_path(path, precision, processor)
+    path = _checked_path(path, precision, processor, threads)
     module = function if isinstance(function, torch.nn.Module) else torch.nn.Module()
     check_weights(module)
     step = function_step(function, module, layout_of(dict(inputs), batches, dynamic), precision)
-    return _write_package(module, [step], (), path, processor, sizes, list(batches), [])
+    return _write_package(module, [step], (), path, (processor, threads), sizes, list(batches), [])
 
 
-def _checked_path(path, precision, processor):
+def _checked_path(path, precision, processor, threads):
     path = os.fspath(path)
     for what, value, known in (("precision", precision, PRECISIONS), ("processor", processor, ("native", *PROCESSORS))):
         if value not in known:
             raise ExportError(f'{what} is "{value}". It is one of {", ".join(known)}.')
+    if threads not in (None, "run") and not (isinstance(threads, int) and threads > 0):
+        raise ExportError(f'threads is {threads!r}. It is "run", a number, or None.')
     if processor != "native" and platform.machine() != "x86_64":
         raise ExportError(f'processor is "{processor}", and this machine is {platform.machine()}. Say "native".')
     if not path.endswith(".pt2"):
@@ -86,7 +92,7 @@ def _checked_path(path, precision, processor):
     return path
 
 
-def _write_package(module, steps, optional, path, processor, sizes, others, notes):
+def _write_package(module, steps, optional, path, target, sizes, others, notes):
     notes += [f'"{name}" of the batch is no tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
     graphs = {}
     for step in steps:
@@ -96,9 +102,9 @@ def _write_package(module, steps, optional, path, processor, sizes, others, note
             if step.name not in optional:
                 raise
             notes.append(f"{step.name} is left out, as the module has no own one and forward() does not take the batch: {error}")
-    files = {name: compiled(graph, processor) for name, graph in graphs.items()}
+    files = {name: compiled(graph, *target) for name, graph in graphs.items()}
     weights = Weights.of(module)
-    description = describe(module, weights, steps[0].precision, processor, graphs)
+    description = describe(module, weights, steps[0].precision, target[0], graphs)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         written = os.path.join(folder, "package.pt2")
         _write_archive(written, files, description, weights)
