@@ -57,6 +57,11 @@ def _own_names():
     return set(vars(lightning.LightningModule() if lightning else torch.nn.Module())) | set(vars(torch.nn.Module())) | {"training"}
 
 
+def computed_attributes(part):
+    """Attributes that torch's older weight_norm and spectral_norm compute before each forward()."""
+    return {hook.name for hook in part._forward_pre_hooks.values() if hasattr(hook, "name")}
+
+
 def python_state(module, function):
     """What there is to change, by the name under which a message tells of it."""
     own, state = _own_names(), {}
@@ -65,7 +70,7 @@ def python_state(module, function):
             continue
         of_torch = type(part).__module__.split(".")[0] == "torch"
         for name, value in vars(part).items():
-            if name not in own and not (of_torch and name.startswith("_")):
+            if name not in own and not (of_torch and name.startswith("_")) and name not in computed_attributes(part):
                 state[f"self.{prefix}.{name}".replace("..", ".")] = _fingerprint(value)
     for source in sources_of(module, function):
         for name, value in list(vars(source).items()):
