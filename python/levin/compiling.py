@@ -89,7 +89,8 @@ def record(step, tensors):
         raise
     except Exception as error:
         raise ExportError(f"{raising_line(error)}: {step.name} fails in Python on a batch like the example with the sizes "
-                          f"{step.layout.sizes(tensors)}: {type(error).__name__}: {error}. A package gives a step its batch and the numbers of the run, and no trainer or logger.") from error
+                          f"{step.layout.sizes(tensors)}: {type(error).__name__}: {error}. A package gives a step its batch "
+                          "and the numbers of the run, and no trainer or logger.") from error
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
@@ -196,7 +197,8 @@ def _refuse_unseen_writes(graph):
                 root = root.args[0]
             entry = placeholders.get(root)
             if root.op == "get_attr" or entry and entry["name"] not in graph.step.changes():
-                refuse(f"{graph.step.name} writes to {entry['name'] if entry else 'a tensor that is no buffer'}, which did not show on the example batch",
+                what = entry["name"] if entry else "a tensor that is no buffer"
+                refuse(f"{graph.step.name} writes to {what}, which did not show on the example batch",
                        "Write to a buffer, without .data, or compute a new tensor", graph.step.where)
 
 

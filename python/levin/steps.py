@@ -70,7 +70,8 @@ class Step:
         state = {name: tensor.detach().clone().requires_grad_(tensor.requires_grad) if name in copied else tensor
                  for name, tensor in initial.items()}
         parameters = {name: state[name] for name in parameters}
-        tensors = [tensor.clone() if changed is not None or position in self._written else tensor for position, tensor in enumerate(tensors)]
+        tensors = [tensor.clone() if changed is not None or position in self._written else tensor
+                   for position, tensor in enumerate(tensors)]
         with self._as_recorded(recorder, state), torch.set_grad_enabled(self.training):
             with self._autocast(), torch.compiler.set_stance("force_eager"), recorder:
                 result = call_step(self._function, self._module, self.layout.rebuild(tensors), recorder)
@@ -121,9 +122,11 @@ class Step:
         for name in changed:
             if name in self.weights.parameters and initial[name].requires_grad:
                 refuse(f"the step changes the parameter {name}, which its optimizer changes too",
-                       "Freeze it (requires_grad_(False)) if the step alone is to change it, or do it in C++ in on_train_batch_end", self.where)
+                       "Freeze it (requires_grad_(False)) if the step alone is to change it, or do it in C++ in on_train_batch_end",
+                       self.where)
             if name in initial and (now[name].shape != initial[name].shape or now[name].dtype != initial[name].dtype):
-                refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} in place of {list(initial[name].shape)}",
+                refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} in place of "
+                       f"{list(initial[name].shape)}",
                        "Give it its last shape in __init__", self.where)
             if name in initial and self.name == "function":
                 refuse(f"the function changes {name}, which a package of a function does not keep", "Return the value", self.where)
@@ -171,7 +174,8 @@ class Step:
     def _as_recorded(self, recorder, state):
         module = self._module
         modes = {part: part.training for part in module.modules()}
-        classes = {part: type(part) for part in module.modules() if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
+        classes = {part: type(part) for part in module.modules()
+                   if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
         names = {part: name for name, part in module.named_modules()}
         computed = [(part, name, vars(part)[name]) for part in module.modules() for name in computed_attributes(part) if name in vars(part)]
         with contextlib.ExitStack() as stack:
