@@ -97,10 +97,15 @@ def _compare(names, tensors, dimensions, others, structure):
         leaves, other_structure = named_leaves(other)
         if other_structure != structure:
             raise ExportError("The example batches differ in their structure. A package takes batches of one structure.")
-        for index, tensor in enumerate(leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)):
+        other_tensors = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        sizes = [next((tensor.shape[0] for tensor in those if tensor.dim() > 0), None) for those in (tensors, other_tensors)]
+        for index, tensor in enumerate(other_tensors):
             if tensor.dim() != tensors[index].dim() or tensor.dtype != tensors[index].dtype:
                 raise ExportError(f'"{names[index]}" has {tensor.dim()} dimensions of {tensor.dtype} in one example batch, and '
                                   f"{tensors[index].dim()} of {tensors[index].dtype} in another. Give it one type.")
             for axis, (size, other_size) in enumerate(zip(tensors[index].shape, tensor.shape)):
-                if size != other_size and dimensions[index][axis] != "batch":
+                name = dimensions[index][axis]
+                if name == "batch" and size == other_size and sizes[0] != sizes[1]:
+                    dimensions[index][axis] = size
+                elif name != "batch" and size != other_size:
                     dimensions[index][axis] = found.setdefault((size, other_size), f"{names[index]}_{axis}".replace(".", "_"))

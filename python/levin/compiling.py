@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config as shape_config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils import _pytree as pytree
 
 from levin.elf import replace_needed, strip
 from levin.errors import ExportError, is_users, raising_line, refuse
@@ -59,12 +60,20 @@ def _rnns_for_training():
         decompositions._rnn_helper, decompositions.select_one_layer_lstm_function = helper, select
 
 
+_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+
 def traced_sizes(step):
-    """Sizes at which a step is recorded: primes that no tensor has, so that no dimension is tied to another by accident."""
+    """Sizes at which a step is recorded: primes that no tensor has, so that no dimension is tied to another by accident. Those other
+    than the batch's are not above the example's, as there may be a longest one."""
     taken = {size for tensor in [*step.weights.parameters.values(), *step.weights.buffers.values()] for size in tensor.shape}
     taken |= {size for names in step.layout.dimensions for size in names if isinstance(size, int)}
-    primes = [prime for prime in (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59) if prime not in taken]
-    return dict(zip(step.layout.sizes(), primes))
+    chosen = {}
+    for name, example in sorted(step.layout.sizes().items(), key=lambda pair: pair[0] == "batch"):
+        free = [prime for prime in _PRIMES if prime not in taken and (prime > 11 if name == "batch" else prime <= example)]
+        chosen[name] = (free[0] if name == "batch" else free[-1]) if free else example
+        taken.add(chosen[name])
+    return chosen
 
 
 def _fake(mode, tensor, dynamic=()):
@@ -79,8 +88,9 @@ def record(step, tensors):
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"{raising_line(error)}: {step.name} fails on the example batch, before it is compiled: {type(error).__name__}: "
-                          f"{error}. A package gives a step its batch and the numbers of the run, and no trainer or logger.") from error
+        raise ExportError(f"{raising_line(error)}: {step.name} fails in Python on a batch like the example with the sizes "
+                          f"{step.layout.sizes(tensors)}: {type(error).__name__}: {error}. A package gives a step its batch "
+                          "and the numbers of the run, and no trainer or logger.") from error
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
@@ -120,6 +130,7 @@ def record(step, tensors):
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
     sizes = step.layout.sizes()
     graph.scale = math.prod(sizes.values()) / math.prod(step.layout.sizes(tensors).values())
+    _refuse_unseen_writes(graph)
     _drop_unread_inputs(graph)
     check_sizes(graph)
     return graph
@@ -169,6 +180,32 @@ def _constants(step, module):
         if attribute:
             notes.append(f"{attribute} is no buffer: its values are fixed in the package")
     return notes
+
+
+def _refuse_unseen_writes(graph):
+    """Refuses writes to weights that the eager run did not show, as those to .data that have left the values as they were."""
+    placeholders = dict(zip((node for node in graph.module.graph.nodes if node.op == "placeholder"), graph.inputs))
+    for node in graph.module.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable:
+            continue
+        written = [node.args[index] for index, argument in enumerate(schema.arguments) if argument.is_write and index < len(node.args)]
+        for root in pytree.tree_leaves(written):
+            if not isinstance(root, torch.fx.Node):
+                continue
+            while root.op == "call_function" and (root.target is _aten.clone.default and root.args[0] in placeholders or _is_view(root)):
+                root = root.args[0]
+            entry = placeholders.get(root)
+            if root.op == "get_attr" or entry and entry["name"] not in graph.step.changes():
+                what = entry["name"] if entry else "a tensor that is no buffer"
+                refuse(f"{graph.step.name} writes to {what}, which did not show on the example batch",
+                       "Write to a buffer, without .data, or compute a new tensor", graph.step.where)
+
+
+def _is_view(node):
+    schema = getattr(node.target, "_schema", None)
+    alias = schema.arguments[0].alias_info if schema and schema.arguments else None
+    return alias is not None and isinstance(node.args[0], torch.fx.Node)
 
 
 def _drop_unread_inputs(graph):

@@ -140,7 +140,8 @@ def _optimizer_section(module, optimizer, where):
     if others:
         section["groups"] = others
     if any(id(parameter) not in names for group in optimizer.param_groups for parameter in group["params"]):
-        raise ExportError(f"{where}: the optimizer has a parameter that the module does not have. Register it: nn.Parameter, nn.ParameterList.")
+        raise ExportError(f"{where}: the optimizer has a parameter that the module does not have. Register it: "
+                          "nn.Parameter, nn.ParameterList.")
     given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     left = [key for key, parameter in module.named_parameters() if parameter.requires_grad and id(parameter) not in given]
     if left:

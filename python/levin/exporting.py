@@ -158,5 +158,5 @@ def processor_features():
             flags = next((line for line in file if line.startswith(("flags", "Features"))), ":").split(":")[1].split()
     except OSError:
         return []
-    kept = ("sse4", "avx", "fma", "f16c", "bmi", "amx", "asimd", "sve", "movbe", "gfni", "vaes", "vpclmul")
+    kept = ("sse4", "avx", "fma", "f16c", "bmi", "amx", "asimd", "sve", "movbe", "gfni", "vaes", "vpclmul", "popcnt", "abm", "ssse3")
     return sorted(flag for flag in flags if flag.startswith(kept))

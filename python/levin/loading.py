@@ -28,8 +28,8 @@ def load(module, path, strict=True):
     differing = [f"{name} {list(found[name].shape)} in place of {list(tensor.shape)}" for name, tensor in state.items()
                  if name in found and isinstance(tensor, torch.Tensor) and found[name].shape != tensor.shape]
     missing, others = sorted(set(state) - set(found)), sorted(set(found) - set(state))
-    problems = [f"{what}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}" for what, names in
-                (("another shape", differing), ("missing", missing if strict else []), ("not in the module", others if strict else [])) if names]
+    found_wrong = {"another shape": differing, **({"missing": missing, "not in the module": others} if strict else {})}
+    problems = [f"{what}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}" for what, names in found_wrong.items() if names]
     if problems:
         raise LoadError(f"The weights of '{path}' are not those of {type(module).__name__}: {'; '.join(problems)}.")
     module.load_state_dict(found, strict=strict)

@@ -40,7 +40,8 @@ def last_update(metric):
 
 def _refused(name, what):
     def method(*_, **__):
-        refuse(f"the step calls {what}() of the metric {name}", "Log the metric: self.log(name, self.metric). levin computes it where an epoch ends")
+        refuse(f"the step calls {what}() of the metric {name}",
+               "Log the metric: self.log(name, self.metric). levin computes it where an epoch ends")
 
     return method
 
@@ -62,7 +63,8 @@ def recorded(module, spares):
     """While it lasts, metric objects of the module keep what they are updated with, and compute nothing."""
     found = [(name, part) for name, part in module.named_modules() if is_metric(part)]
     collections = [part for part in module.modules() if type(part).__name__ == "MetricCollection"]
-    kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)}) for part in [*(part for _, part in found), *collections]]
+    kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)})
+            for part in [*(metric for _, metric in found), *collections]]
     for name, metric in found:
         def update(*inputs, _name=name, _metric=metric, **named):
             updated = Updated(_name, *equivalent(_metric), [*inputs, *named.values()], spares[_name], (inputs, named))
@@ -72,7 +74,8 @@ def recorded(module, spares):
         vars(metric).update({"forward": update, "update": update, "compute": _refused(name, "compute"), "reset": _refused(name, "reset")})
     for collection in collections:
         def update_all(*inputs, _collection=collection, **named):
-            return {name: metric(*inputs, **metric._filter_kwargs(**named)) for name, metric in _collection.items(keep_base=False, copy_state=False)}
+            return {name: metric(*inputs, **metric._filter_kwargs(**named))
+                    for name, metric in _collection.items(keep_base=False, copy_state=False)}
 
         vars(collection).update({"forward": update_all, "update": update_all})
     try:

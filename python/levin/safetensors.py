@@ -38,6 +38,7 @@ def from_file(path):
         begin, end = entry["data_offsets"]
         if not 0 <= begin <= end <= len(data):
             raise ValueError(f"{name} lies outside of the file")
-        flat = torch.frombuffer(data[begin:end], dtype=dtypes[entry["dtype"]]) if end > begin else torch.empty(0, dtype=dtypes[entry["dtype"]])
+        dtype = dtypes[entry["dtype"]]
+        flat = torch.frombuffer(data[begin:end], dtype=dtype) if end > begin else torch.empty(0, dtype=dtype)
         tensors[name] = flat.reshape(entry["shape"]).clone()
     return tensors, metadata

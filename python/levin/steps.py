@@ -9,10 +9,10 @@ from torch.nn.utils import stateless
 from levin import metrics
 from levin.errors import line_of, refuse
 from levin.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
-from levin.watching import python_state, refuse_changes, sources_of
+from levin.watching import computed_attributes, python_state, refuse_changes, sources_of
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
-PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.bfloat16}  # on a CPU levin too computes 16-mixed so
 
 
 @dataclasses.dataclass
@@ -59,16 +59,23 @@ class Step:
         self.weights = Weights.of(module)
         self._spares = metrics.spares(module)
         self.gradients = []  # names of parameters that get one
-        self.buffers = []  # names of buffers that the step changes
+        self.buffers = []  # names of buffers, and of parameters without gradient, that the step changes
+        self._written = []  # positions of the batch's tensors that the step changes
 
     def run(self, recorder, parameters, buffers, tensors, changed=None):
-        """Gives the outputs and their descriptions. `parameters` and `buffers` are by name; buffers are not changed. `changed`: takes the
-        names of those that the step gives other values."""
-        initial, buffers = buffers, {name: buffer.clone() for name, buffer in buffers.items()}
-        with self._as_recorded(recorder, {**parameters, **buffers}), torch.set_grad_enabled(self.training):
+        """Gives the outputs and their descriptions. `parameters` and `buffers` are by name; neither they nor the batch are changed.
+        `changed`: takes what the step changes, names of weights and positions in the batch, and everything is copied before."""
+        initial = {**parameters, **buffers}
+        copied = set(buffers) | (set(parameters) if changed is not None else set(self.buffers))
+        state = {name: tensor.detach().clone().requires_grad_(tensor.requires_grad) if name in copied else tensor
+                 for name, tensor in initial.items()}
+        parameters = {name: state[name] for name in parameters}
+        tensors = [tensor.clone() if changed is not None or position in self._written else tensor
+                   for position, tensor in enumerate(tensors)]
+        with self._as_recorded(recorder, state), torch.set_grad_enabled(self.training):
             with self._autocast(), torch.compiler.set_stance("force_eager"), recorder:
                 result = call_step(self._function, self._module, self.layout.rebuild(tensors), recorder)
-            now = {name: self._module.get_buffer(name) for name in buffers}
+            now = {name: self._module.get_buffer(name) if name in buffers else state[name] for name in copied}
         loss, extras = outputs_of(result, self.training, self.where)
         gradients = self._gradients_of(loss, recorder, parameters)
         described = []
@@ -89,7 +96,10 @@ class Step:
         for decision, condition in zip(recorder.decisions, recorder.conditions):
             described.append(({"kind": "condition", "taken": decision.taken, "where": decision.where}, condition))
         if changed is not None:
-            changed += [name for name in buffers if now[name] is not buffers[name] or not torch.equal(now[name], initial[name])]
+            changed += [name for name in state if now[name] is not state[name] or now[name]._version > 0
+                        or not torch.equal(now[name], initial[name])]
+            changed += [position for position, tensor in enumerate(tensors) if tensor._version > 0]
+            self._check_changed(changed, now, initial)
         for name in self.buffers:
             described.append(({"kind": "buffer", "name": name}, now[name].detach()))
         for name, gradient in gradients.items():
@@ -99,15 +109,31 @@ class Step:
     def probe(self, tensors):
         """Runs the step as it is, to find which parameters get a gradient and which buffers change. Gives the recorder."""
         recorder = self.recorder()
-        parameters = {name: parameter.detach().clone().requires_grad_(parameter.requires_grad)
-                      for name, parameter in self.weights.parameters.items()}
         before, changed = python_state(self._module, self._source), []
         with random_state(1):
-            _, described = self.run(recorder, parameters, self.weights.buffers, tensors, changed)
+            _, described = self.run(recorder, self.weights.parameters, self.weights.buffers, tensors, changed)
         refuse_changes(before, python_state(self._module, self._source), self.where, recorder.assigned)
         self.gradients = [entry["name"] for entry in described if entry["kind"] == "gradient"]
-        self.buffers = changed
+        self.buffers = [name for name in changed if isinstance(name, str)]
+        self._written = [position for position in changed if isinstance(position, int)]
         return recorder
+
+    def _check_changed(self, changed, now, initial):
+        for name in changed:
+            if name in self.weights.parameters and initial[name].requires_grad:
+                refuse(f"the step changes the parameter {name}, which its optimizer changes too",
+                       "Freeze it (requires_grad_(False)) if the step alone is to change it, or do it in C++ in on_train_batch_end",
+                       self.where)
+            if name in initial and (now[name].shape != initial[name].shape or now[name].dtype != initial[name].dtype):
+                refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} in place of "
+                       f"{list(initial[name].shape)}",
+                       "Give it its last shape in __init__", self.where)
+            if name in initial and self.name == "function":
+                refuse(f"the function changes {name}, which a package of a function does not keep", "Return the value", self.where)
+
+    def changes(self):
+        """Names of the weights and of the batch's tensors that the step changes."""
+        return {*self.buffers, *(self.layout.names[position] for position in self._written)}
 
     @property
     def where(self):
@@ -148,8 +174,10 @@ class Step:
     def _as_recorded(self, recorder, state):
         module = self._module
         modes = {part: part.training for part in module.modules()}
-        classes = {part: type(part) for part in module.modules() if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
+        classes = {part: type(part) for part in module.modules()
+                   if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
         names = {part: name for name, part in module.named_modules()}
+        computed = [(part, name, vars(part)[name]) for part in module.modules() for name in computed_attributes(part) if name in vars(part)]
         with contextlib.ExitStack() as stack:
             stack.enter_context(stateless._reparametrize_module(module, state, tie_weights=True))
             stack.enter_context(metrics.recorded(module, self._spares))
@@ -165,6 +193,8 @@ class Step:
                     part.__class__ = part_class
                 for part, mode in modes.items():
                     part.training = mode
+                for part, name, value in computed:
+                    vars(part)[name] = value
 
 
 @contextlib.contextmanager

@@ -55,8 +55,11 @@ def _batches(layout, sizes, others):
 def _moved(tensors, seed):
     """Weights that training has changed a little: what was computed of them before the step shows as a difference."""
     generator = torch.Generator().manual_seed(seed)
-    return {name: tensor.detach() * (1 + 0.02 * min(seed, 3) * torch.rand(tensor.shape, generator=generator)).to(tensor.dtype) if tensor.is_floating_point()
-            else tensor.detach().clone() for name, tensor in tensors.items()}
+    moved = {}
+    for name, tensor in tensors.items():
+        factor = 1 + 0.02 * min(seed, 3) * torch.rand(tensor.shape, generator=generator)
+        moved[name] = tensor.detach() * factor.to(tensor.dtype) if tensor.is_floating_point() else tensor.detach().clone()
+    return moved
 
 
 def _compare(loaded, graph, tensors, seed):
@@ -79,7 +82,8 @@ def _compare(loaded, graph, tensors, seed):
         return False  # the module goes another way for this batch: the package's conditions say so
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in zip(step.layout.names, tensors))
     if [_what(entry) for entry in described] != [_what(entry) for entry in graph.outputs]:
-        raise ExportError(f"{step.where}: {step.name} gives or logs other things for another batch ({shapes}). A package gives the same ones always.")
+        raise ExportError(f"{step.where}: {step.name} gives or logs other things for another batch ({shapes}). A package gives the same "
+                          "ones always.")
     sources = {"parameter": parameters, "buffer": buffers, "number": numbers, "batch": dict(zip(step.layout.names, tensors))}
     inputs = [sources[entry["kind"]][entry["name"]].detach() for entry in graph.inputs]
     with random_state(seed):
@@ -91,10 +95,10 @@ def _compare(loaded, graph, tensors, seed):
     for entry, theirs, ours in zip(described, expected, found):
         relative, absolute = tolerance(theirs, step.precision)
         scale = float(theirs.detach().abs().max()) if theirs.numel() and theirs.is_floating_point() else 0.0
-        if theirs.shape != ours.shape or not torch.allclose(ours.to(theirs.dtype), theirs, relative, absolute * max(1.0, scale), equal_nan=True):
+        if theirs.shape != ours.shape or not torch.allclose(ours.to(theirs.dtype), theirs, relative, absolute * max(1.0, scale), True):
             difference = "shape" if theirs.shape != ours.shape else f"{float((ours.double() - theirs.double()).abs().max()):.3g}"
-            raise ExportError(f"{step.where}: {step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the module's "
-                              f"by {difference} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
+            raise ExportError(f"{step.where}: {step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the "
+                              f"module's by {difference} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
                               "The package is not written.")
     return True
 

@@ -22,7 +22,7 @@ def sources_of(module, function):
     found = []
     for name, source in list(sys.modules.items()):
         file = getattr(source, "__file__", None) if not name.startswith("_") or name == "__main__" else None
-        if file and is_users(file) and (name in names or "site-packages" not in file) and name.split(".")[0] not in (*_LIBRARIES, "builtins", "abc", "levin"):
+        if file and is_users(file) and (name in names or "site-packages" not in file) and name.split(".")[0] not in _LIBRARIES:
             found.append(source)
     return found
 
@@ -36,7 +36,8 @@ def _fingerprint(value, depth=0):
         return hash(value.get_state().numpy().tobytes())
     if isinstance(value, random.Random):
         return hash(value.getstate())
-    if isinstance(value, (type, types.ModuleType, torch.nn.Module)) or inspect.isroutine(value) or type(value).__module__.split(".")[0] in _LIBRARIES:
+    of_library = type(value).__module__.split(".")[0] in _LIBRARIES
+    if isinstance(value, (type, types.ModuleType, torch.nn.Module)) or inspect.isroutine(value) or of_library:
         return id(value)
     if hasattr(value, "bit_generator"):  # numpy's
         return repr(value.bit_generator.state)
@@ -46,7 +47,8 @@ def _fingerprint(value, depth=0):
         if depth == 3:
             return id(value), len(value)
         if isinstance(value, dict):
-            return tuple((repr(key) if isinstance(key, (str, int)) else id(key), _fingerprint(part, depth + 1)) for key, part in list(value.items()))
+            return tuple((repr(key) if isinstance(key, (str, int)) else id(key), _fingerprint(part, depth + 1))
+                         for key, part in list(value.items()))
         return tuple(_fingerprint(part, depth + 1) for part in list(value))
     return id(value), depth < 3 and _fingerprint(getattr(value, "__dict__", None), depth + 1)
 
@@ -57,6 +59,11 @@ def _own_names():
     return set(vars(lightning.LightningModule() if lightning else torch.nn.Module())) | set(vars(torch.nn.Module())) | {"training"}
 
 
+def computed_attributes(part):
+    """Attributes that torch's older weight_norm and spectral_norm compute before each forward()."""
+    return {hook.name for hook in part._forward_pre_hooks.values() if hasattr(hook, "name")}
+
+
 def python_state(module, function):
     """What there is to change, by the name under which a message tells of it."""
     own, state = _own_names(), {}
@@ -65,7 +72,7 @@ def python_state(module, function):
             continue
         of_torch = type(part).__module__.split(".")[0] == "torch"
         for name, value in vars(part).items():
-            if name not in own and not (of_torch and name.startswith("_")):
+            if name not in own and not (of_torch and name.startswith("_")) and name not in computed_attributes(part):
                 state[f"self.{prefix}.{name}".replace("..", ".")] = _fingerprint(value)
     for source in sources_of(module, function):
         for name, value in list(vars(source).items()):

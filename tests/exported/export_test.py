@@ -1,20 +1,18 @@
-"""Tests of levin.export(): what it refuses, with the line and the advice, and what it records and writes.
+"""Tests of levin.export(): what it refuses, with the line and the advice, and what it records of a step.
 
-    python tests/exported/export_test.py            all that needs no compiler, in seconds
-    python tests/exported/export_test.py --compile  also what compiles packages
+    python tests/exported/export_test.py
+
+Nothing is compiled here: export_packages_test.py does that.
 """
 
 import inspect
-import json
 import math
 import pathlib
 import random
 import sys
-import tempfile
 import unittest
 import unittest.mock
 import warnings
-import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
@@ -201,6 +199,21 @@ class Steps:
         packed = nn.utils.rnn.pack_padded_sequence(batch[0].unsqueeze(-1), batch[1] + 1, batch_first=True, enforce_sorted=False)  # here
         return self.net(batch[0]).mean() * packed.data.mean()
 
+    @refused("changes the parameter net.bias")
+    def changes_a_parameter(self, batch, batch_idx):  # here
+        self.net.bias.data.mul_(0.9)
+        return Base.training_step(self, batch, batch_idx)
+
+    @refused("writes to net.bias, which did not show")
+    def might_change_a_parameter(self, batch, batch_idx):  # here
+        self.net.bias.data.clamp_(-1, 1)
+        return Base.training_step(self, batch, batch_idx)
+
+    @refused("the buffer rate another shape")
+    def changes_a_shape(self, batch, batch_idx):  # here
+        self.rate = batch[0].mean(1)
+        return Base.training_step(self, batch, batch_idx)
+
     @refused("the gradient of embedding.weight is sparse")
     def sparse(self, batch, batch_idx):  # here
         return self.embedding(batch[1]).mean()
@@ -243,7 +256,7 @@ class Refusals(unittest.TestCase):
         def step(self, batch, batch_idx):
             return self.net(batch[1]).mean()  # here
 
-        self.check(type("Model", (Base,), {"training_step": step, "__module__": __name__}), step, "fails on the example batch")
+        self.check(type("Model", (Base,), {"training_step": step, "__module__": __name__}), step, "fails in Python on a batch like the example")
 
     def message(self, module, batch=BATCH, **options):
         with self.assertRaises(levin.ExportError) as raised:
@@ -320,8 +333,14 @@ class Graphs(unittest.TestCase):
             def training_step(self, batch, _):
                 return self.net(batch).mean()
 
+        class Second(Base):
+            def training_step(self, batch, _):
+                return self.net(batch[0]).mean() * batch[1].sum()
+
         graph = recorded(Mean(), torch.randn(8, 5, 6), batches=[torch.randn(8, 9, 6)])
         self.assertEqual(graph.inputs[-1]["shape"], ["batch", "input_1", 6])
+        graph = recorded(Second(), (torch.randn(8, 6), torch.randn(8)), batches=[(torch.randn(5, 6), torch.randn(8))])
+        self.assertEqual([entry["shape"] for entry in graph.inputs[-2:]], [["batch", 6], [8]])
 
     def test_arguments_by_position(self):
         def step(self, batch, number):
@@ -420,73 +439,5 @@ class Graphs(unittest.TestCase):
         self.assertTrue(all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items()))
 
 
-@unittest.skipUnless("--compile" in sys.argv, "--compile")
-class Packages(unittest.TestCase):
-    """What is compiled, written and compared."""
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = pathlib.Path(self.folder.name) / "m.pt2"
-
-    def description(self):
-        with zipfile.ZipFile(self.path) as archive:
-            return json.loads(archive.read(next(name for name in archive.namelist() if name.endswith("extra/levin.json"))))
-
-    def test_smallest_batch_and_baseline(self):
-        class Normed(Base):
-            def __init__(self):
-                super().__init__()
-                self.norm = nn.BatchNorm1d(3)
-
-            def forward(self, x):
-                return self.norm(self.net(x))
-
-            def training_step(self, batch, batch_idx):
-                return F.cross_entropy(self(batch[0]), batch[1])
-
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            done = levin.export(Normed(), BATCH, self.path, processor="x86-64-v3")
-        self.assertEqual(done.entries, ["training_step"])
-        self.assertTrue(any("predict_step is left out" in str(warning.message) for warning in caught))
-        description = self.description()
-        self.assertEqual(description["entries"]["training_step"]["smallest_batch"], 2)
-        self.assertIn("avx2", description["processor_features"])
-        self.assertNotIn("avx512f", description["processor_features"])
-        self.assertIn("class_path: \"SGD\"", (self.path.with_suffix(".yaml")).read_text())
-
-    def test_function(self):
-        encoder = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Tanh())
-        levin.export_function(encoder, {"x": BATCH[0]}, self.path)
-        entry = self.description()["entries"]["function"]
-        self.assertEqual([(part["kind"], part["name"]) for part in entry["inputs"]], [("parameter", "0.weight"), ("parameter", "0.bias"), ("batch", "x")])
-        self.assertEqual(entry["outputs"], [{"kind": "extra", "name": "output"}])
-
-    def test_function_with_names(self):
-        def distance(a, b):
-            return {"distance": (a - b).norm(dim=1), "dot": (a * b).sum(1)}
-
-        levin.export_function(distance, {"b": torch.randn(8, 3), "a": torch.randn(8, 3)}, self.path)
-        entry = self.description()["entries"]["function"]
-        self.assertEqual([part["name"] for part in entry["inputs"]], ["b", "a"])
-        self.assertEqual([part["name"] for part in entry["outputs"]], ["distance", "dot"])
-
-    def test_what_differs_is_not_written(self):
-        real = levin.exporting.compiled
-
-        def wrong(graph, *target):
-            for node in graph.module.graph.nodes:
-                if node.op == "call_function" and "nll_loss_forward" in str(node.target):
-                    node.args = (*node.args[:3], 2, *node.args[4:])
-            graph.module.recompile()
-            return real(graph, *target)
-
-        with unittest.mock.patch("levin.exporting.compiled", wrong), self.assertRaises(levin.ExportError) as raised:
-            levin.export(Base(), BATCH, self.path)
-        self.assertIn("differs from the module's", str(raised.exception))
-        self.assertFalse(self.path.exists())
-
-
 if __name__ == "__main__":
-    unittest.main(argv=[argument for argument in sys.argv if argument != "--compile"])
+    unittest.main()

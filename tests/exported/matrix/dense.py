@@ -162,6 +162,35 @@ class SpectralNormed(Module):
         return F.cross_entropy(self.net(batch[0]), batch[1])
 
 
+@case(classes(16, 4))
+class OlderNorms(Module):
+    """torch's deprecated weight_norm and spectral_norm, which compute an attribute in a hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.utils.weight_norm(nn.Linear(16, 24)), nn.ReLU(), nn.utils.spectral_norm(nn.Linear(24, 4)))
+
+    def loss(self, batch):
+        return F.cross_entropy(self.net(batch[0]), batch[1])
+
+
+@case(lambda rows: (torch.randn(rows, 12), torch.randn(rows, 12)))
+class MomentumTeacher(Module):
+    """A teacher that follows the student in the step; centres the batch in its own memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.student, self.teacher = nn.Linear(12, 6), nn.Linear(12, 6).requires_grad_(False)
+        self.predictor = nn.Linear(6, 6)
+
+    def loss(self, batch):
+        with torch.no_grad():
+            for theirs, ours in zip(self.teacher.parameters(), self.student.parameters()):
+                theirs.mul_(0.9).add_(ours, alpha=0.1)
+        first, second = batch[0].mul_(0.5), batch[1]
+        return (2 - 2 * F.cosine_similarity(self.predictor(self.student(first)), self.teacher(second))).mean()
+
+
 @case(regression(8))
 class QuantileRegression(Module):
     def __init__(self):

@@ -42,6 +42,9 @@ def sources_hash():
     return digest.hexdigest()[:12]
 
 
+SOURCES = sources_hash()
+
+
 def exported(case, folder, module, batches):
     """Exports a module into the folder, or finds what was exported there. Gives the reason when it is refused."""
     refusal = folder / "refused.txt"
@@ -124,7 +127,7 @@ def difference(steps, last, rows):
 
 def run(case, build, ranks_wanted):
     """One line of the table: {"exported", "differences": {ranks: number}, "problem"}."""
-    folder = build / "matrix" / f"{case.name}-{sources_hash()}"
+    folder = build / "matrix" / f"{case.name}-{SOURCES}"
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(SEED)
     module = case.module()
@@ -134,10 +137,9 @@ def run(case, build, ranks_wanted):
     line = {"seconds": time.monotonic() - begin, "refused": refused, "differences": {}, "problem": ""}
     if refused:
         return line
-    safetensors_file = folder / "batches.safetensors"
-    tensors = {f"{stage}.{index}.{name}".rstrip("."): leaf for stage, batches in (("train", train), ("val", validation))
+    tensors = {f"{stage}.{index}.{name}": leaf for stage, batches in (("train", train), ("val", validation))
                for index, batch in enumerate(batches) for name, leaf in named_leaves(batch)[0]}
-    safetensors_file.write_bytes(safetensors.to_bytes({name.rstrip("."): tensor for name, tensor in tensors.items()}))
+    (folder / "batches.safetensors").write_bytes(safetensors.to_bytes(tensors))
     steps, last = with_lightning(case, module, train, validation)
     for ranks in [1, *(count for count in case.ranks if count in ranks_wanted)]:
         try:

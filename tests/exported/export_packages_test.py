@@ -1,0 +1,106 @@
+"""Tests of the packages that levin.export() compiles, writes and compares: python tests/exported/export_packages_test.py"""
+
+import json
+import pathlib
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+import zipfile
+
+from export_test import BATCH, Base  # also makes levin known
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import levin
+
+
+class Packages(unittest.TestCase):
+    """What is compiled, written and compared."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name) / "m.pt2"
+
+    def description(self):
+        with zipfile.ZipFile(self.path) as archive:
+            return json.loads(archive.read(next(name for name in archive.namelist() if name.endswith("extra/levin.json"))))
+
+    def test_smallest_batch_and_baseline(self):
+        class Normed(Base):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(3)
+
+            def forward(self, x):
+                return self.norm(self.net(x))
+
+            def training_step(self, batch, batch_idx):
+                return F.cross_entropy(self(batch[0]), batch[1])
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            done = levin.export(Normed(), BATCH, self.path, processor="x86-64-v3")
+        self.assertEqual(done.entries, ["training_step"])
+        self.assertTrue(any("predict_step is left out" in str(warning.message) for warning in caught))
+        description = self.description()
+        self.assertEqual(description["entries"]["training_step"]["smallest_batch"], 2)
+        self.assertIn("avx2", description["processor_features"])
+        self.assertNotIn("avx512f", description["processor_features"])
+        self.assertIn("class_path: \"SGD\"", (self.path.with_suffix(".yaml")).read_text())
+
+    def test_function(self):
+        encoder = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Tanh())
+        levin.export_function(encoder, {"x": BATCH[0]}, self.path)
+        entry = self.description()["entries"]["function"]
+        self.assertEqual([(part["kind"], part["name"]) for part in entry["inputs"]], [("parameter", "0.weight"), ("parameter", "0.bias"), ("batch", "x")])
+        self.assertEqual(entry["outputs"], [{"kind": "extra", "name": "output"}])
+
+    def test_function_with_names(self):
+        def distance(a, b):
+            return {"distance": (a - b).norm(dim=1), "dot": (a * b).sum(1)}
+
+        levin.export_function(distance, {"b": torch.randn(8, 3), "a": torch.randn(8, 3)}, self.path)
+        entry = self.description()["entries"]["function"]
+        self.assertEqual([part["name"] for part in entry["inputs"]], ["b", "a"])
+        self.assertEqual([part["name"] for part in entry["outputs"]], ["distance", "dot"])
+
+    def test_alpha_of_an_addition(self):
+        """Inductor loses it where it makes addmm of an addition and a product of matrices."""
+        levin.export_function(lambda a, b: torch.add(a, a @ b, alpha=0.1), {"a": torch.randn(8, 3), "b": torch.randn(3, 3)}, self.path)
+
+    def test_parts_that_inductors_patterns_refuse(self):
+        levin.export_function(lambda x: x[torch.randperm(x.shape[0])], {"x": torch.randn(8, 3)}, self.path)
+
+    def test_longest_sizes_and_smallest(self):
+        """Three positions are the longest; of one alone there is no deviation, in Python as in the package."""
+        positions = torch.randn(3, 4)
+
+        def encode(x):
+            return (x + positions[:x.shape[1]]).std(1)
+
+        levin.export_function(encode, {"x": torch.randn(8, 3, 4)}, self.path, dynamic={"x": {1: "time"}})
+        entry = self.description()["entries"]["function"]
+        self.assertEqual(entry["inputs"][0]["shape"], ["batch", "time", 4])
+
+    def test_what_differs_is_not_written(self):
+        real = levin.exporting.compiled
+
+        def wrong(graph, *target):
+            for node in graph.module.graph.nodes:
+                if node.op == "call_function" and "nll_loss_forward" in str(node.target):
+                    node.args = (*node.args[:3], 2, *node.args[4:])
+            graph.module.recompile()
+            return real(graph, *target)
+
+        with unittest.mock.patch("levin.exporting.compiled", wrong), self.assertRaises(levin.ExportError) as raised:
+            levin.export(Base(), BATCH, self.path)
+        self.assertIn("differs from the module's", str(raised.exception))
+        self.assertFalse(self.path.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
