@@ -1,6 +1,7 @@
 #include "levin/core/options/registry.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -110,6 +111,8 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                                                   Metric, Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
                                      : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
+  if constexpr (std::is_same_v<Base, Module>)
+    help += "; name the library that has yours under `plugins:`, or with --plugin FILE";
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }
 

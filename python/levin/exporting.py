@@ -42,7 +42,6 @@ def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precisio
     sizes: of the batch, with which the package is compared with the module. A size that the module itself refuses is left out.
     config: whether to write the YAML.
     processor: "native", as this machine's; "x86-64-v3" or "x86-64-v2" for a package that others of these levels run too.
-
     threads: "run": the loops between matrix products and convolutions run on as many threads as the run has; a number: on so many;
         None: 1 for small tensors, "run" for large ones.
 
