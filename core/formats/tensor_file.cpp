@@ -132,7 +132,7 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 }  // namespace
 
 const char* kind_name(TensorFileKind kind) {
-  constexpr std::array kNames = {"levin checkpoint", "safetensors file", "safetensors in several files",
+  constexpr std::array kNames = {"levin checkpoint",           "safetensors file",     "safetensors in several files",
                                  "state_dict of torch.save()", "Lightning checkpoint", "package of levin.export()"};
   return kNames.at(static_cast<std::size_t>(kind));
 }

@@ -22,7 +22,8 @@ Sizes read_budget(const std::string& text) {
 }
 
 Sizes sizes_of(const std::vector<SourceFile>& files) {
-  static const std::set<std::string> kRooms = {"core", "data", "optim", "callbacks", "metrics", "exported", "loggers", "strategies", "cli"};
+  static const std::set<std::string> kRooms = {"core",     "data",    "optim",      "callbacks", "metrics",
+                                               "exported", "loggers", "strategies", "cli"};
   Sizes sizes;
   for (const SourceFile& file : files) {
     const std::string folder = file.name.substr(0, file.name.find('/'));

@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::ptrdiff_t kMaxLines = 500;
-constexpr std::array<std::string_view, 9> kRooms = {"core",    "data",    "optim",      "callbacks",
-                                                    "metrics", "exported", "loggers", "strategies", "cli"};
+constexpr std::array<std::string_view, 9> kRooms = {"core",     "data",    "optim",      "callbacks", "metrics",
+                                                    "exported", "loggers", "strategies", "cli"};
 constexpr std::array<std::string_view, 3> kUsers = {"examples", "tests", "benchmarks"};
 
 template <std::size_t N>
@@ -121,8 +121,8 @@ class MeetingReasons {
 
 std::vector<SourceFile> read_sources(const fs::path& root) {
   std::vector<SourceFile> files;
-  for (const std::string_view folder : {"core", "data", "optim", "callbacks", "metrics", "exported", "loggers", "strategies", "cli",
-                                        "include", "examples", "tests", "benchmarks"}) {
+  for (const std::string_view folder : {"core", "data", "optim", "callbacks", "metrics", "exported", "loggers", "strategies",
+                                        "cli", "include", "examples", "tests", "benchmarks"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (!entry.is_regular_file() || (extension != ".h" && extension != ".cpp" && extension != ".cu")) continue;
