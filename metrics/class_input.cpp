@@ -1,5 +1,6 @@
 #include "levin/metrics/class_input.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "levin/core/base/error.h"
@@ -69,19 +70,57 @@ void check_labels(const ClassTask& task, const at::Tensor& labels, const char* w
   }
 }
 
-void check_numbers(const ClassTask& task, const at::Tensor& scores) {
-  if (scores.numel() == 0) return;
-  const auto [least_number, most_number] = at::aminmax(scores.detach());
-  const double least = least_number.item<double>();
-  if (std::isnan(least)) {
+namespace {
+
+void refuse_numbers(const ClassTask& task, bool has_nan, bool are_outside) {
+  if (has_nan) {
     throw MisuseError(format("{} got a prediction that is NaN: look for where the model's output becomes that.", task.metric));
   }
-  if (task.scores == Scores::kProbabilities && (least < 0 || most_number.item<double>() > 1)) {
+  if (are_outside && task.scores == Scores::kProbabilities) {
     throw MisuseError(
         format("{} has scores: probabilities, and got one that is not from 0 to 1: take 'logits' for scores before a "
                "sigmoid or softmax.",
                task.metric));
   }
+}
+
+template <class Number>
+void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor& best) {
+  const at::Tensor kept = plain(scores, c10::CppTypeToScalarType<Number>::value);
+  const auto* row = kept.const_data_ptr<Number>();
+  auto* out = best.mutable_data_ptr<std::int64_t>();
+  const std::int64_t samples = scores.size(0), inner = best.numel() / std::max<std::int64_t>(samples, 1);
+  bool has_nan = false, are_outside = false;
+  for (std::int64_t sample = 0; sample < samples; ++sample, row += task.count * inner) {
+    for (std::int64_t place = 0; place < inner; ++place, ++out) {
+      *out = 0;
+      for (std::int64_t each = 0; each < task.count; ++each) {
+        const Number score = row[each * inner + place];
+        has_nan |= std::isnan(score);
+        are_outside |= score < 0 || score > 1;
+        if (score > row[*out * inner + place]) *out = each;
+      }
+    }
+  }
+  refuse_numbers(task, has_nan, are_outside);
+}
+
+}  // namespace
+
+at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels) {
+  const at::Tensor best = at::empty(labels.sizes(), at::kLong);
+  if (scores.scalar_type() == at::kDouble) {
+    take_best<double>(task, scores, best);
+  } else {
+    take_best<float>(task, scores, best);
+  }
+  return best;
+}
+
+void check_numbers(const ClassTask& task, const at::Tensor& scores) {
+  if (scores.numel() == 0) return;
+  const auto [least, most] = at::aminmax(scores.detach());
+  refuse_numbers(task, std::isnan(least.item<double>()), least.item<double>() < 0 || most.item<double>() > 1);
 }
 
 void check_scores(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets) {

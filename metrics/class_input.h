@@ -32,6 +32,9 @@ void check_same_shape(const std::string& metric, const at::Tensor& predictions, 
 void check_class_shape(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
 /// Throws MisuseError when one of the plain labels is none of 0 … task.count (of 0 and 1, unless multiclass) and not ignored.
 void check_labels(const ClassTask& task, const at::Tensor& labels, const char* what);
+/// The class of the highest score, the first of equal ones, in the shape of the labels; on the CPU, in one pass with
+/// check_numbers(): the operations of either take longer than both for a small batch.
+at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels);
 /// Throws MisuseError when a score on the CPU is NaN, or not from 0 to 1 as probabilities are.
 void check_numbers(const ClassTask& task, const at::Tensor& scores);
 /// Throws MisuseError: `wrong` labels and scores on a device were none.

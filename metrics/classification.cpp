@@ -77,9 +77,10 @@ void ClassCounter::update(const at::Tensor& predictions, const at::Tensor& targe
   if (!given.is_cpu()) return update_on_device(given, targets);
   const at::Tensor labels = plain_labels(task_.metric, targets);
   check_labels(task_, labels, "targets");
-  const at::Tensor predicted = predicted_labels(task_, given, labels);
+  const bool takes_best = given.is_floating_point() && task_.task == Task::kMulticlass && task_.top_k == 1;
+  const at::Tensor predicted = takes_best ? best_classes(task_, given, labels) : predicted_labels(task_, given, labels);
   if (given.is_floating_point()) {
-    check_numbers(task_, given);
+    if (!takes_best) check_numbers(task_, given);
   } else {
     ClassTask all_count = task_;
     all_count.ignore_index.reset();
