@@ -1,5 +1,6 @@
 #include "levin/exported/compiled_gradients.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/engine.h>

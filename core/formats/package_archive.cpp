@@ -116,7 +116,7 @@ Output output_of(const Value& value) {
 }
 
 PackageEntry entry_of(const std::string& name, const Value& value) {
-  PackageEntry entry{.name = name, .inputs = {}, .outputs = {}};
+  PackageEntry entry{.name = name, .inputs = {}, .outputs = {}, .smallest = {}};
   for (const Value& input : value.at("inputs").as_list()) entry.inputs.push_back(input_of(input));
   for (const Value& output : value.at("outputs").as_list()) entry.outputs.push_back(output_of(output));
   const auto keep_smallest = [&](const std::string& dimension, const Value& size) {
