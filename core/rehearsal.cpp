@@ -20,7 +20,8 @@
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
-namespace {
+// Not without a name: FitPreview::State, which the header declares, has members of these types.
+namespace detail {
 
 /// What no computation on the side may leave behind, whatever it does besides.
 struct Untouched {
@@ -38,6 +39,10 @@ struct Untouched {
   ModuleModes modes;
   std::vector<std::pair<at::Tensor, bool>> trained;
 };
+
+}  // namespace detail
+
+namespace {
 
 TrainerOptions options_of_trial(TrainerOptions options, const Trial& trial) {
   options.max_steps = trial.steps;
@@ -62,7 +67,7 @@ RehearsingCallback::~RehearsingCallback() = default;
 
 void Rehearsal::run(const Trial& trial) {
   Module& module = run_.module();
-  const Untouched untouched(module);
+  const detail::Untouched untouched(module);
   ModuleAttachment::detach(run_);
   const auto go_on = c10::make_scope_exit([&] {
     for (const at::Tensor& parameter : module.parameters()) parameter.mutable_grad().reset();
@@ -124,7 +129,7 @@ void EntryPoint::run_trial(const std::function<void()>& loop) {
   put_back();
 }
 
-namespace {
+namespace detail {
 
 using torch::autograd::impl::set_grad_accumulator;
 using torch::autograd::impl::try_get_grad_accumulator;
@@ -187,7 +192,7 @@ class CopiedTensors {
   std::vector<Kept> kept_;
 };
 
-}  // namespace
+}  // namespace detail
 
 struct FitPreview::State {
   State(TrainerState& trainer_state, bool in_64_bits)
@@ -234,11 +239,11 @@ struct FitPreview::State {
   }
 
   TrainerState& run;
-  Untouched untouched{run.module()};
+  detail::Untouched untouched{run.module()};
   StageScope stage{run.progress, Stage::kTrain};
   ModuleAttachment::Silence silence{run};
   PrecisionPolicy precision;
-  CopiedTensors tensors;
+  detail::CopiedTensors tensors;
   std::vector<FitLoader> loaders;
   std::optional<Batch> batch;
   std::optional<RandomSnapshot> before_step;

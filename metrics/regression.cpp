@@ -78,7 +78,7 @@ void MeanError::update(const at::Tensor& predictions, const at::Tensor& targets)
                           : kind_ == Kind::kPercentage ? errors.abs().div(labels.abs().clamp_min(kLeastTarget))
                                                        : errors.square();
   sums_.take(each.reshape({-1, outputs_}).sum(0));
-  count_.take(static_cast<double>(targets.numel() / outputs_));
+  count_.take(static_cast<double>(targets.numel()) / static_cast<double>(outputs_));
 }
 
 MetricValue MeanError::compute() const {

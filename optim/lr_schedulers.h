@@ -169,7 +169,7 @@ class LEVIN_API FunctionLr : public SteppedLrScheduler {
   /// The factor at a step; steps count from 0.
   using Factor = std::function<double(std::int64_t)>;
 
-  FunctionLr(torch::optim::Optimizer& optimizer, Factor lr_lambda);
+  FunctionLr(torch::optim::Optimizer& optimizer, const Factor& lr_lambda);
   /// One function for each parameter group. Throws MisuseError when their number differs.
   FunctionLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas);
   /// Functions as expressions. Throws ConfigError when there is a list of another length. A step throws MisuseError where the

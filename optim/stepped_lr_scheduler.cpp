@@ -147,8 +147,8 @@ void MultiplicativeLrOptions::declare(OptionList<MultiplicativeLrOptions>& optio
 }
 
 template <class OptionsType>
-FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, Factor lr_lambda)
-    : FunctionLr(optimizer, std::vector<Factor>(optimizer.param_groups().size(), std::move(lr_lambda))) {}
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, const Factor& lr_lambda)
+    : FunctionLr(optimizer, std::vector<Factor>(optimizer.param_groups().size(), lr_lambda)) {}
 
 template <class OptionsType>
 FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, const OptionsType& options)

@@ -189,7 +189,8 @@ void SharedMemoryCollectives::all_gather_shares(std::span<const std::byte> mine,
                                                 const char* what) {
   gather(mine, what, [&](std::size_t peer, std::size_t offset, std::span<const std::byte> bytes) {
     const std::size_t begin = std::min(values.size(), peer * mine.size() + offset);
-    std::copy_n(bytes.begin(), std::min(bytes.size(), values.size() - begin), values.begin() + begin);
+    std::copy_n(bytes.begin(), std::min(bytes.size(), values.size() - begin),
+                values.begin() + static_cast<std::ptrdiff_t>(begin));
   });
 }
 

@@ -22,7 +22,7 @@ struct ClusterEnvironment {
   int node_rank = 0;                           ///< which host, where the launcher says it
   std::string master_address = "127.0.0.1";    ///< where rank 0, or the launcher, serves the store
   int master_port = 0;                         ///< 0: world_size is 1, or levin's launcher
-  std::optional<std::string> agent_store_key;  ///< set: the launcher serves the rendezvous store, and this is our key prefix
+  std::optional<std::string> agent_store_key = {};  ///< set: the launcher serves the rendezvous store, and this is our key prefix
   std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this host's ranks
   std::optional<int> inputs_fd;                ///< kLevin: the inherited file of RunInputs, where the launcher read any
   std::optional<int>

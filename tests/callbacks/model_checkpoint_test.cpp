@@ -30,8 +30,8 @@ TEST_CASE("which checkpoints are kept: the newest, all, or the k best, by epochs
   struct Row {
     ModelCheckpointOptions options;
     Names files;
-    std::string best = "";
-    std::string kth = "";
+    std::string best = {};
+    std::string kth = {};
     std::vector<double> scores = {3, 1, 2, 1.5};
     std::function<void(Fit&)> change = {};
   };
