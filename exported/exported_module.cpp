@@ -164,10 +164,10 @@ const ExportedModule::Step* ExportedModule::step(std::string_view name) const {
 }
 
 at::Tensor ExportedModule::number(std::string_view name, std::int64_t batch_idx) const {
-  std::int64_t value = batch_idx;
-  if (name == "dataloader_idx") value = dataloader_idx();
-  if (name == "global_step") value = trainer().global_step();
-  if (name == "current_epoch") value = trainer().current_epoch();
+  const std::int64_t value = name == "dataloader_idx"  ? dataloader_idx()
+                             : name == "global_step"   ? trainer().global_step()
+                             : name == "current_epoch" ? trainer().current_epoch()
+                                                       : batch_idx;
   return at::scalar_tensor(value, at::kLong);
 }
 
@@ -231,20 +231,17 @@ StepOutput ExportedModule::training_step(const Batch& batch, std::int64_t batch_
 
 void ExportedModule::validation_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("validation_step");
-  if (step == nullptr) return Module::validation_step(batch, batch_idx);
-  set_step_output(take(*step, run(*step, batch, batch_idx)));
+  step == nullptr ? Module::validation_step(batch, batch_idx) : set_step_output(take(*step, run(*step, batch, batch_idx)));
 }
 
 void ExportedModule::test_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("test_step");
-  if (step == nullptr) return Module::test_step(batch, batch_idx);
-  set_step_output(take(*step, run(*step, batch, batch_idx)));
+  step == nullptr ? Module::test_step(batch, batch_idx) : set_step_output(take(*step, run(*step, batch, batch_idx)));
 }
 
 Batch ExportedModule::predict_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("predict_step");
-  if (step == nullptr) return Module::predict_step(batch, batch_idx);
-  return take(*step, run(*step, batch, batch_idx)).extras;
+  return step == nullptr ? Module::predict_step(batch, batch_idx) : take(*step, run(*step, batch, batch_idx)).extras;
 }
 
 }  // namespace levin

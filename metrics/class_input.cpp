@@ -109,11 +109,8 @@ void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor
 
 at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels) {
   const at::Tensor best = at::empty(labels.sizes(), at::kLong);
-  if (scores.scalar_type() == at::kDouble) {
-    take_best<double>(task, scores, best);
-  } else {
-    take_best<float>(task, scores, best);
-  }
+  const bool is_double = scores.scalar_type() == at::kDouble;
+  is_double ? take_best<double>(task, scores, best) : take_best<float>(task, scores, best);
   return best;
 }
 
