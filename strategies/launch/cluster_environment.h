@@ -18,18 +18,18 @@ struct ClusterEnvironment {
   ClusterKind kind = ClusterKind::kNone;
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;                          ///< among the ranks of this host
-  int node_rank = 0;                           ///< which host, where the launcher says it
-  std::string master_address = "127.0.0.1";    ///< where rank 0, or the launcher, serves the store
-  int master_port = 0;                         ///< 0: world_size is 1, or levin's launcher
-  std::optional<std::string> agent_store_key = {};  ///< set: the launcher serves the rendezvous store, and this is our key prefix
-  std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this host's ranks
-  std::optional<int> inputs_fd;                ///< kLevin: the inherited file of RunInputs, where the launcher read any
-  std::optional<int>
-      store_fd;    ///< kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks meet at MASTER_PORT
-  int device = 0;  ///< kLevin: which of this host's devices
-  int restarts = 0;                     ///< how often all ranks have been started again
-  std::optional<int> local_world_size;  ///< how many ranks each host has, where the launcher says it
+  int local_rank = 0;                               ///< among the ranks of this host
+  int node_rank = 0;                                ///< which host, where the launcher says it
+  std::string master_address = "127.0.0.1";         ///< where rank 0, or the launcher, serves the store
+  int master_port = 0;                              ///< 0: world_size is 1, or levin's launcher
+  std::optional<std::string> agent_store_key = {};  ///< set: our key prefix in the store that the launcher serves
+  std::optional<int> shared_memory_fd = {};         ///< kLevin: the inherited segment of this host's ranks
+  std::optional<int> inputs_fd = {};                ///< kLevin: the inherited file of RunInputs, where the launcher read any
+  /// kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks meet at MASTER_PORT.
+  std::optional<int> store_fd = {};
+  int device = 0;                            ///< kLevin: which of this host's devices
+  int restarts = 0;                          ///< how often all ranks have been started again
+  std::optional<int> local_world_size = {};  ///< how many ranks each host has, where the launcher says it
 };
 
 /// The value of an environment variable; unset when it is not set or empty.
