@@ -48,7 +48,7 @@ TEST_CASE("whichever rank is killed, one of the others says how the run goes on"
   const std::string text = "The run goes on from its newest checkpoint when that is given as ckpt_path: ";
   const std::string async = GENERATE("async=1", "async=0");
   for (const std::string rank : {"0", "1", "2"}) {
-    const Run run({"ranks=3", async, "fail=0:" + rank + ":8:sigkill"});
+    const Run run({"ranks=3", async, "fail=0:" + rank + ":8:sigkill_saved"});
     INFO(run.outcome.text());
     CHECK(run.outcome.status == 128 + 9);
     REQUIRE(count(run.outcome.out, text) == 1);

@@ -8,9 +8,12 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <system_error>
+#include <thread>
 
 #include "distributed/fail_in.h"
 #include "distributed/rank_program.h"
@@ -75,6 +78,10 @@ class Failures {
         std::filesystem::resize_file(*checkpoints().rbegin(), 100);
         levin::test::fail_in("sigkill");
       }
+      if (plan.manner == "sigkill_saved") {  // the thread of rank 0 that writes the file may be late
+        while (checkpoints().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        levin::test::fail_in("sigkill");
+      }
       levin::test::fail_in(plan.manner, rank);
     }
   }
@@ -89,7 +96,8 @@ class Failures {
   /// The whole ones, by their names, which begin with the epoch and the step: times are those of a clock that may be set back.
   std::set<std::filesystem::path> checkpoints() const {
     std::set<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs/version_0/checkpoints")) {
+    std::error_code none_yet;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs/version_0/checkpoints", none_yet)) {
       if (entry.path().extension() == ".ckpt") found.insert(entry.path());
     }
     return found;
