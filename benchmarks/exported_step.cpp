@@ -10,7 +10,6 @@
 #include <levin/levin.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <iostream>
 
@@ -20,7 +19,7 @@
 namespace {
 
 namespace nn = torch::nn;
-using levin::benchmarks::Stopwatch;
+using levin::benchmarks::status_megabytes, levin::benchmarks::Stopwatch;
 
 constexpr std::int64_t kBatchSize = 32;
 
@@ -64,19 +63,10 @@ Network make_network(const std::string& network) {
   throw levin::ConfigError("no network " + network);
 }
 
-/// A line of /proc/self/status, in MB.
-double peak_megabytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024e-6;
-  }
-  return 0;
-}
-
 void print(const Measure& measure, const Stopwatch& stopwatch, double loading) {
   const auto steps = static_cast<double>((measure.epochs - measure.warm_up_epochs) * measure.batches);
-  std::printf("{\"value\": %.9g, \"peak\": %.9g, \"loading\": %.9g}\n", stopwatch.seconds() / steps * 1e3, peak_megabytes(),
-              loading);
+  std::printf("{\"value\": %.9g, \"peak\": %.9g, \"loading\": %.9g}\n", stopwatch.seconds() / steps * 1e3,
+              status_megabytes("VmHWM:"), loading);
 }
 
 void by_hand(const std::string& network) {

@@ -23,7 +23,7 @@
 namespace {
 
 namespace nn = torch::nn;
-using levin::benchmarks::Stopwatch;
+using levin::benchmarks::status_megabytes, levin::benchmarks::Stopwatch;
 
 constexpr std::int64_t kWarmUpSteps = 4;
 constexpr std::int64_t kSteps = kWarmUpSteps + 12;
@@ -93,15 +93,6 @@ torch::Tensor loss_of(Work& work, const torch::Tensor& input, const torch::Tenso
 
 double milliseconds_per_step(const Stopwatch& stopwatch) {
   return stopwatch.seconds() / static_cast<double>(kSteps - kWarmUpSteps) * 1e3;
-}
-
-/// A line of /proc/self/status, in MB.
-double status_megabytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return std::stod(line.substr(key.size() + 1)) * 1024e-6;
-  }
-  return 0;
 }
 
 /// From here on VmHWM is the most that there was since.

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <string>
 
 namespace levin::benchmarks {
 
@@ -9,6 +11,15 @@ namespace levin::benchmarks {
 inline void print_sample(double value) {
   std::printf("{\"value\": %.9g}\n", value);
   std::fflush(stdout);
+}
+
+/// A line of /proc/self/status, such as "VmHWM:", in MB.
+inline double status_megabytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::stod(line.substr(key.size() + 1)) * 1024e-6;
+  }
+  return 0;
 }
 
 /// Seconds since it was made or started again.
