@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import warnings
 
 import sympy
@@ -9,13 +10,14 @@ import torch
 import torch._inductor
 import torch._inductor.config
 from torch._decomp import decompositions
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config as shape_config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin.elf import replace_needed, strip
+from levin.elf import forget_folders, replace_needed, strip
 from levin.errors import ExportError, is_users, raising_line, refuse
 from levin.recording import NUMBERS
 from levin.steps import random_state
@@ -328,4 +330,5 @@ def compiled(graph, processor="native", threads=None):
         if file.endswith(".so"):  # a LibTorch for CPUs alone has no libtorch.so
             replace_needed(file, "libtorch.so", "libtorch_cpu.so")
             strip(file)
+            forget_folders(file, (os.path.dirname(torch.__file__), cache_dir()))
     return kept

@@ -1,5 +1,6 @@
 """Libraries that a compiled step asks for."""
 
+import os
 import shutil
 import struct
 import subprocess
@@ -37,3 +38,14 @@ def strip(path):
     """Takes out of a library what only debuggers read, four fifths of it, where binutils is installed."""
     if shutil.which("strip"):
         subprocess.run(["strip", "--strip-unneeded", path], check=True)
+
+
+def forget_folders(path, folders):
+    """Takes folders of this machine out of the texts of a library, such as those that errors name. Texts keep their lengths."""
+    with open(path, "rb") as file:
+        data = file.read()
+    for folder in sorted(folders, key=len, reverse=True):
+        name = os.fsencode(folder)
+        data = data.replace(name, b"/torch".ljust(len(name), b"/"))
+    with open(path, "wb") as file:
+        file.write(data)
