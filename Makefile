@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all fuzz gpu-check bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -56,6 +56,9 @@ fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each targe
 	@scripts/configure.sh build-fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DLEVIN_FUZZ=ON -DLEVIN_PCH=OFF -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@scripts/fuzz.sh build-fuzz $(SECONDS) $(FUZZERS)
+
+gpu-check: ## Check on this machine's GPU what needs one (docs/gpu.md); without a GPU it exits with 77
+	@scripts/gpu_check.sh
 
 # BENCH_FLAGS: such as --only step,start.
 BENCH_FLAGS ?=

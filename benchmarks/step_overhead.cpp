@@ -3,10 +3,12 @@
 // sides begin with the same weights and data: how many numbers come near to zero, which processors are slow with, depends on
 // them.
 //
-//     step_overhead by_hand|by_hand_saving|trainer|everything OPTIMIZER [RANKS]
+//     step_overhead by_hand|by_hand_saving|trainer|everything|graphed OPTIMIZER [RANKS] [ACCELERATOR]
 //
+// `graphed` is everything with `cuda_graph: auto`.
 // OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that
 // `optimizer:` makes in YAML.
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
 
 #include <cstdlib>
@@ -34,6 +36,10 @@ struct Request {
   std::string side;
   std::string optimizer;
   int ranks = 1;
+  std::string accelerator = "cpu";
+  at::Device device = at::kCPU;
+
+  bool is_whole() const { return side == "everything" || side == "graphed"; }
 };
 
 torch::nn::Sequential make_net() {
@@ -66,7 +72,10 @@ class Mlp : public levin::Module {
   void on_train_epoch_start() override {
     if (trainer().current_epoch() == kWarmUpEpochs) stopwatch_.start();
   }
-  void on_train_end() override { microseconds_ = microseconds_per_step(stopwatch_); }
+  void on_train_end() override {
+    trainer().strategy().accelerator().synchronize(device());
+    microseconds_ = microseconds_per_step(stopwatch_);
+  }
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto loss = torch::nn::functional::cross_entropy(net_->forward(batch["image"]), batch["label"]);
     log("train_loss", loss, {.on_step = true, .on_epoch = true, .prog_bar = true});
@@ -88,14 +97,15 @@ class Mlp : public levin::Module {
 levin::TrainerOptions trainer_options(const Request& request, const fs::path& folder) {
   levin::TrainerOptions options;
   options.max_epochs = kEpochs;
-  options.accelerator = "cpu";
+  options.accelerator = request.accelerator;
+  if (request.side == "graphed") options.cuda_graph = levin::CudaGraph::kAuto;
   options.devices = levin::Devices(request.ranks);
   options.threads = 1;
   options.default_root_dir = folder;
   options.log_every_n_steps = kLogEverySteps;
   options.enable_model_summary = false;
   options.log_level = levin::LogLevel::kWarning;
-  if (request.side == "everything") {
+  if (request.is_whole()) {
     options.logger = std::make_shared<levin::CsvLogger>();
     options.callbacks = {std::make_shared<levin::ProgressBar>(),
                          std::make_shared<levin::EarlyStopping>(levin::EarlyStoppingOptions{
@@ -114,7 +124,7 @@ std::optional<double> with_trainer(const Request& request, const fs::path& folde
   levin::Trainer trainer(trainer_options(request, folder));
   torch::manual_seed(0);
   const auto data = std::make_shared<levin::TensorDataset>(make_data(kSamples * request.ranks));
-  Mlp module(request, request.side == "everything" ? kMetrics : 1);
+  Mlp module(request, request.is_whole() ? kMetrics : 1);
   const auto loader =
       std::make_shared<levin::DataLoader>(data, levin::DataLoaderOptions{.batch_size = kBatchSize, .shuffle = true});
   trainer.fit(module, loader);
@@ -125,6 +135,7 @@ std::optional<double> with_trainer(const Request& request, const fs::path& folde
 double by_hand(const Request& request, bool saves, const fs::path& folder) {
   const levin::Batch data = make_data(kSamples);
   auto net = make_net();
+  net->to(request.device);
   const auto optimizer = make_optimizer(request.optimizer, net->parameters());
   std::ofstream log(folder / "metrics.csv");
   std::int64_t step = 0;
@@ -134,8 +145,8 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
     const auto order = torch::randperm(kSamples, torch::kLong);
     for (std::int64_t first = 0; first < kSamples; first += kBatchSize) {
       const auto indices = order.narrow(0, first, kBatchSize);
-      const auto images = data["image"].index_select(0, indices);
-      const auto labels = data["label"].index_select(0, indices);
+      const auto images = data["image"].index_select(0, indices).to(request.device);
+      const auto labels = data["label"].index_select(0, indices).to(request.device);
       optimizer->zero_grad();
       const auto loss = torch::nn::functional::cross_entropy(net->forward(images), labels);
       loss.backward();
@@ -146,6 +157,7 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
     torch::save(net, (folder / "model.pt").string());
     torch::save(*optimizer, (folder / "optimizer.pt").string());
   }
+  if (!request.device.is_cpu()) c10::impl::VirtualGuardImpl(request.device.type()).synchronizeDevice(request.device.index());
   return microseconds_per_step(stopwatch);
 }
 
@@ -153,14 +165,16 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything OPTIMIZER [RANKS]\n";
+    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|graphed OPTIMIZER [RANKS] [ACCELERATOR]\n";
     return 2;
   }
-  const Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
+  Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
+  if (argc > 4) request.accelerator = argv[4];
   at::set_num_threads(1);
   const fs::path folder = fs::current_path();
   return levin::run_main([&] {
     if (request.side.starts_with("by_hand")) {
+      request.device = levin::Registry<levin::Accelerator>::instance().make(request.accelerator, {})->choose({}, 0);
       torch::manual_seed(0);
       levin::benchmarks::print_sample(by_hand(request, request.side == "by_hand_saving", folder));
     } else if (const auto microseconds = with_trainer(request, folder)) {

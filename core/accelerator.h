@@ -51,6 +51,8 @@ class LEVIN_API Accelerator {
 
   /// "cuda": as messages call it, and as a checkpoint calls the state of its random numbers.
   virtual std::string name() const = 0;
+  /// The accelerator that this one stands for on this machine; itself when null. `auto` uses it.
+  virtual std::shared_ptr<Accelerator> resolve() { return nullptr; }
   /// Where tensors are: at::kCUDA.
   virtual at::DeviceType device_type() const = 0;
   /// One device, in messages: "GPU". By default "<name> device".

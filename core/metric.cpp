@@ -65,6 +65,7 @@ class Metric::Accumulator final : public MetricStateReader {
     if (values.is_cpu()) return take(index, numbers_in(values));
     // Into a new tensor: a copy of this one may hold the old one.
     at::Tensor& total = numbers_on_device_[index];
+    if (!total.defined()) total = taken_back(index, values.device());
     total = total.defined() ? combined(metric_.numbers_[index].reduce, total, values) : values.clone();
   }
   void append(std::size_t index, const at::Tensor& rows) {
@@ -115,6 +116,17 @@ class Metric::Accumulator final : public MetricStateReader {
   }
 
  private:
+  /// What was read of a part goes back to where values are, so that it adds up to the same bits whenever somebody reads it.
+  at::Tensor taken_back(std::size_t index, const at::Device& device) {
+    const NumbersPart& part = metric_.numbers_[index];
+    const std::span<double> numbers = std::span(state_.numbers).subspan(part.begin, part.count);
+    const double nothing = detail::identity(part.reduce);
+    if (std::ranges::all_of(numbers, [&](double number) { return number == nothing; })) return {};
+    const at::Tensor taken = at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble);
+    std::ranges::fill(numbers, nothing);
+    return taken.to(device, /*non_blocking=*/true);
+  }
+
   const Metric& metric_;
   MetricState state_;
   std::vector<at::Tensor> numbers_on_device_;

@@ -18,7 +18,13 @@ void RankGroup::requeue(const BatchJob& job) {
   throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
 }
 
-int LaunchRequest::ranks_per_host() const { return static_cast<int>(accelerator.get()->devices_of_ranks(devices).size()); }
+std::shared_ptr<Accelerator> LaunchRequest::chosen_accelerator() const {
+  const std::shared_ptr<Accelerator> asked_for = accelerator.get();
+  const std::shared_ptr<Accelerator> resolved = asked_for->resolve();
+  return resolved ? resolved : asked_for;
+}
+
+int LaunchRequest::ranks_per_host() const { return static_cast<int>(chosen_accelerator()->devices_of_ranks(devices).size()); }
 
 Strategy::~Strategy() = default;
 void Strategy::launch(const LaunchRequest& request) {

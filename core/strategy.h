@@ -28,6 +28,8 @@ struct LEVIN_API LaunchRequest {
   double stall_report_seconds = 60;
   double timeout_seconds = 1800;
 
+  /// What this machine has of what is asked for. Throws ConfigError for an accelerator that is unknown.
+  std::shared_ptr<Accelerator> chosen_accelerator() const;
   /// Ranks wanted on this host, one a device. Throws ConfigError for an accelerator or devices that are unknown or not there.
   int ranks_per_host() const;
 };

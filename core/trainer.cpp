@@ -32,7 +32,11 @@ class ProcessSettings {
     // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
     at::Context& context = at::globalContext();
-    if (options.deterministic) context.setDeterministicAlgorithms(true, options.deterministic.only_warns());
+    if (options.deterministic) {
+      context.setDeterministicAlgorithms(true, options.deterministic.only_warns());
+      // cuBLAS reads it when it is first used; LibTorch refuses matrix products without.
+      setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+    }
     // Which algorithm is measured to be the fastest may differ from run to run.
     if (options.benchmark || options.deterministic) context.setBenchmarkCuDNN(options.benchmark.value_or(false));
     if (options.deterministic && options.benchmark == true) {

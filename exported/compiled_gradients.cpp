@@ -8,6 +8,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "levin/core/base/error.h"
@@ -47,6 +49,18 @@ class CompiledBackward : public torch::autograd::Node {
   torch::autograd::variable_list gradients_;
 };
 
+/// What holds a node: another kind of pointer before LibTorch 2.13.
+using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::TensorBase&>().grad_fn())>;
+
+template <typename Pointer = NodePointer>
+Pointer make_backward(std::vector<at::Tensor> gradients) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<CompiledBackward>(std::move(gradients));
+  } else {
+    return c10::make_intrusive<CompiledBackward>(std::move(gradients));
+  }
+}
+
 }  // namespace
 
 at::Tensor with_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
@@ -60,7 +74,7 @@ at::Tensor with_gradients(const at::Tensor& loss, const std::vector<at::Tensor>&
     kept.push_back(std::move(gradients[index]));
   }
   if (trained.empty()) return loss;
-  const auto node = c10::make_intrusive<CompiledBackward>(std::move(kept));
+  const NodePointer node = make_backward(std::move(kept));
   node->set_next_edges(torch::autograd::collect_next_edges(trained));
   at::Tensor result = loss.detach();
   torch::autograd::set_history(result, node);

@@ -202,6 +202,10 @@ StepOutput ExportedModule::take(const Step& step, const std::vector<at::Tensor>&
 }
 
 void ExportedModule::check_run(const Step& step) const {
+  if (!trainer().device().is_cpu()) {
+    throw ConfigError(format("'{}' was compiled for the CPU, and the run computes on {}. Set trainer.accelerator to cpu.",
+                             package_.path, trainer().device().str()));
+  }
   const std::string_view precision = choice_name(trainer().options().precision);
   if (precision != package_.precision) {
     throw ConfigError(

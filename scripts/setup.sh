@@ -144,7 +144,8 @@ download_libtorch() {
   if [[ $part == CPU ]]; then
     download_cpu_part "$partial" || return 1
   else
-    pip_install --target "$partial" "torch==$torch_version" || return 1
+    # The last has headers that CUDA's own need, and torch's wheel does not ask for.
+    pip_install --target "$partial" "torch==$torch_version" "cuda-toolkit[crt]" || return 1
   fi
   is_libtorch "$partial/torch" || return 1
   rm -rf "$folder"

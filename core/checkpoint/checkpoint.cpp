@@ -4,12 +4,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,7 +51,7 @@ void check_can_be_saved(const std::string& name, const at::Tensor& tensor) {
 /// large tensors past the processor's caches.
 void copy_numbers(at::Tensor& target, const at::Tensor& source) {
   if (!source.is_cpu() || !source.is_contiguous() || source.is_conj() || source.is_neg()) {
-    target.copy_(source.detach());
+    target.copy_(source.detach(), /*non_blocking=*/target.is_pinned());
     return;
   }
   constexpr std::int64_t kLeastBytesOfThread = std::int64_t{1} << 20;
@@ -246,6 +248,7 @@ bool is_alone(const at::Tensor& tensor) {
 
 Checkpoint Checkpoint::copy(Checkpoint memory) && {
   Checkpoint copied;
+  std::unordered_set<at::Device> gpus;
   for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
     dtype_name(name, tensor.scalar_type());
@@ -257,9 +260,14 @@ Checkpoint Checkpoint::copy(Checkpoint memory) && {
     const auto old = memory.tensors.find(name);
     const bool fits = old != memory.tensors.end() && old->second.scalar_type() == tensor.scalar_type() &&
                       old->second.sizes() == tensor.sizes() && old->second.is_cpu() && old->second.is_contiguous();
-    target = fits ? std::move(old->second) : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+    const auto options = tensor.options().device(at::kCPU).pinned_memory(tensor.is_cuda());
+    target = fits ? std::move(old->second) : at::empty(tensor.sizes(), options);
     copy_numbers(target, tensor);
+    if (tensor.is_cuda()) gpus.insert(tensor.device());
   }
+  // One wait for all of them.
+  const c10::impl::VirtualGuardImpl guard(gpus.empty() ? at::kCPU : at::kCUDA);
+  for (const at::Device& gpu : gpus) guard.getStream(gpu).synchronize();
   // Last: an error leaves this one whole.
   copied.manifest = std::move(manifest);
   tensors.clear();

@@ -84,7 +84,7 @@ class BatchValue final : public DeferredValue {
     if (batch_->values.empty()) batch_->values = batch_->object.values_of(batch_->state->read());
     return batch_->values.at(index_);
   }
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override {
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double, double) override {
     throw MisuseError("the value of a metric object is not added up: its state is");
   }
 
@@ -274,8 +274,11 @@ void MetricStore::State::log(Hook hook, std::string_view name, double value, std
   if (entry.options.on_epoch) {
     // Of a deferred value the weight is known here and now; the value follows when it is read.
     entry.epoch.accumulate(reduce, deferred ? detail::identity(reduce) : value, weight);
-    if (deferred && (reduce != Reduce::kMean || weight > 0))
-      entry.deferred_epoch = deferred->added_to(entry.deferred_epoch, reduce, weight);
+    if (deferred && (reduce != Reduce::kMean || weight > 0)) {
+      // What has been read goes back to where values are, so that a sum is the same to the bit whenever somebody reads it.
+      const double so_far = entry.deferred_epoch ? 0 : std::exchange(entry.epoch.value, detail::identity(reduce));
+      entry.deferred_epoch = deferred->added_to(entry.deferred_epoch, reduce, weight, so_far);
+    }
   }
   if (!entry.options.on_step) return;
   if (deferred) deferred->keep();
@@ -291,7 +294,11 @@ void MetricStore::log(std::string_view name, std::shared_ptr<DeferredValue> valu
 }
 
 void MetricStore::set_objects(const std::vector<MetricObject*>& objects) {
-  state_->views.maps();  // some may still have to be computed
+  try {
+    state_->views.maps();  // some may still have to be computed
+  } catch (const std::exception&) {
+    // A GPU that has failed gives no number any more; with what it failed the run has ended.
+  }
   for (MetricObject* object : objects) {
     if (state_->table.find_object(detail::object_id(object->name())) != object) object->reset();
   }

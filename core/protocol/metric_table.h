@@ -30,10 +30,10 @@ class DeferredValue {
   /// Waits for the value, the first time, and gives it.
   virtual double read() = 0;
   /// Gives `total` with this value taken in: total + weight * value for a mean, total + value for a sum, the smaller or larger
-  /// of both for min and max (NaN wins). A null total is the first. Computes where the values are and waits for none, so that
-  /// an epoch costs one read(), however many steps it has. `total` stays as it is.
-  virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce,
-                                                  double weight) = 0;
+  /// of both for min and max (NaN wins). A null total is `so_far`, the number that earlier ones came to. Computes where the
+  /// values are and waits for none, so that an epoch costs one read(), however many steps it has. `total` stays as it is.
+  virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
+                                                  double so_far) = 0;
   /// The value is looked at after log() has returned, when whoever logged it may have changed what it was made of.
   virtual void keep() {}
   /// Waits once for all those of `values`, this one among them, that it can read together; their read() does not wait then.

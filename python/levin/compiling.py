@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
+from levin import recurrent
 from levin.elf import forget_folders, replace_needed, strip
 from levin.errors import ExportError, is_users, raising_line, refuse
 from levin.recording import NUMBERS
@@ -48,14 +49,14 @@ class _Layers(int):
 
 @contextlib.contextmanager
 def _rnns_for_training():
-    """torch decomposes an LSTM for inference: into oneDNN's layer, which keeps nothing for the backward pass, and without dropout."""
+    """torch decomposes an LSTM for inference: into a layer that keeps nothing for the backward pass, and without dropout."""
     helper, select = decompositions._rnn_helper, decompositions.select_one_layer_lstm_function
 
     def with_dropout(input, hidden, params, has_biases, num_layers, *rest):
         return helper(input, hidden, params, has_biases, _Layers(num_layers), *rest)
 
     decompositions._rnn_helper = with_dropout
-    decompositions.select_one_layer_lstm_function = lambda *_: decompositions.one_layer_lstm
+    decompositions.select_one_layer_lstm_function = recurrent.lstm_layer_for
     try:
         yield
     finally:
@@ -128,6 +129,7 @@ def record(step, tensors):
     inputs += [{"kind": "number", "name": name} for name in NUMBERS]
     module.graph.eliminate_dead_code()
     _write_alpha_out(module)
+    _stack_parts(module)
     _refuse_conditions_on_numbers(module, inputs, described)
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
     sizes = step.layout.sizes()
@@ -160,6 +162,33 @@ def _write_alpha_out(module):
             with module.graph.inserting_before(node):
                 scaled = module.graph.call_function(_aten.mul.Scalar, (other, alpha)) if isinstance(other, torch.fx.Node) else other * alpha
             node.args, node.kwargs = (node.args[0], scaled), {}
+    module.recompile()
+
+
+def _stack_parts(module):
+    """stack(parts) in place of the sum of tensors that are zero but for a part each, as the gradients of x[0], x[1] and x[2] give of
+    x: Inductor makes of the sum a loop that decides on each element."""
+    def leaves_of(node):
+        if node.target is not _aten.add.Tensor or node.kwargs:
+            return [node]
+        return [leaf for part in node.args for leaf in (leaves_of(part) if isinstance(part, torch.fx.Node) else [None])]
+
+    def whole(leaves):
+        if any(leaf is None or leaf.target is not _aten.select_backward.default for leaf in leaves):
+            return False
+        _, sizes, dim, _ = leaves[0].args
+        return all(leaf.args[1:3] == (sizes, dim) for leaf in leaves) and \
+            sorted(leaf.args[3] for leaf in leaves) == list(range(sizes[dim] if isinstance(sizes[dim], int) else 0))
+
+    for node in reversed(list(module.graph.nodes)):
+        leaves = leaves_of(node)
+        if len(leaves) > 1 and whole(leaves):
+            parts = [leaf.args[0] for leaf in sorted(leaves, key=lambda leaf: leaf.args[3])]
+            with module.graph.inserting_before(node):
+                stacked = module.graph.call_function(_aten.stack.default, (parts, leaves[0].args[2]))
+            stacked.meta = dict(node.meta)
+            node.replace_all_uses_with(stacked)
+    module.graph.eliminate_dead_code()
     module.recompile()
 
 
@@ -318,7 +347,7 @@ def compiled(graph, processor="native", threads=None):
     threads = threads or threads_of(graph)
     # Without either, arrays of the exporting machine's number of threads are written to by more.
     threading = {"cpp.dynamic_threads": True} if threads == "run" else {"cpp.threads": threads}
-    options = {"aot_inductor.package": True, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
+    options = {"aot_inductor.package": True, "aot_inductor.custom_ops_to_c_shims": recurrent.SHIMS, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
     if processor != "native":
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
     with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):

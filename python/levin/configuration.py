@@ -197,8 +197,9 @@ def yaml_text(value, indent=0):
 def write(path, found):
     """Writes the YAML beside the package, with the sections that were found. Gives its path."""
     target = os.path.splitext(path)[0] + ".yaml"
-    content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}}, **found}
+    content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}},
+               "trainer": {"accelerator": "cpu"}, **found}
     with open(target, "w", encoding="utf-8") as file:
-        file.write(f"# levin fit --config {os.path.basename(target)}, with the sections data and trainer in another --config or here\n"
+        file.write(f"# levin fit --config {os.path.basename(target)}, with the section data, and more of trainer, in another --config or here\n"
                    + yaml_text(content) + "\n")
     return target

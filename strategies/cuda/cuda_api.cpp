@@ -28,10 +28,14 @@ DeviceMemory memory(int index) {
 std::map<std::string, double> statistics(int index) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
   std::map<std::string, std::int64_t> counts = {
-      {"num_alloc_retries", stats.num_alloc_retries},   {"num_ooms", stats.num_ooms},
-      {"num_oom_rejections", stats.num_oom_rejections}, {"num_sync_all_streams", stats.num_sync_all_streams},
-      {"num_device_alloc", stats.num_device_alloc},     {"num_device_free", stats.num_device_free},
-      {"max_split_size", stats.max_split_size}};
+      {"num_alloc_retries", stats.num_alloc_retries},       {"num_ooms", stats.num_ooms},
+      {"num_sync_all_streams", stats.num_sync_all_streams}, {"num_device_alloc", stats.num_device_alloc},
+      {"num_device_free", stats.num_device_free},           {"max_split_size", stats.max_split_size}};
+  // Since LibTorch 2.13.
+  const auto add_rejections = [&](const auto& counted) {
+    if constexpr (requires { counted.num_oom_rejections; }) counts["num_oom_rejections"] = counted.num_oom_rejections;
+  };
+  add_rejections(stats);
   const auto add = [&](const std::string& name, const c10::CachingAllocator::Stat& stat) {
     counts[name + ".current"] = stat.current;
     counts[name + ".peak"] = stat.peak;

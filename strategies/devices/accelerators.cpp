@@ -1,6 +1,7 @@
 #include "levin/strategies/devices/accelerators.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -8,13 +9,15 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
 
-LEVIN_REGISTER_(Accelerator, CpuAccelerator, "auto", "The CPU");
+LEVIN_REGISTER_(Accelerator, AutoAccelerator, "auto", "A GPU where there is one, else the CPU");
 LEVIN_REGISTER_(Accelerator, CpuAccelerator, "cpu", "The CPU, which ranks share");
 LEVIN_REGISTER_(Accelerator, CudaAccelerator, "cuda", "NVIDIA's GPUs, one for each rank");
 LEVIN_REGISTER_(Accelerator, CudaAccelerator, "gpu", "Another name of cuda");
@@ -33,29 +36,69 @@ std::string library_path() {
 const CudaApi* load() {
   const std::string path = library_path();
   if (!std::filesystem::exists(path)) {
-    throw ConfigError("a GPU is asked for, but this levin was built without CUDA (" + std::string(kLibrary) +
-                      " is missing): build with -DLEVIN_CUDA=ON, or use accelerator: cpu");
+    throw ConfigError("this levin was built without CUDA (" + std::string(kLibrary) +
+                      " is missing): build it with LEVIN_CUDA=ON, or use accelerator: cpu");
   }
   // Global: LibTorch's CUDA code registers itself with the CPU part.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) throw ConfigError(format("a GPU is asked for, but CUDA cannot be loaded: {}", dlerror()));
+  if (library == nullptr) throw ConfigError(format("CUDA cannot be loaded: {}; use accelerator: cpu to do without", dlerror()));
   const auto entry = reinterpret_cast<CudaApiEntry>(dlsym(library, "levin_cuda_api"));
   if (entry == nullptr) throw ConfigError(path + " is no CUDA library of this levin");
   return entry();
 }
 
+constexpr const char* kHooks = "CUDAHooks";
+
+/// LibTorch asks but once in a process whether there is CUDA, and torch::manual_seed() asks too: that a GPU can be used later,
+/// CUDA is loaded when it asks. Who then uses none has waited for a second, where a GPU is.
+std::unique_ptr<at::CUDAHooksInterface> make_cuda_hooks(at::CUDAHooksArgs arguments) {
+  try {
+    if (has_gpu()) {
+      cuda_api();  // registers LibTorch's own, in place of this function
+      return at::CUDAHooksRegistry()->Create(kHooks, arguments);
+    }
+  } catch (const ConfigError&) {
+    // Who asks levin for a GPU is told.
+  }
+  return std::make_unique<at::CUDAHooksInterface>();
+}
+
+[[maybe_unused]] const bool makes_cuda_hooks = [] {
+  // A process that has loaded CUDA by itself knows it.
+  if (at::CUDAHooksRegistry()->Has(kHooks)) return false;
+  at::CUDAHooksRegistry()->Register(kHooks, make_cuda_hooks, c10::REGISTRY_FALLBACK);
+  return true;
+}();
+
 }  // namespace
 
 bool has_gpu() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && *visible == '\0') return false;
   // The second is the device of Windows' Linux subsystem.
   return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
 }
 
 const CudaApi& cuda_api() {
   if (!has_gpu())
-    throw ConfigError("a GPU is asked for, but this machine has none (no /dev/nvidiactl); use accelerator: cpu or auto");
+    throw ConfigError(
+        "a GPU is asked for, but this machine has none (no /dev/nvidiactl), or CUDA_VISIBLE_DEVICES is empty; use accelerator: "
+        "cpu or auto");
   static const CudaApi* const api = load();
   return *api;
+}
+
+std::shared_ptr<Accelerator> AutoAccelerator::resolve() {
+  if (chosen_) return chosen_;
+  chosen_ = std::make_shared<CpuAccelerator>();
+  if (!has_gpu()) return chosen_;
+  try {
+    auto gpus = std::make_shared<CudaAccelerator>();
+    if (gpus->device_count() > 0) chosen_ = std::move(gpus);
+  } catch (const std::exception& error) {
+    Console::instance().warn("accelerator: auto takes the CPU, though this machine has a GPU: " + error_text(error));
+  }
+  return chosen_;
 }
 
 std::string CpuAccelerator::describe(const at::Device&) const {

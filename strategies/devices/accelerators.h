@@ -29,14 +29,26 @@ struct CudaApi {
 extern "C" LEVIN_API const CudaApi* levin_cuda_api();
 using CudaApiEntry = const CudaApi* (*)();
 
-/// True when this machine has an NVIDIA driver with a device. Loads nothing.
+/// True when this machine has an NVIDIA driver with a device that this process may see. Loads nothing.
 bool has_gpu();
 
 /// Loads liblevin_cuda.so, and with it libtorch_cuda, on the first call. Throws ConfigError, saying what is missing, when this
 /// machine has no GPU or levin was built without CUDA.
 const CudaApi& cuda_api();
 
-/// The CPU, which any number of ranks share. The name in YAML is "cpu", and "auto" stands for it.
+/// A GPU where this machine has one that this process may use, else the CPU. The name in YAML is "auto".
+class AutoAccelerator final : public Accelerator {
+ public:
+  std::string name() const override { return "auto"; }
+  at::DeviceType device_type() const override { return at::kCPU; }
+  /// Chosen once. A GPU that cannot be used is told in a warning.
+  std::shared_ptr<Accelerator> resolve() override;
+
+ private:
+  std::shared_ptr<Accelerator> chosen_;
+};
+
+/// The CPU, which any number of ranks share. The name in YAML is "cpu".
 class CpuAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "cpu"; }

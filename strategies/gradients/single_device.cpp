@@ -26,7 +26,7 @@ Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
   if (request.max_restarts > 0) {
     throw ConfigError("strategy single_device: nobody starts its one process again (max_restarts); use strategy auto or ddp");
   }
-  const std::shared_ptr<Accelerator> accelerator = request.accelerator.get();
+  const std::shared_ptr<Accelerator> accelerator = request.chosen_accelerator();
   return {std::make_shared<SingleRankGroup>(), accelerator, accelerator->choose(request.devices, 0)};
 }
 

@@ -113,7 +113,7 @@ void take_share_of_cores(const ClusterEnvironment& environment, const HostCores&
 }  // namespace
 
 Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
-  const std::shared_ptr<Accelerator> accelerator = request.accelerator.get();
+  const std::shared_ptr<Accelerator> accelerator = request.chosen_accelerator();
   check_transport(*accelerator, options.gradients);
   const ClusterEnvironment environment = detect_cluster_environment();
   start_ranks_if_needed(environment, request);
@@ -125,6 +125,7 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
       .control_group = options.control_group,
       .gradients = options.gradients,
       .own_backend = has_own_backend ? accelerator : nullptr,
+      .device_type = accelerator->device_type(),
       .timeouts = {request.stall_report_seconds, options.timeout_seconds.value_or(request.timeout_seconds)},
       .connect_timeout_seconds = request.connect_timeout_seconds};
   const bool is_first = !ProcessWorld::is_joined();

@@ -169,6 +169,10 @@ void ProcessWorld::join_process_group() {
   const bool is_gloo = gradient_transport_ == kGloo;
   process_group_->setBackend(
       c10::DeviceType::CPU, is_gloo ? c10d::ProcessGroup::BackendType::GLOO : c10d::ProcessGroup::BackendType::CUSTOM, backend);
+  // LibTorch's Gloo takes tensors of a GPU too, by way of the CPU's memory.
+  if (is_gloo && options_.device_type != at::kCPU) {
+    process_group_->setBackend(options_.device_type, c10d::ProcessGroup::BackendType::GLOO, backend);
+  }
   const std::string own_backend = options_.own_backend ? options_.own_backend->backend_name() : "";
   if (options_.own_backend) gradient_transport_ = own_backend;
   transports_ += ", gradients over " + gradient_transport_;

@@ -54,6 +54,7 @@ class ProcessWorld final : public JobRankGroup {
     ControlTransport control_group = ControlTransport::kAuto;
     GradientTransport gradients = GradientTransport::kAuto;
     std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
+    at::DeviceType device_type = at::kCPU;           ///< where gradients are
     Timeouts timeouts;
     double connect_timeout_seconds = 300;  ///< to find one another; where a wait may be shorter, no longer than that
   };

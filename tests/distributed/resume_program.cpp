@@ -1,5 +1,5 @@
 // A user's program that saves in its hooks and resumes from each, on several ranks: see support/resume_plans.h.
-// Arguments: ranks=… folder=… seed=… programs=… stride=…
+// Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=…
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/core/options/trainer_values.h"
@@ -32,5 +32,8 @@ void run(const levin::test::Settings& settings) {
 
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
-  levin::test::run_program([&] { run(levin::test::Settings(argc, argv)); });
+  const levin::test::Settings settings(argc, argv);
+  if (const std::string name = settings.text("accelerator", ""); !name.empty())
+    setenv("LEVIN_TEST_ACCELERATOR", name.c_str(), 1);
+  levin::test::run_program([&] { run(settings); });
 }

@@ -24,3 +24,13 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
   }
 }
+
+TEST_CASE("runs on a device of its own resume exactly, though the module moves there and numbers are read late") {
+  // 2: averaged weights, of which a callback keeps tensors; 14, 24: sums on the device that a save reads.
+  for (const int seed : {2, 14, 24, 27, 28, 34}) {
+    const levin::test::RankRun run("resume_program", "resume", 1,
+                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=CountingAccelerator"});
+    REQUIRE(run.outcome.ok());
+    CHECK(run.number(0, "equal") == 1);
+  }
+}

@@ -86,6 +86,58 @@ class Packages(unittest.TestCase):
         entry = self.description()["entries"]["function"]
         self.assertEqual(entry["inputs"][0]["shape"], ["batch", "time", 4])
 
+    def test_lstm_over_a_length_that_varies(self):
+        """One call forward and one backward for each direction and layer, with dropout between, and gradients of the first state."""
+        class Reader(Base):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.LSTM(3, 5, num_layers=2, batch_first=True, dropout=0.4, bidirectional=True, bias=False)
+                self.start, self.head = nn.Parameter(torch.randn(4, 1, 5)), nn.Linear(10, 4)
+
+            def forward(self, x):
+                state = self.start.expand(-1, x.shape[0], -1)
+                return self.head(self.rnn(x, (state.contiguous(), torch.tanh(state)))[0].mean(1))
+
+            def training_step(self, batch, batch_idx):
+                return F.cross_entropy(self(batch[0]), batch[1])
+
+        batches = [(torch.randn(8, length, 3), torch.randint(4, (8,))) for length in (6, 9, 2)]
+        levin.export(Reader(), batches[0], self.path, batches=batches[1:])
+        entry = self.description()["entries"]["training_step"]
+        self.assertEqual([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][0], "batch")
+        self.assertIsInstance([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][1], str)
+        self.assertIn("gradient", {part["kind"] for part in entry["outputs"] if part.get("name") == "start"})
+
+    def test_gradients_of_parts_are_stacked(self):
+        """The sum of tensors that are zero but for a part each would be a loop that decides on each element."""
+        class Parts(Base):
+            def training_step(self, batch, batch_idx):
+                q, k, v = self.net.weight[0], self.net.weight[1] * 2, self.net.weight[2] * 3
+                return ((batch[0] * (q + k * v)).sum(1) ** 2).mean()
+
+        seen = []
+        real = levin.exporting.compiled
+        with unittest.mock.patch("levin.exporting.compiled", lambda graph, *target: seen.append(graph) or real(graph, *target)):
+            levin.export(Parts(), BATCH, self.path, without=["predict_step"])
+        called = [str(node.target) for node in seen[0].module.graph.nodes]
+        self.assertEqual([name for name in called if "select_backward" in name], [])
+        self.assertIn("aten.stack.default", called)
+
+    def test_rounding_of_a_deep_network_is_no_difference(self):
+        """Rectifiers after a normalization of two samples let pass what rounding moves over zero."""
+        class Deep(Base):
+            def __init__(self):
+                super().__init__()
+                layers = [nn.Sequential(nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU()) for _ in range(12)]
+                self.first, self.deep, self.last = nn.Linear(6, 16), nn.Sequential(*layers), nn.Linear(16, 4)
+
+            def training_step(self, batch, batch_idx):
+                return F.cross_entropy(self.last(self.deep(self.first(batch[0]))), batch[1])
+
+        torch.manual_seed(4)
+        levin.export(Deep(), BATCH, self.path, without=["predict_step"])
+        self.assertTrue(self.path.exists())
+
     def test_what_differs_is_not_written(self):
         real = levin.exporting.compiled
 

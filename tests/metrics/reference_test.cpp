@@ -11,6 +11,7 @@
 #include "metrics/reference_inputs.h"
 #include "support/counting_device.h"
 #include "support/file_text.h"
+#include "support/test_device.h"
 
 namespace levin::test {
 namespace {
@@ -109,7 +110,8 @@ TEST_CASE("metrics have the same values when 2 or 4 ranks have seen the batches,
 }
 
 TEST_CASE("metrics have the same values on a device, and update() does not wait for it") {
-  const auto there = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(CountingDevice::device()) : tensor; };
+  const at::Device device = test_accelerator() == "cpu" ? CountingDevice::device() : test_device();
+  const auto there = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
   for (const Case& each : cases()) {
     if (each.name == "BLEUScore" || each.name == "EditDistance") continue;
     INFO(each.title());

@@ -1,7 +1,9 @@
 #include "support/counting_device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/MTIAHooksInterface.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -11,6 +13,9 @@
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/options/registry.h"
 
 namespace levin::test {
 namespace {
@@ -23,7 +28,7 @@ at::Tensor shared_with(const at::Tensor& tensor, c10::Device device) {
   const auto forget = [](void* owner) { delete static_cast<at::Tensor*>(owner); };
   c10::Storage storage(c10::Storage::use_byte_size_t(), tensor.storage().nbytes(),
                        c10::DataPtr(tensor.storage().mutable_data(), new at::Tensor(tensor), forget, device));
-  const auto key = device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
+  const auto key = device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::MTIA;
   at::Tensor other = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), tensor.dtype());
   other.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   other._set_neg(tensor.is_neg());
@@ -111,16 +116,69 @@ at::Scalar number_of(const at::Tensor& tensor) {
   return on_host(tensor).item();
 }
 
-C10_REGISTER_GUARD_IMPL(PrivateUse1, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1>);
+/// One device with one stream, on which all is done at once.
+struct CountingGuard final : c10::impl::DeviceGuardImplInterface {
+  CountingGuard() = default;
+  explicit CountingGuard(c10::DeviceType) {}
+  c10::DeviceType type() const override { return CountingDevice::device().type(); }
+  c10::Device exchangeDevice(c10::Device) const override { return CountingDevice::device(); }
+  c10::Device getDevice() const override { return CountingDevice::device(); }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getStream(device); }
+  c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeEvent(void*) const override {}
+  void synchronizeDevice(c10::DeviceIndex) const override {}
+};
+C10_REGISTER_GUARD_IMPL(MTIA, CountingGuard);
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>()); }
+TORCH_LIBRARY_IMPL(_, MTIA, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>()); }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+TORCH_LIBRARY_IMPL(aten, MTIA, library) {
   library.impl("empty.memory_format", &empty);
   library.impl("empty_strided", &empty_strided);
   library.impl("copy_", &copy);
   library.impl("_local_scalar_dense", &number_of);
 }
+
+/// Tells LibTorch that the device is there.
+struct CountingHooks final : at::MTIAHooksInterface {
+  bool hasMTIA() const override { return true; }
+  bool isAvailable() const override { return true; }
+  void init() const override {}
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex) const override {}
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return at::detail::getDefaultCPUGenerator(); }
+};
+const bool registers_hooks = [] {
+  // LibTorch 2.11 gives it arguments.
+  at::MTIAHooksRegistry()->Register("MTIAHooks", [](const auto&...) { return std::make_unique<CountingHooks>(); });
+  return true;
+}();
+
+/// Random numbers are the CPU's, which computes.
+class CountingAccelerator final : public Accelerator {
+ public:
+  std::string name() const override { return "counting"; }
+  at::DeviceType device_type() const override { return CountingDevice::device().type(); }
+  int device_count() const override { return 1; }
+  bool pins_memory() const override { return false; }
+  std::optional<at::Generator> generator(const at::Device&) const override { return std::nullopt; }
+};
+LEVIN_REGISTER_ACCELERATOR(CountingAccelerator, "A device that counts who waits for it");
 
 }  // namespace
 

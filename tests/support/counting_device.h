@@ -10,7 +10,7 @@ namespace levin::test {
 /// counts how often somebody would have to wait for it: whenever a number goes from it to the host.
 struct CountingDevice {
   /// What tensors are moved to.
-  static c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
+  static c10::Device device() { return {c10::DeviceType::MTIA, 0}; }
   static std::int64_t waits();
 };
 

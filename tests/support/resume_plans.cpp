@@ -18,6 +18,7 @@
 #include "levin/optim/optimizers.h"
 #include "support/recording.h"
 #include "support/resume_parts.h"
+#include "support/test_device.h"
 
 namespace levin::test {
 
@@ -47,7 +48,7 @@ class Program final : public RecordingModule {
 
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     trace_.add("M.training_step");
-    const at::Tensor target = torch::rand({1}) + 0.1 * own_noise();
+    const at::Tensor target = torch::rand({1}, device()) + 0.1 * own_noise();
     at::Tensor prediction = layer_->forward(dropout_->forward(normalized(batch[0]))) + odd_part(batch[0]);
     if (!leaves_out()) prediction = prediction + late_->forward(batch[0]);
     at::Tensor loss = (prediction - target).pow(2).mean();
@@ -79,7 +80,8 @@ class Program final : public RecordingModule {
   }
   void validation_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.validation_step");
-    const at::Tensor loss = (layer_->forward(normalized(batch[0])) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
+    const at::Tensor loss =
+        (layer_->forward(normalized(batch[0])) - torch::rand({1}, device()) - 0.1 * own_noise()).pow(2).mean();
     log("val_loss", loss);
     val_kept_.update(layer_->forward(batch[0]), {});
     log("val_kept", val_kept_);
@@ -143,7 +145,10 @@ class Program final : public RecordingModule {
   }
 
  private:
-  static torch::nn::EmbeddingOptions embedding_options() { return torch::nn::EmbeddingOptions(4, 1).sparse(true); }
+  /// The counting device has no sparse tensors.
+  static torch::nn::EmbeddingOptions embedding_options() {
+    return torch::nn::EmbeddingOptions(4, 1).sparse(test_accelerator() != "CountingAccelerator");
+  }
   /// A batch may have one row, and BatchNorm needs two.
   at::Tensor normalized(const at::Tensor& rows) {
     return norm_ ? norm_->forward(torch::stack({rows, 2 * rows}, 2)).mean(2) : rows;
@@ -152,7 +157,7 @@ class Program final : public RecordingModule {
   at::Tensor odd_part(const at::Tensor& rows) {
     if (table_) return table_->forward((rows.select(1, 0) * 5).floor().clamp(0, 3).to(torch::kLong));
     if (phase_.defined()) return torch::real(rows.to(torch::kComplexFloat).mm(phase_ * phase_.conj() + phase_));
-    return torch::zeros({1});
+    return torch::zeros({1}, device());
   }
   /// Ranks leave a part out by turns.
   bool leaves_out() const {
@@ -281,7 +286,7 @@ class Run {
                           .lr_factor = 0.9,
                           .max_rollbacks = 1000});
     if (!plan_.guard.empty()) options.callbacks.push_back(guard);
-    options.accelerator = "cpu";
+    options.accelerator = test_accelerator();
     options.devices = Devices(plan_.ranks);
     options.precision = plan_.precision;
     if (plan_.bad_losses) options.on_nan = OnNan::kSkip;

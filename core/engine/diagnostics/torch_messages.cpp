@@ -56,7 +56,13 @@ constexpr std::array kHints = {
     Hint{{"Expected more than 1 value per channel", ""},
          "BatchNorm cannot train on one sample: where an epoch's last batch has only one, set the loader's drop_last to true, "
          "or another batch_size"},
+    Hint{{"device-side assert", ""},
+         "a GPU tells of errors late, so that the cause may lie in a hook before. Most often it is an index that does not "
+         "exist, "
+         "such as a class beyond the last layer's size: accelerator: cpu says which, CUDA_LAUNCH_BLOCKING=1 where"},
     Hint{{"out of memory", ""}, kLessMemory},
+    Hint{{"CUDA error", ""},
+         "a GPU tells of errors late, so that the cause may lie in a hook before: CUDA_LAUNCH_BLOCKING=1 says which"},
     Hint{{"t allocate memory", ""}, kLessMemory}};
 
 }  // namespace

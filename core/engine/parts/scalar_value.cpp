@@ -1,6 +1,7 @@
 #include "levin/core/engine/parts/scalar_value.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/stack.h>
@@ -11,9 +12,11 @@ namespace levin {
 
 namespace {
 
-/// In what is added up: values of an epoch need more than a float holds. MPS has nothing wider.
+/// Values of an epoch need more than a float holds. MPS has nothing wider.
+at::ScalarType wide_type(const at::Tensor& value) { return value.is_mps() ? at::kFloat : at::kDouble; }
+/// In what is added up.
 at::Tensor widened(const at::Tensor& value, bool copy = false) {
-  return value.to(value.is_mps() ? at::kFloat : at::kDouble, /*non_blocking=*/false, copy);
+  return value.to(wide_type(value), /*non_blocking=*/false, copy);
 }
 
 at::Tensor combined(const at::Tensor& total, const at::Tensor& value, Reduce reduce, double weight) {
@@ -46,14 +49,19 @@ double DeferredScalar::read() {
 }
 
 std::shared_ptr<DeferredValue> DeferredScalar::added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce,
-                                                        double weight) {
+                                                        double weight, double so_far) {
+  if (!total && so_far != detail::identity(reduce)) {
+    const at::Tensor earlier = at::full({}, so_far, value_.options().dtype(wide_type(value_)));
+    return std::make_shared<DeferredScalar>(combined(earlier, value_, reduce, weight));
+  }
   if (!total) {
     at::Tensor first = widened(value_, /*copy=*/true);
     return std::make_shared<DeferredScalar>(reduce == Reduce::kMean ? first.mul_(weight) : first);
   }
   // Into a new tensor: a snapshot may hold the old one.
-  const at::Tensor& so_far = dynamic_cast<const DeferredScalar&>(*total).value_;
-  return std::make_shared<DeferredScalar>(combined(so_far, value_.to(so_far.device(), /*non_blocking=*/true), reduce, weight));
+  const at::Tensor& earlier = dynamic_cast<const DeferredScalar&>(*total).value_;
+  return std::make_shared<DeferredScalar>(
+      combined(earlier, value_.to(earlier.device(), /*non_blocking=*/true), reduce, weight));
 }
 
 void DeferredScalar::read_with(std::span<DeferredValue* const> values) {

@@ -19,7 +19,8 @@ class DeferredScalar final : public DeferredValue {
   /// `value` has one element.
   explicit DeferredScalar(const at::Tensor& value) : value_(value.detach().reshape({})) {}
   double read() override;
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight) override;
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
+                                          double so_far) override;
   // The user's tensor may be changed in place before it is read.
   void keep() override { value_ = value_.clone(); }
   void read_with(std::span<DeferredValue* const> values) override;

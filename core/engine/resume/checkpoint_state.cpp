@@ -351,7 +351,8 @@ Checkpoint module_state(TrainerState& run) {
 
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
-  precision.convert_module(run.module());
+  // What follows may keep tensors of it.
+  precision.prepare_module(run.module());
   run.strategy().load_module(run.module(), checkpoint);
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {

@@ -254,7 +254,7 @@ void EntryPoint::load_initial_weights() {
   const auto scope = run_.hooks.enter(Hook::kSetup);
   WeightsOptions options = options_.init_from->options;
   if (options.map_location.empty()) options.map_location = options_.map_location;
-  precision_->convert_module(run_.module());  // a file's 64 bits are not rounded on their way
+  precision_->prepare_module(run_.module());  // a file's 64 bits are not rounded on their way
   load_weights(run_.module(), options_.init_from->path, options);
 }
 
@@ -365,8 +365,7 @@ void EntryPoint::set_up_parts() {
 void EntryPoint::set_up_module() {
   Module& module = run_.module();
   run_.scaler.begin(fitting() && precision_->computes_in_half());
-  precision_->convert_module(module);
-  if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
+  precision_->prepare_module(module);
   const bool alone = run_.world_size() == 1;
   run_.work.begin(!fitting() || alone);
   WaitObserver observer;

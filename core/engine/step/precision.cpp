@@ -40,8 +40,8 @@ std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, b
 }
 
 PrecisionPolicy::PrecisionPolicy(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
-    : device_(device.type()), channels_last_(channels_last) {
-  if (const std::string warning = slow_format_warning(format, device_, processor_has_bfloat16()); !warning.empty())
+    : device_(device), channels_last_(channels_last) {
+  if (const std::string warning = slow_format_warning(format, device_.type(), processor_has_bfloat16()); !warning.empty())
     rank_warn_once(warning);
   if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
   if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
@@ -60,8 +60,9 @@ PrecisionPolicy::PrecisionPolicy(PrecisionFormat format, const Accelerator& acce
   }
 }
 
-void PrecisionPolicy::convert_module(Module& module) const {
+void PrecisionPolicy::prepare_module(Module& module) const {
   const at::NoGradGuard no_grad;
+  if (!device_.is_cpu()) module.to(device_);
   for (const auto& tensors : {module.parameters(), module.buffers()}) {
     for (const at::Tensor& tensor : tensors) {
       // As Python's Module.double(): what counts, tells true from false or is complex keeps its type. LibTorch's casts all.
@@ -78,10 +79,10 @@ Batch PrecisionPolicy::convert_input(Batch batch) const {
 
 PrecisionPolicy::Forward::Forward(const PrecisionPolicy& precision) : precision_(precision) {
   if (!precision_.autocast_) return;
-  autocast_was_enabled_ = at::autocast::is_autocast_enabled(precision_.device_);
-  autocast_type_was_ = at::autocast::get_autocast_dtype(precision_.device_);
-  at::autocast::set_autocast_enabled(precision_.device_, true);
-  at::autocast::set_autocast_dtype(precision_.device_, precision_.autocast_type_);
+  autocast_was_enabled_ = at::autocast::is_autocast_enabled(precision_.device_.type());
+  autocast_type_was_ = at::autocast::get_autocast_dtype(precision_.device_.type());
+  at::autocast::set_autocast_enabled(precision_.device_.type(), true);
+  at::autocast::set_autocast_dtype(precision_.device_.type(), precision_.autocast_type_);
   at::autocast::increment_nesting();
 }
 
@@ -89,8 +90,8 @@ PrecisionPolicy::Forward::~Forward() {
   if (!precision_.autocast_) return;
   // Leaving the outermost autocast region drops the casts of weights that it cached.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(precision_.device_, autocast_was_enabled_);
-  at::autocast::set_autocast_dtype(precision_.device_, autocast_type_was_);
+  at::autocast::set_autocast_enabled(precision_.device_.type(), autocast_was_enabled_);
+  at::autocast::set_autocast_dtype(precision_.device_.type(), autocast_type_was_);
 }
 
 }  // namespace levin

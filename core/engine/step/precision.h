@@ -23,8 +23,8 @@ class PrecisionPolicy {
 
   /// Forward passes compute in 16-bit floats, in which small gradients vanish.
   bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
-  /// Brings parameters and buffers of floating-point numbers into the format of weights.
-  void convert_module(Module& module) const;
+  /// Brings parameters and buffers onto the device, and those of floating-point numbers into the format of weights.
+  void prepare_module(Module& module) const;
   /// Floating-point inputs in the format the forward pass wants, images in its order.
   Batch convert_input(Batch batch) const;
 
@@ -46,7 +46,7 @@ class PrecisionPolicy {
   at::ScalarType weights_ = at::kFloat;
   bool autocast_ = false;
   at::ScalarType autocast_type_ = at::kBFloat16;
-  at::DeviceType device_ = at::kCPU;
+  at::Device device_;
   bool channels_last_ = false;
 };
 

@@ -310,8 +310,9 @@ StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::i
     const Strategy& strategy = *setup_.strategy;
     step_ = c10::make_intrusive<RecordedStep>(strategy.accelerator(), strategy.device(), module, batch, training_step);
   } catch (const std::exception& error) {
-    // One of the step's own comes again when it is called.
-    give_up(error_text(error));
+    // One of the step's own comes again when it is called. CUDA adds four lines of advice.
+    const std::string text = error_text(error);
+    give_up(std::string_view(text).substr(0, text.find('\n')));
   }
   before.restore();
   return module.training_step(batch, batch_idx);

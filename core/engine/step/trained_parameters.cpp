@@ -75,8 +75,7 @@ void TrainedParameters::agree(bool after_reduction) {
   Module& module = *parts_.module;
   Strategy& strategy = *setup_.strategy;
   PrecisionPolicy(setup_.options.precision, strategy.accelerator(), strategy.device(), setup_.options.channels_last)
-      .convert_module(module);
-  if (!strategy.device().is_cpu()) module.to(strategy.device());
+      .prepare_module(module);
   if (setup_.options.sync_batchnorm) strategy.synchronize_batch_norms(module);
   {
     // The reduction is set up for all that is trained, whichever optimizer's turn it is.

@@ -84,6 +84,8 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
          return self.layer->forward(torch::empty({std::int64_t{1} << 50, 2})).mean();
        },
        "allocate memory", "a smaller batch_size"},
+      {[](Failing&, const Batch&) -> at::Tensor { TORCH_CHECK(false, "CUDA error: device-side assert triggered"); },
+       "device-side assert", "the cause may lie in a hook before"},
   }));
   Failing module;
   module.step = step;

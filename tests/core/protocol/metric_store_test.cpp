@@ -137,6 +137,20 @@ TEST_CASE("log() from another thread is refused, and changes nothing") {
   CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 1}});
 }
 
+TEST_CASE("a store can be given up when its values cannot be read any more, as those of a GPU that has failed") {
+  struct Lost final : DeferredValue {
+    double read() override { throw std::runtime_error("device-side assert"); }
+    std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double, double) override {
+      return nullptr;
+    }
+  };
+  Solo solo;
+  solo.store.enter(Hook::kTrainingStep);
+  solo.store.log("loss", std::make_shared<Lost>(), {.on_step = true}, kHere);
+  CHECK_THROWS_WITH(solo.store.callback_metrics(), "device-side assert");
+  CHECK_NOTHROW(solo.store.set_objects({}));
+}
+
 TEST_CASE("values without log() can be monitored and shown") {
   Solo solo;
   solo.store.set_callback_metric("lr", 0.1);

@@ -27,6 +27,10 @@ class Cnn(Module):
         logits = self.net(batch[0])
         self.log_dict({"val_loss": F.cross_entropy(logits, batch[1]), "val_accuracy": (logits.argmax(1) == batch[1]).float().mean()})
 
+    def predict_step(self, batch, batch_idx):
+        scores = self.net(batch[0]).softmax(1)
+        return {"scores": scores, "best": scores.max(1).values}
+
 
 class Block(nn.Module):
     def __init__(self, inside, outside, stride):

@@ -1,5 +1,8 @@
 """Exports small real modules, and trains each with levin and with Lightning on the same batches: one table of what differs.
 
+What levin has trained then goes back: Python's module with these weights validates and predicts as levin does, and Lightning goes on
+from levin's checkpoint as levin itself.
+
     python tests/exported/matrix/run_matrix.py --build build [NAME ...]
 
 Exits with 1 when a module fares worse than expected.json says. Packages are kept in BUILD/matrix until levin's Python or the
@@ -69,20 +72,24 @@ class Recorded:
         return len(self._batches)
 
 
-def with_lightning(case, module, train, validation):
+def with_lightning(case, module, train, validation, epochs=1, ckpt_path=None):
     """What Lightning logs: values of each step, and those at the end, by name."""
     steps = []
 
     class Watch(lightning.Callback):
         def on_train_start(self, trainer, module):
             torch.manual_seed(SEED)
+            self.random = torch.get_rng_state()
+
+        def on_train_end(self, trainer, module):
+            module.draws_random_numbers = not torch.equal(self.random, torch.get_rng_state())
 
         def on_train_batch_end(self, trainer, *_):
             steps.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_model_summary=False,
+    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_model_summary=False,
                                 enable_progress_bar=False, num_sanity_val_steps=0, callbacks=[Watch()], **case.trainer)
-    trainer.fit(module, Recorded(train), Recorded(validation) if overridden(module, "validation_step") else None)
+    trainer.fit(module, Recorded(train), Recorded(validation) if overridden(module, "validation_step") else None, ckpt_path=ckpt_path)
     return steps, {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
@@ -90,22 +97,67 @@ def overridden(module, name):
     return getattr(type(module), name) is not getattr(lightning.LightningModule, name)
 
 
-def with_levin(case, folder, build, ranks):
-    """The rows of metrics.csv of a run with so many ranks."""
+def levin_program(folder, build, *arguments):
+    run = subprocess.run(list(map(str, [build / "bin/levin", *arguments])), capture_output=True, text=True, timeout=300, cwd=folder)
+    if run.returncode != 0:
+        raise RuntimeError(next(iter(line for line in run.stderr.splitlines() if "error" in line), run.stderr[-300:]))
+
+
+def with_levin(case, folder, build, ranks, entry="fit", **trainer):
+    """The rows of metrics.csv of a run with so many ranks, and the folder of the run."""
     strategy = {"class_path": "ddp", "init_args": {"find_unused_parameters": True}} if case.unused else "ddp"
+    root = folder / f"{entry}-{ranks}-{trainer.get('max_epochs', 1)}"
+    ckpt_path = trainer.pop("ckpt_path", None)
     data = {"plugins": [str(build / "lib/librecorded_batches.so")], "seed_everything": SEED,
             "data": {"class_path": "RecordedBatches", "init_args": {"path": str(folder / "batches.safetensors")}},
             "trainer": {"max_epochs": 1, "devices": ranks, "strategy": strategy if ranks > 1 else "auto", "threads": 1, "log_every_n_steps": 1,
-                        "num_sanity_val_steps": 0, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False,
-                        "default_root_dir": str(folder / f"ranks{ranks}"), "logger": {"class_path": "CSVLogger"}, **case.trainer}}
+                        "num_sanity_val_steps": 0, "enable_progress_bar": False, "enable_model_summary": False,
+                        "default_root_dir": str(root), "logger": {"class_path": "CSVLogger"}, **case.trainer, **trainer}}
     (folder / "data.yaml").write_text(json.dumps(data))
-    command = [build / "bin/levin", "fit", "--config", folder / "m.yaml", "--config", folder / "data.yaml"]
-    run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, cwd=folder)
-    if run.returncode != 0:
-        raise RuntimeError(next(iter(line for line in run.stderr.splitlines() if "error" in line), run.stderr[-300:]))
-    newest = max((folder / f"ranks{ranks}").rglob("metrics.csv"), key=lambda path: path.stat().st_mtime)
-    with open(newest, encoding="utf-8") as file:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+    levin_program(folder, build, entry, "--config", folder / "m.yaml", "--config", folder / "data.yaml",
+                  *([f"--ckpt_path={ckpt_path}"] if ckpt_path else []))
+    version = max((root / "logs").iterdir(), key=lambda path: path.stat().st_mtime)
+    if entry == "predict":
+        return [], version
+    with open(version / "metrics.csv", encoding="utf-8") as file:
+        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)], version
+
+
+def furthest(theirs, ours):
+    """The largest difference of two values or tensors by name, relative to the larger of its size and 0.1."""
+    if set(theirs) - set(ours):
+        raise RuntimeError(f"{sorted(set(theirs) - set(ours))} is missing among {sorted(ours)}")
+    off = 0.0
+    for name, value in theirs.items():
+        a, b = (torch.as_tensor(each, dtype=torch.float64) for each in (value, ours[name]))
+        off = max(off, float(((a - b).abs() / a.abs().clamp(min=0.1)).max()) if a.numel() else 0.0)
+    return off
+
+
+def back(case, module, folder, build, train, validation, rows, version):
+    """How far Python's module with the weights that levin trained is from levin: in validation, in prediction, and in another epoch."""
+    checkpoint = next((version / "checkpoints").glob("*.ckpt"))
+    mine = levin.load(case.module(), checkpoint)
+    off = {}
+    quiet = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    values = {name: rows[-1][name] for name in rows[-1] if name.startswith("val")}
+    if overridden(module, "validation_step") and values:
+        found = lightning.Trainer(**quiet).validate(mine, Recorded(validation), verbose=False)[0]
+        off["validate"] = furthest(values, {name: float(value) for name, value in found.items()})
+    if overridden(module, "predict_step"):
+        _, predicted = with_levin(case, folder, build, 1, "predict", ckpt_path=checkpoint, enable_checkpointing=False, callbacks=[
+            {"class_path": "PredictionWriter", "init_args": {"format": "safetensors"}}])
+        tensors = safetensors.from_file(str(next(predicted.glob("*.safetensors"))))[0]
+        mine.eval()
+        with torch.no_grad():
+            outputs = [named_leaves(mine.predict_step(batch, index), "output")[0] for index, batch in enumerate(validation)]
+        off["predict"] = furthest({name: torch.cat([dict(each)[name] for each in outputs]) for name, _ in outputs[0]}, tensors)
+    if not module.draws_random_numbers:
+        levin_program(folder, build, "export", checkpoint, "--to", "lightning", "--output", folder / "lightning.ckpt", "--force")
+        further, _ = with_levin(case, folder, build, 1, ckpt_path=checkpoint, max_epochs=2)
+        steps, last = with_lightning(case, case.module(), train, validation, 2, folder / "lightning.ckpt")
+        off["go on"] = difference(steps, last, further)[0]
+    return off
 
 
 def difference(steps, last, rows):
@@ -126,7 +178,7 @@ def difference(steps, last, rows):
 
 
 def run(case, build, ranks_wanted):
-    """One line of the table: {"exported", "differences": {ranks: number}, "problem"}."""
+    """One line of the table: {"refused", "differences": {ranks: number}, "back": {what: number}, "problem"}."""
     folder = build / "matrix" / f"{case.name}-{SOURCES}"
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(SEED)
@@ -134,19 +186,23 @@ def run(case, build, ranks_wanted):
     train, validation = ([case.batch(case.rows) for _ in range(count)] for count in (STEPS, 5))
     begin = time.monotonic()
     refused = exported(case, folder, module, train)
-    line = {"seconds": time.monotonic() - begin, "refused": refused, "differences": {}, "problem": ""}
+    line = {"seconds": time.monotonic() - begin, "refused": refused, "differences": {}, "back": {}, "problem": ""}
     if refused:
         return line
-    tensors = {f"{stage}.{index}.{name}": leaf for stage, batches in (("train", train), ("val", validation))
+    tensors = {f"{stage}.{index}.{name}": leaf for stage, batches in (("train", train), ("val", validation), ("predict", validation))
                for index, batch in enumerate(batches) for name, leaf in named_leaves(batch)[0]}
     (folder / "batches.safetensors").write_bytes(safetensors.to_bytes(tensors))
     steps, last = with_lightning(case, module, train, validation)
     for ranks in [1, *(count for count in case.ranks if count in ranks_wanted)]:
         try:
-            off, name = difference(steps, last, with_levin(case, folder, build, ranks))
+            rows, version = with_levin(case, folder, build, ranks)
+            off, name = difference(steps, last, rows)
             line["differences"][str(ranks)] = off
             if off > allowed(case):
                 line["problem"] += f" {name} differs by {off:.2g} on {ranks} ranks."
+            if ranks == 1:
+                line["back"] = back(case, module, folder, build, train, validation, rows, version)
+                line["problem"] += "".join(f" {what}: {off:.2g}." for what, off in line["back"].items() if off > allowed(case))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             line["problem"] += f" {ranks} ranks: {error}"
     return line
@@ -171,12 +227,13 @@ def main():
     torch.set_num_threads(1)
     expected = json.loads((HERE / "expected.json").read_text())
     worse = []
-    print("| module | exported | largest difference by ranks | export, s |\n|---|---|---|---|")
+    print("| module | exported | largest difference by ranks | and back | export, s |\n|---|---|---|---|---|")
     for name in options.names or CASES:
         with contextlib.redirect_stdout(sys.stderr):
             line = run(CASES[name], options.build.resolve(), options.ranks)
         differences = ", ".join(f"{ranks}: {off:.1e}" for ranks, off in line["differences"].items())
-        print(f"| {name} | {line['refused'] or 'yes'} | {differences}{line['problem']} | {line['seconds']:.0f} |", flush=True)
+        returned = ", ".join(f"{what}: {off:.1e}" for what, off in line["back"].items())
+        print(f"| {name} | {line['refused'] or 'yes'} | {differences}{line['problem']} | {returned} | {line['seconds']:.0f} |", flush=True)
         wanted = expected.get(name, "yes")
         if wanted not in (line["refused"] or "yes") or line["problem"]:
             worse.append(name)

@@ -26,6 +26,10 @@ class Lstm(Module):
     def loss(self, batch):
         return F.mse_loss(self.head(self.rnn(batch[0])[0][:, -1]), batch[1])
 
+    def predict_step(self, batch, batch_idx):
+        outputs, (last, cells) = self.rnn(batch[0])
+        return {"each": self.head(outputs), "last": last.transpose(0, 1)}
+
 
 @case(series(6, 4), ranks=())
 class LstmDropout(Module):

@@ -20,10 +20,10 @@ class SimulatedDeferred final : public DeferredValue {
  public:
   explicit SimulatedDeferred(double value) : value_(value) {}
   double read() override { return value_; }
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight) override {
-    const double so_far = total ? total->read() : detail::identity(reduce);
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
+                                          double so_far) override {
     return std::make_shared<SimulatedDeferred>(
-        detail::combine(reduce, so_far, reduce == Reduce::kMean ? weight * value_ : value_));
+        detail::combine(reduce, total ? total->read() : so_far, reduce == Reduce::kMean ? weight * value_ : value_));
   }
 
  private:
@@ -33,7 +33,9 @@ class SimulatedDeferred final : public DeferredValue {
 class UnreadableDeferred final : public DeferredValue {
  public:
   double read() override { throw std::runtime_error("unreadable on purpose"); }
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override { return nullptr; }
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double, double) override {
+    return nullptr;
+  }
 };
 
 /// The first difference found; comparing goes on after it to no purpose.
