@@ -234,6 +234,14 @@ TEST_CASE("what a package does not take is refused, with what it takes") {
   CHECK(error_with(Batch::of({x, label})).empty());  // by position
 }
 
+TEST_CASE("a package is refused on another device than it was compiled for") {
+  Trained module("plain.pt2");
+  Trainer trainer(quiet({.max_steps = 1, .accelerator = "CountingAccelerator"}));
+  CHECK_THROWS_WITH(trainer.fit(module, recorded_loader("train")),
+                    Catch::Contains("plain.pt2' was compiled for the CPU, and the run computes on ") &&
+                        Catch::Contains("Set trainer.accelerator to cpu."));
+}
+
 TEST_CASE("a parameter that was frozen when it was exported is not trained") {
   Trained module("steps.pt2");
   module.named_parameters()["last.bias"].set_requires_grad(true);
