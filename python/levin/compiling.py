@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin import recurrent
+from levin import attention, recurrent
 from levin.elf import forget_folders, replace_needed, strip
 from levin.errors import ExportError, is_users, raising_line, refuse
 from levin.recording import NUMBERS
@@ -115,7 +115,7 @@ def record(step, tensors):
         described[:] = found
         return tuple(outputs)
 
-    with random_state(1), _rnns_for_training(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+    with random_state(1), _rnns_for_training(), attention.as_recorded(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = make_fx(function, tracing_mode="symbolic")(*example)
