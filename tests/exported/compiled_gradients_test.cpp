@@ -18,6 +18,16 @@ TEST_CASE("gradients of a compiled step become the parameters' own, once") {
   CHECK_THROWS_WITH(loss.backward(), Catch::Contains("a second time"));
 }
 
+TEST_CASE("gradients of a compiled step are not copied") {
+  const at::Tensor parameter = torch::zeros({3}).requires_grad_();
+  at::Tensor gradient = torch::tensor({1.0f, 2.0f, 3.0f});
+  const void* const place = gradient.const_data_ptr();
+  std::vector<at::Tensor> gradients;
+  gradients.push_back(std::move(gradient));
+  with_gradients(torch::tensor(5.0f), {parameter}, std::move(gradients)).backward();
+  CHECK(parameter.grad().const_data_ptr() == place);
+}
+
 TEST_CASE("gradients of a compiled step are kept where the graph is") {
   const at::Tensor parameter = torch::zeros({3}).requires_grad_();
   const at::Tensor frozen = torch::zeros({3});
