@@ -29,7 +29,7 @@ class CompiledBackward : public torch::autograd::Node {
           "backward() of a compiled step a second time: its gradients have been given away. Keep them with retain_graph.");
     }
     const bool keeps = torch::autograd::get_current_graph_task_keep_graph();
-    torch::autograd::variable_list result = keeps ? gradients_ : std::exchange(gradients_, {});
+    torch::autograd::variable_list result = gradients_;
     const at::Tensor& scale = outer.at(0);
     const bool is_one = !scale.defined() || (scale.is_cpu() && scale.item<double>() == 1.0);
     for (std::size_t index = 0; index < result.size(); ++index) {
@@ -42,6 +42,7 @@ class CompiledBackward : public torch::autograd::Node {
     return result;
   }
 
+  /// Called: between apply() and the accumulation of what it gave, where the graph is not kept.
   void release_variables() override { gradients_.clear(); }
   std::string name() const override { return "CompiledBackward"; }
 
