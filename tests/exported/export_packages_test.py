@@ -108,6 +108,30 @@ class Packages(unittest.TestCase):
         self.assertIsInstance([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][1], str)
         self.assertIn("gradient", {part["kind"] for part in entry["outputs"] if part.get("name") == "start"})
 
+    def test_attention_of_all_kinds(self):
+        """Of one sequence and of two, causal, with padding, and with the weights that only torch's own function gives."""
+        class Attending(Base):
+            def __init__(self):
+                super().__init__()
+                self.own = nn.MultiheadAttention(8, 2, batch_first=True, bias=False)
+                self.other = nn.MultiheadAttention(8, 4, batch_first=True, dropout=0.2)
+                self.told, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 4)
+
+            def training_step(self, batch, batch_idx):
+                x, memory, padding, labels = batch
+                causal = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+                x = x + self.own(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)[0]
+                x = x + self.other(x, memory, memory, key_padding_mask=padding, need_weights=False)[0]
+                x = x + self.own(x, x, x, attn_mask=causal, key_padding_mask=padding[:, :1].expand(-1, x.shape[1]) & False, need_weights=False)[0]
+                mixed, weights = self.told(x, x, x)
+                return F.cross_entropy(self.head((x + mixed).mean(1)), labels) + weights.square().mean()
+
+        padding = torch.zeros(8, 7, dtype=torch.bool)
+        padding[:4, 5:] = True
+        batch = (torch.randn(8, 5, 8), torch.randn(8, 7, 8), padding, torch.randint(4, (8,)))
+        levin.export(Attending(), batch, self.path, without=["predict_step"])
+        self.assertTrue(self.path.exists())
+
     def test_gradients_of_parts_are_stacked(self):
         """The sum of tensors that are zero but for a part each would be a loop that decides on each element."""
         class Parts(Base):
