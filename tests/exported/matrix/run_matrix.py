@@ -203,8 +203,8 @@ def run(case, build, ranks_wanted):
             if ranks == 1:
                 line["back"] = back(case, module, folder, build, train, validation, rows, version)
                 line["problem"] += "".join(f" {what}: {off:.2g}." for what, off in line["back"].items() if off > allowed(case))
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
-            line["problem"] += f" {ranks} ranks: {error}"
+        except (RuntimeError, ValueError, KeyError, StopIteration, subprocess.TimeoutExpired) as error:
+            line["problem"] += f" {ranks} ranks: {type(error).__name__}: {error}"
     return line
 
 
