@@ -36,6 +36,9 @@ struct LEVIN_API RunInfo {
   /// What open() of this logger gave in an earlier attempt of this very run, which has failed: the run goes on there. Rows
   /// that the checkpoint does not know are logged anew; without a checkpoint all are. Empty in a first attempt.
   std::string earlier_token = {};
+  /// log_dir() of those of the run's loggers that are open already, where it is not empty: a logger that would make a folder
+  /// beside one of them can share it.
+  std::vector<std::filesystem::path> open_folders = {};
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive, override what you need, register the class. Methods run on the

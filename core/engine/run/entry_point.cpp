@@ -346,6 +346,7 @@ void EntryPoint::open_loggers() {
     const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
     tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
     logger->attach(info, tokens.back());
+    if (!logger->log_dir().empty()) info.open_folders.push_back(logger->log_dir());
   }
   run_.entry.loggers_open = true;
   if (fitting()) run_.resume.notes->note_loggers(std::move(tokens));
