@@ -97,10 +97,15 @@ void EventFile::add(Event event) {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     if (waiting_.empty()) oldest_ = std::chrono::steady_clock::now();
-    waiting_ += record;
+    waiting_ += std::exchange(before_next_, {}) + record;
     has_events_ = true;
   }
   changed_.notify_all();
+}
+
+void EventFile::add_before_next(const Event& event) {
+  const std::lock_guard lock(mutex_);
+  before_next_ = framed(event.SerializeAsString());
 }
 
 void EventFile::flush() {

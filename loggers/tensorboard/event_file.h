@@ -39,6 +39,8 @@ class EventFile {
   const std::filesystem::path& path() const { return path_; }
   /// Adds an event, with the time of now. Throws IoError when an earlier one could not be written.
   void add(Event event);
+  /// An event that is added before the next one; where none is added, nor is this.
+  void add_before_next(const Event& event);
   /// Writes all that was added. Throws IoError, and what could not be written stays.
   void flush();
   /// Whether anything but the version was added.
@@ -57,6 +59,7 @@ class EventFile {
   std::condition_variable changed_;
   std::optional<OutputFile> file_;
   std::int64_t size_ = 0;
+  std::string before_next_;
   std::string waiting_;
   std::chrono::steady_clock::time_point oldest_;  ///< when the first of waiting_ was added
   bool has_events_ = false;

@@ -82,7 +82,7 @@ void TensorBoardLogger::attach(const RunInfo& run, const std::string& token) {
       if (!earlier_folder_.empty()) bring_event_files(earlier_folder_, folder_);
       file_ = begin_file(folder_);
     } else if (run.resuming) {
-      file_->add(tensorboard::restart_event(first_step_));
+      file_->add_before_next(tensorboard::restart_event(first_step_));
     }
   }
   if (options_.per_rank) own_file();
@@ -91,7 +91,7 @@ void TensorBoardLogger::attach(const RunInfo& run, const std::string& token) {
 std::unique_ptr<tensorboard::EventFile> TensorBoardLogger::begin_file(const fs::path& folder) const {
   const bool goes_on = !EventFile::files_in(folder).empty();
   auto file = std::make_unique<EventFile>(folder, std::chrono::duration<double>(options_.flush_secs));
-  if (goes_on) file->add(tensorboard::restart_event(first_step_));
+  if (goes_on) file->add_before_next(tensorboard::restart_event(first_step_));
   return file;
 }
 

@@ -138,7 +138,7 @@ void ItemQueue::tell_dropped() {
     const Count count = std::exchange(counts_[kind], {});
     if (count.dropped == 0) continue;
     Console::instance().warn(
-        format("{} of {} were dropped: no more than {} and {} MB may wait for the loggers. Log them less often.", count.dropped,
+        format("Dropped {} of {}: no more than {} and {} MB may wait for the loggers. Log them less often.", count.dropped,
                counted(static_cast<std::size_t>(count.given), kind_name(static_cast<LoggedItem::Kind>(kind))),
                counted(bounds_.items, "item"), bounds_.bytes >> 20));
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/error.h"
@@ -28,7 +29,7 @@ class GatedLogger : public Logger {
 
   bool log_item(const LoggedItem& item) override {
     if (item.kind() != LoggedItem::Kind::kText && item.kind() != LoggedItem::Kind::kTable) return false;
-    if (shown_.empty()) first_.set_value();
+    if (!std::exchange(has_first_, true)) first_.set_value();
     opened_.wait();
     if (item.name == "broken") throw IoError("the disk is full");
     shown_.push_back(item.name);
@@ -43,6 +44,7 @@ class GatedLogger : public Logger {
   std::promise<void> gate_;
   std::shared_future<void> opened_ = gate_.get_future().share();
   std::promise<void> first_;
+  bool has_first_ = false;
   std::vector<std::string> shown_;
   std::thread::id thread_;
 };
@@ -120,8 +122,8 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
     logger->open();
     queue.finish();
     CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
-    const std::string limits = "were dropped: no more than 2 items and 3 MB may wait for the loggers. Log them less often.";
-    CHECK(told.texts() == std::vector<std::string>{"3 of 6 texts " + limits, "1 of 1 table " + limits});
+    const std::string limits = ": no more than 2 items and 3 MB may wait for the loggers. Log them less often.";
+    CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 6 texts" + limits, "Dropped 1 of 1 table" + limits});
   }
   SECTION("by bytes, those under way included") {
     queue.give(text("too much", (2 << 20) + 1));
