@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/logged_item.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
@@ -35,10 +36,14 @@ struct LEVIN_API RunInfo {
   /// What open() of this logger gave in an earlier attempt of this very run, which has failed: the run goes on there. Rows
   /// that the checkpoint does not know are logged anew; without a checkpoint all are. Empty in a first attempt.
   std::string earlier_token = {};
+  /// log_dir() of those of the run's loggers that are open already, where it is not empty: a logger that would make a folder
+  /// beside one of them can share it.
+  std::vector<std::filesystem::path> open_folders = {};
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive, override what you need, register the class. Methods run on the
-/// training thread; none may communicate. An exception ends the run on all ranks. Example: loggers/csv_logger.h.
+/// training thread, but for log_item(); none may communicate. An exception ends the run on all ranks. Example:
+/// loggers/csv_logger.h.
 class LEVIN_API Logger {
  public:
   virtual ~Logger();
@@ -61,6 +66,12 @@ class LEVIN_API Logger {
   /// True: log_all_ranks is called on rank 0 with every rank's unreduced values (index is the rank) for each row.
   virtual bool wants_all_ranks() const { return false; }
   virtual void log_all_ranks(const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
+
+  /// Takes an image, a histogram, a text, a table or a file that a module has logged; false: this logger shows nothing of that
+  /// kind, which a person is told once. Called: on the rank that logged it, between attach() and finalize().
+  /// Threading: a thread of levin's own, one item at a time, while other methods run on the training thread: what both touch
+  /// needs a lock. An exception ends the run where something is logged next, or at its end.
+  virtual bool log_item(const LoggedItem&) { return false; }
 
   /// Called: on rank 0, once at the start. Hyper-parameters of the module under `model`, of the data module under `data`.
   virtual void log_hyperparams(const Value&) {}

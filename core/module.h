@@ -19,6 +19,7 @@
 #include "levin/core/base/hook.h"
 #include "levin/core/base/shared.h"
 #include "levin/core/data_module.h"
+#include "levin/core/logged_item.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
 #include "levin/core/protocol/metrics.h"
@@ -169,6 +170,28 @@ class LEVIN_API Module : public torch::nn::Module {
                 SourceLocation where = SourceLocation::current());
   void log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options = {},
                 SourceLocation where = SourceLocation::current());
+
+  // ---- What a run shows beside numbers -----------------------------------------------------------------------------------
+
+  // Each hands something to the loggers, under a name, in any hook and on any subset of ranks: each rank's own is shown. None
+  // communicates or waits for a GPU: a tensor is copied where it is, and a thread does the rest while training goes on. Where
+  // more comes than it can do, items are dropped, which is told at the end of the run. What a logger throws, the next of these
+  // calls throws, or the end of the run. All throw MisuseError outside of a run, and for an empty name or one with a line
+  // break. In the sanity check they do nothing. See docs/trackers.md.
+
+  /// An image: [H, W], [C, H, W], or [N, C, H, W], which becomes a grid of eight in a row. C is 1 (grey), 3 (RGB) or 4 (RGBA);
+  /// floats from 0 to 1, beyond which they are cut off, or bytes. Throws MisuseError for another shape or type.
+  void log_image(std::string_view name, const at::Tensor& image, SourceLocation where = SourceLocation::current());
+  /// How the numbers of a tensor of any shape are distributed. NaN and infinities are counted apart. Throws MisuseError for
+  /// complex numbers.
+  void log_histogram(std::string_view name, const at::Tensor& values, SourceLocation where = SourceLocation::current());
+  /// A text, in Markdown where a logger shows that.
+  void log_text(std::string_view name, std::string text, SourceLocation where = SourceLocation::current());
+  /// Throws MisuseError when a row has more or fewer cells than there are columns, and for a cell that is a list or a map.
+  void log_table(std::string_view name, Table table, SourceLocation where = SourceLocation::current());
+  /// A file that you have written. It is read later, so let it stay as it is until the run ends. Throws IoError when there is
+  /// no such file.
+  void log_file(std::string_view name, const std::filesystem::path& file, SourceLocation where = SourceLocation::current());
 
   // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
 

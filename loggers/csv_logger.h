@@ -12,7 +12,9 @@
 
 namespace levin {
 
+class MediaFolder;
 class MetricsFile;
+struct VersionFolder;
 
 struct LEVIN_API CsvLoggerOptions {
   std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
@@ -35,6 +37,8 @@ struct LEVIN_API CsvLoggerOptions {
 /// With per_rank, `metrics_rank_{rank}.csv` holds the unreduced values of one rank: those of every every_n_steps-th step and
 /// those of each epoch's end, evaluation included.
 ///
+/// Images, histograms, texts, tables and files that a module logs are files in `media` beside them (media_folder.h).
+///
 /// A run that resumes from a checkpoint starts with the rows logged before that checkpoint, so that one file tells the whole
 /// story: in a version folder that is used again, later rows are dropped; in a new one, the earlier rows are copied from the
 /// folder that the checkpoint lies in, or, with several loggers, from this logger's own folder of that run. A run that does not
@@ -56,6 +60,7 @@ class LEVIN_API CsvLogger final : public Logger {
   void log_metrics(const MetricRow& row) override;
   bool wants_rank_metrics() const override { return options_.per_rank; }
   void log_rank_metrics(const MetricRow& row) override;
+  bool log_item(const LoggedItem& item) override;
   void log_hyperparams(const Value& hyperparams) override;
   RowCounts rows_written() const override;
   void save() override;
@@ -66,13 +71,10 @@ class LEVIN_API CsvLogger final : public Logger {
   std::filesystem::path log_dir() const override { return folder_; }
 
  private:
-  std::filesystem::path experiment_folder(const RunInfo& run) const;
-  std::optional<std::string> version_name() const;
+  VersionFolder version_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
   /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.
   void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run, std::int64_t rows);
-  /// Where the run that this one resumes kept that file; run.resume_checkpoint is set.
-  std::filesystem::path earlier_folder(const RunInfo& run, const std::string& file_name) const;
   void append(MetricsFile& file, const MetricRow& row);
 
   Options options_;
@@ -80,6 +82,7 @@ class LEVIN_API CsvLogger final : public Logger {
   std::string version_;
   std::unique_ptr<MetricsFile> metrics_;       // rank 0 only
   std::unique_ptr<MetricsFile> rank_metrics_;  // with per_rank
+  std::unique_ptr<MediaFolder> media_;         // for the thread that calls log_item()
   Value hyperparams_ = Value(Value::Map{});
 };
 

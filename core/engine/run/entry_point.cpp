@@ -174,6 +174,7 @@ void EntryPoint::set_up() {
   if (options_.ckpt_path) load_checkpoint();
   prepare_data();
   open_loggers();
+  run_.items.open(run_.setup.loggers);
   set_up_parts();
   agree_on_data_seed();  // setup() may have set another
   make_precision();
@@ -345,6 +346,7 @@ void EntryPoint::open_loggers() {
     const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
     tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
     logger->attach(info, tokens.back());
+    if (!logger->log_dir().empty()) info.open_folders.push_back(logger->log_dir());
   }
   run_.entry.loggers_open = true;
   if (fitting()) run_.resume.notes->note_loggers(std::move(tokens));
@@ -421,6 +423,7 @@ void EntryPoint::finish() {
   tear_down_hooks();
   {
     const auto scope = run_.hooks.enter(Hook::kLogMetrics);
+    run_.items.finish();
     loggers_final_ = true;
     for (const auto& logger : run_.setup.loggers) logger->finalize("success");
   }
@@ -472,6 +475,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
     if (status == "interrupted" && fitting() && set_up_done_) guarded([&] { continuation_.save_for_queue(); });
   }
   if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
+  guarded([&] { run_.items.finish(); });
   for (const auto& logger : run_.setup.loggers) {
     if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
   }

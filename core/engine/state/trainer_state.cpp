@@ -139,18 +139,19 @@ bool ModuleAttachment::find(const Module& module) {
   return false;
 }
 
-MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where) {
+MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where,
+                                       std::string_view call) {
   if (find(module)) return module.attachment_.metrics;
   if (running == nullptr) {
     throw MisuseError(
-        format("{}: log(\"{}\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor "
+        format("{}: {}(\"{}\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor "
                "or before them; in a module that also works without a Trainer, ask has_trainer() first.",
-               CallSite(where).str(), name));
+               CallSite(where).str(), call, name));
   }
   rank_warn_once(
-      format("log(\"{}\") ({}) goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add "
-             "it with register_module(), or log from the module that has it.",
-             name, CallSite(where).str()));
+      format("{}(\"{}\") ({}) goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it "
+             "with register_module(), or log from the module that has it.",
+             call, name, CallSite(where).str()));
   return nullptr;
 }
 

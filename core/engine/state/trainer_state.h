@@ -9,6 +9,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
 #include "levin/core/engine/diagnostics/work_watch.h"
+#include "levin/core/engine/parts/item_queue.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/parts/weight_swap.h"
@@ -143,6 +144,7 @@ struct TrainerState {
   std::function<void(const BatchVisitor&)> visit_training_data;  ///< while training runs
   /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
+  ItemQueue items;
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
   StepContext step_context() {
@@ -202,8 +204,10 @@ class ModuleAttachment {
   static bool find(const Module& module);
   /// Tells the run's metrics which metric objects the module and those below it have.
   static void set_metric_objects(TrainerState& run);
-  /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once.
-  static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where);
+  /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once. `call`: the
+  /// function that it calls.
+  static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where,
+                              std::string_view call = "log");
 
  private:
   static void tie(const Module& module, TrainerState& run);

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "levin/core/logged_item.h"
+#include "levin/core/logger.h"
+
+namespace levin {
+
+/// An item on its way to the loggers.
+struct WaitingItem {
+  LoggedItem item;                              ///< of the right kind; its content, unless `complete` makes it
+  std::function<void(LoggedItem&)> complete{};  ///< makes the content, on the queue's thread: waits for a device, encodes
+  std::size_t bytes = 0;                        ///< of the tensors that wait with it
+};
+
+/// Takes what log_image() and its like are given to the loggers, on a thread of its own that begins with the first item, one
+/// item at a time and in order. Items that come before the loggers are open wait for them.
+///
+/// It never keeps the caller waiting: what does not fit is dropped, and told in the end. After an error nothing more is done
+/// until somebody was told of it.
+///
+/// Threading: for the thread that runs the hooks.
+class ItemQueue {
+ public:
+  /// How much may wait.
+  struct Bounds {
+    std::size_t items = 1024;
+    std::size_t bytes = std::size_t{256} << 20;
+  };
+
+  ItemQueue() : ItemQueue(Bounds()) {}
+  explicit ItemQueue(Bounds bounds);
+  /// Drops what waits.
+  ~ItemQueue();
+  ItemQueue(const ItemQueue&) = delete;
+  ItemQueue& operator=(const ItemQueue&) = delete;
+
+  /// The loggers are open: from here on they are given items.
+  void open(std::vector<std::shared_ptr<Logger>> loggers);
+  /// Adds an item. Throws what an earlier one has failed with, once.
+  void give(WaitingItem item);
+  /// Waits until the loggers have all that they were to have, tells what was dropped, and lets go of the loggers. Throws what
+  /// an item has failed with. Called: in the end of a run, before the loggers' finalize().
+  void finish();
+
+ private:
+  struct Count {
+    std::int64_t given = 0;
+    std::int64_t dropped = 0;
+  };
+  using Loggers = std::vector<std::shared_ptr<Logger>>;
+
+  bool fits(const WaitingItem& item) const;
+  void work();
+  void hand_over(WaitingItem waiting, const Loggers& loggers);
+  void tell_dropped();
+
+  const Bounds bounds_;
+  std::array<Count, kItemKinds> counts_{};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Loggers> loggers_;  ///< none before they are open
+  std::deque<WaitingItem> items_;   ///< without the one under way
+  std::size_t bytes_ = 0;           ///< of all of them, the one under way included
+  bool at_work_ = false;
+  std::exception_ptr error_;
+  bool ends_ = false;
+  std::set<std::pair<std::size_t, LoggedItem::Kind>>
+      not_shown_;                     ///< by which loggers, of which a person was told; the thread's
+  std::shared_ptr<void> unfinished_;  ///< exit() waits for it while there is something to do
+  std::thread thread_;
+};
+
+}  // namespace levin

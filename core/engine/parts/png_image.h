@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "levin/core/logged_item.h"
+
+namespace levin {
+
+/// Images of one size, one after the other as a tensor has them: channel by channel, each of these row by row.
+struct ImageShape {
+  std::int64_t number = 1;
+  std::int64_t channels = 1;  ///< 1, 3 or 4
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+/// One image as a PNG; several as a grid, eight in a row, with two pixels of 0 between. Floats from 0 to 1 become bytes from 0
+/// to 255; what is beyond becomes the nearest, and NaN 0. Throws IoError when libpng cannot make one, as of a million rows.
+LoggedImage encode_png(std::span<const std::uint8_t> images, const ImageShape& shape);
+LoggedImage encode_png(std::span<const float> images, const ImageShape& shape);
+
+}  // namespace levin

@@ -1,0 +1,191 @@
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/engine/parts/histogram.h"
+#include "levin/core/engine/parts/png_image.h"
+#include "levin/core/engine/state/trainer_state.h"
+
+namespace levin {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A call of log_image() or its like.
+struct ItemCall {
+  std::string_view function;
+  std::string_view name;
+  CallSite where;
+
+  [[noreturn]] void misuse(const std::string& why) const {
+    throw MisuseError(format("{}: {}({}): {}", where.str(), function, quoted_text(name), why));
+  }
+};
+
+/// What metrics that are logged here get as their row's step.
+std::int64_t step_of(const Progress& progress, Hook hook) {
+  const bool after_steps = hook == Hook::kOnTrainEpochEnd || hook == Hook::kOnTrainEnd || hook == Hook::kOnFitEnd;
+  return after_steps ? std::max<std::int64_t>(0, progress.logging_step - 1) : progress.logging_step;
+}
+
+void check_call(const TrainerState& run, const ItemCall& call) {
+  if (!run.entry.active) call.misuse("it is called outside of a run. Log in the hooks of fit, validate, test and predict.");
+  if (run.entry.thread != std::this_thread::get_id())
+    call.misuse(
+        "it is called in another thread than the one that runs the hooks. Keep what it is, and log it in the next hook.");
+  if (call.name.empty()) call.misuse("the name is empty");
+  const auto is_control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
+  if (std::ranges::any_of(call.name, is_control)) call.misuse("the name contains a line break or another control character");
+  // The device repeats what it has recorded without asking the module again.
+  if (run.graph.logs() != nullptr) call.misuse("a training step that logs this cannot be recorded");
+}
+
+/// What metrics logged there would not be written of either.
+bool is_shown(const TrainerState& run) { return run.progress.stage != Stage::kSanityCheck && !run.resume.replaying; }
+
+std::string kind_of(const at::Tensor& tensor) {
+  return tensor.defined() ? c10::str(tensor.scalar_type(), ' ', tensor.sizes()) : "no tensor";
+}
+
+/// A tensor that belongs to the queue, where it was, with the stream that makes it.
+class TensorCopy {
+ public:
+  TensorCopy(const at::Tensor& tensor, at::ScalarType type)
+      : tensor_(tensor.detach().to(tensor.options().dtype(type), /*non_blocking=*/false, /*copy=*/true,
+                                   at::MemoryFormat::Contiguous)),
+        stream_(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device())) {}
+
+  std::size_t bytes() const { return tensor_.nbytes(); }
+  /// Waits for the device. Threading: any.
+  at::Tensor on_host() const {
+    if (tensor_.is_cpu()) return tensor_;
+    const c10::StreamGuard guard(stream_);  // what has been asked for before is done before
+    return tensor_.cpu();
+  }
+
+ private:
+  at::Tensor tensor_;
+  c10::Stream stream_;
+};
+
+template <class Number>
+std::span<const Number> numbers_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<Number>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+ImageShape shape_of(const at::Tensor& image, const ItemCall& call) {
+  constexpr const char* kTakes =
+      "it takes [H, W], [C, H, W] or [N, C, H, W], where C is 1, 3 or 4, of floats from 0 to 1 or bytes";
+  const auto refuse = [&](const char* why) { call.misuse(format("got {}; {}{}", kind_of(image), kTakes, why)); };
+  if (!image.defined() || image.layout() != at::kStrided || image.dim() < 2 || image.dim() > 4) refuse("");
+  const auto size = [&](std::int64_t from_last) { return from_last > image.dim() ? 1 : image.size(-from_last); };
+  const ImageShape shape{.number = size(4), .channels = size(3), .height = size(2), .width = size(1)};
+  if (shape.channels != 1 && shape.channels != 3 && shape.channels != 4) {
+    const bool channels_last = image.size(-1) == 3 || image.size(-1) == 4;
+    refuse(channels_last ? ". Its channels seem to be last: permute() it first." : "");
+  }
+  if (!image.is_floating_point() && image.scalar_type() != at::kByte)
+    refuse(". Convert it with to(torch::kFloat), and scale it.");
+  if (image.numel() == 0) refuse(", and this one has no pixels");
+  return shape;
+}
+
+void check_table(const Table& table, const ItemCall& call) {
+  for (const std::vector<Value>& row : table.rows) {
+    const auto number = static_cast<std::size_t>(&row - table.rows.data());
+    if (row.size() != table.columns.size()) {
+      call.misuse(format("row {} has {}, but there {}", number, counted(row.size(), "cell"),
+                         table.columns.size() == 1 ? "is 1 column" : format("are {} columns", table.columns.size())));
+    }
+    if (std::ranges::any_of(row, [](const Value& cell) { return cell.is_list() || cell.is_map(); }))
+      call.misuse(format("row {} has a cell that is a list or a map; a cell is a number, a text, true, false or null", number));
+  }
+}
+
+/// Gives an item of this run to its loggers. `prepare`: checks what it is, and gives it.
+template <class Prepare>
+void give_item(const Trainer& trainer, const ItemCall& call, const Prepare& prepare) {
+  TrainerState& run = TrainerState::of(trainer);
+  check_call(run, call);
+  WaitingItem waiting = prepare();
+  if (!is_shown(run)) return;
+  waiting.item.name = call.name;
+  waiting.item.step = step_of(run.progress, run.tracker.hook());
+  waiting.item.epoch = run.progress.epoch;
+  waiting.item.rank = run.strategy().rank();
+  run.items.give(std::move(waiting));
+}
+
+}  // namespace
+
+// What a module calls to show something beside numbers.
+
+void Module::log_image(std::string_view name, const at::Tensor& image, SourceLocation where) {
+  const ItemCall call{"log_image", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
+    const ImageShape shape = shape_of(image, call);
+    const bool is_bytes = image.scalar_type() == at::kByte;
+    const TensorCopy copy(image, is_bytes ? at::kByte : at::kFloat);
+    const auto encode = [shape, is_bytes, copy](LoggedItem& item) {
+      const at::Tensor pixels = copy.on_host();
+      item.content =
+          is_bytes ? encode_png(numbers_of<std::uint8_t>(pixels), shape) : encode_png(numbers_of<float>(pixels), shape);
+    };
+    return {.item = {.content = LoggedImage()}, .complete = encode, .bytes = copy.bytes()};
+  });
+}
+
+void Module::log_histogram(std::string_view name, const at::Tensor& values, SourceLocation where) {
+  const ItemCall call{"log_histogram", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
+    if (!values.defined() || values.layout() != at::kStrided || values.is_complex())
+      call.misuse(format("got {}; it takes a dense tensor of real numbers", kind_of(values)));
+    // A float holds what the narrower types do.
+    const bool is_wide = values.scalar_type() == at::kDouble || !values.is_floating_point();
+    const TensorCopy copy(values, is_wide && !values.is_mps() ? at::kDouble : at::kFloat);
+    const auto count = [copy](LoggedItem& item) {
+      const at::Tensor numbers = copy.on_host();
+      item.content = numbers.scalar_type() == at::kDouble ? histogram_of(numbers_of<double>(numbers))
+                                                          : histogram_of(numbers_of<float>(numbers));
+    };
+    return {.item = {.content = LoggedHistogram()}, .complete = count, .bytes = copy.bytes()};
+  });
+}
+
+void Module::log_text(std::string_view name, std::string text, SourceLocation where) {
+  const ItemCall call{"log_text", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem { return {.item = {.content = LoggedText{std::move(text)}}}; });
+}
+
+void Module::log_table(std::string_view name, Table table, SourceLocation where) {
+  const ItemCall call{"log_table", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
+    check_table(table, call);
+    return {.item = {.content = std::move(table)}};
+  });
+}
+
+void Module::log_file(std::string_view name, const fs::path& file, SourceLocation where) {
+  const ItemCall call{"log_file", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) {
+      throw IoError(format("{}: log_file({}): there is no file {}", call.where.str(), quoted_text(name), file));
+    }
+    return {.item = {.content = LoggedFile{fs::absolute(file)}}};
+  });
+}
+
+}  // namespace levin

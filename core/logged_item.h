@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+/// What log_table() takes: names of columns, and rows with a number, text, bool or null for each.
+///
+///     log_table("errors", {{"image", "label", "taken for"}, {{12, "seven", "one"}, {15, "three", "eight"}}});
+struct LEVIN_API Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<Value>> rows;
+};
+
+/// An image, as a PNG file holds it.
+struct LEVIN_API LoggedImage {
+  std::string png;  ///< the bytes of the file
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::int64_t channels = 0;  ///< 1: grey, 3: RGB, 4: with alpha
+};
+
+/// How many of a tensor's numbers lie where. Bucket i has those above limit i-1, up to and with limit i; together the buckets
+/// go from the least finite number to the greatest.
+struct LEVIN_API LoggedHistogram {
+  std::vector<double> limits;  ///< the upper ends, in ascending order; none where no number is finite
+  std::vector<std::int64_t> counts;
+  double min = 0;  ///< of the finite numbers, as what follows
+  double max = 0;
+  double sum = 0;
+  double sum_squares = 0;
+  std::int64_t number = 0;
+  std::int64_t nans = 0;
+  std::int64_t infinities = 0;
+};
+
+struct LEVIN_API LoggedText {
+  std::string text;
+};
+
+/// A file that the user has written. It is read when its turn comes.
+struct LEVIN_API LoggedFile {
+  std::filesystem::path path;
+};
+
+/// Something other than a row of metrics that one rank has logged: log_image() and its like of Module.
+struct LEVIN_API LoggedItem {
+  /// What it is, in the order of `content`.
+  enum class Kind : std::uint8_t { kImage, kHistogram, kText, kTable, kFile };
+
+  std::string name;
+  std::int64_t step = 0;  ///< as of the row that metrics logged at the same place are in
+  std::int64_t epoch = 0;
+  int rank = 0;
+  std::variant<LoggedImage, LoggedHistogram, LoggedText, Table, LoggedFile> content;
+
+  Kind kind() const { return static_cast<Kind>(content.index()); }
+};
+
+inline constexpr std::size_t kItemKinds = 5;
+
+/// "image", "histogram", "text", "table", "file".
+LEVIN_API std::string_view kind_name(LoggedItem::Kind kind);
+
+}  // namespace levin

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "levin/core/logger.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+class MediaFolder;
+struct VersionFolder;
+namespace tensorboard {
+class EventFile;
+}
+
+struct LEVIN_API TensorBoardLoggerOptions {
+  std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
+  std::string name = "logs";                           ///< folder below save_dir; empty: none
+  Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
+  bool per_rank = false;                               ///< every rank's own values are a run beside: rank_{rank}
+  std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
+  double flush_secs = 10;                              ///< what a kill loses at most, seconds
+
+  static void declare(OptionList<TensorBoardLoggerOptions>& options);
+};
+
+/// Writes what TensorBoard shows to `save_dir/name/version_N`: metrics, images, histograms, texts, tables (as texts), and
+/// hyper-parameters with the metrics to compare runs by. Files that a module logs, which TensorBoard does not show, lie in
+/// `media/files` there. Look at them with `tensorboard --logdir save_dir`.
+///
+/// It shares the folder of a CSVLogger of the same experiment that stands before it. What other ranks than 0 log (images and
+/// the like, and with per_rank their unreduced values) is a run of its own, in the folder `rank_{rank}` of that one.
+///
+/// A run that resumes from a checkpoint goes on where that was saved: TensorBoard forgets what earlier files have of later
+/// steps. In a new version folder the earlier files come along.
+class LEVIN_API TensorBoardLogger final : public Logger {
+ public:
+  using Options = TensorBoardLoggerOptions;
+
+  /// Throws: ConfigError when an option has no meaning.
+  explicit TensorBoardLogger(Options options = {});
+  ~TensorBoardLogger() override;
+  Value settings() const override { return write_options(options_); }
+
+  std::vector<std::filesystem::path> earlier_runs(const RunInfo& run) const override;
+  std::string open(const RunInfo& run) override;
+  void attach(const RunInfo& run, const std::string& token) override;
+  void log_metrics(const MetricRow& row) override;
+  bool wants_rank_metrics() const override { return options_.per_rank; }
+  void log_rank_metrics(const MetricRow& row) override;
+  bool log_item(const LoggedItem& item) override;
+  void log_hyperparams(const Value& hyperparams) override;
+  void save() override;
+  void finalize(const std::string& status) override;
+
+  std::string name() const override { return options_.name; }
+  std::string version() const override;
+  std::filesystem::path log_dir() const override { return folder_; }
+
+ private:
+  using EventFile = tensorboard::EventFile;
+  VersionFolder version_folder(const std::filesystem::path& default_root_dir) const;
+  /// Begins the file of a run in `folder`; what TensorBoard is to forget of files that are there, it says first.
+  std::unique_ptr<EventFile> begin_file(const std::filesystem::path& folder) const;
+  /// Of this rank's own run.
+  EventFile& own_file();
+
+  Options options_;
+  std::filesystem::path folder_;
+  int rank_ = 0;
+  std::int64_t first_step_ = 0;           ///< of this run; what is there of it and of later ones is of no account
+  std::filesystem::path earlier_folder_;  ///< of the run that this one goes on with; empty: none, or this one's
+  std::unique_ptr<EventFile> file_;       ///< rank 0 only
+  std::mutex own_file_mutex_;
+  std::unique_ptr<EventFile> own_file_;  ///< made when first asked for
+  std::unique_ptr<MediaFolder> media_;   ///< for the thread that calls log_item()
+  Value hyperparams_ = Value(Value::Map{});
+  std::set<std::string> metrics_;  ///< names of all that were logged
+};
+
+}  // namespace levin

@@ -1,0 +1,190 @@
+#include "levin/core/engine/parts/item_queue.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/error.h"
+#include "levin/core/console/console.h"
+#include "support/error_of.h"
+
+using namespace levin;
+using levin::test::error_of;
+
+namespace {
+
+/// Shows texts and tables. The first item waits for open().
+class GatedLogger : public Logger {
+ public:
+  explicit GatedLogger(bool gated = false) {
+    if (!gated) gate_.set_value();
+  }
+  void open() { gate_.set_value(); }
+  /// Comes back when the first item is being shown.
+  void wait_for_first() { first_.get_future().wait(); }
+
+  bool log_item(const LoggedItem& item) override {
+    if (item.kind() != LoggedItem::Kind::kText && item.kind() != LoggedItem::Kind::kTable) return false;
+    if (!std::exchange(has_first_, true)) first_.set_value();
+    opened_.wait();
+    if (item.name == "broken") throw IoError("the disk is full");
+    shown_.push_back(item.name);
+    thread_ = std::this_thread::get_id();
+    return true;
+  }
+  /// After finish().
+  const std::vector<std::string>& shown() const { return shown_; }
+  std::thread::id thread() const { return thread_; }
+
+ private:
+  std::promise<void> gate_;
+  std::shared_future<void> opened_ = gate_.get_future().share();
+  std::promise<void> first_;
+  bool has_first_ = false;
+  std::vector<std::string> shown_;
+  std::thread::id thread_;
+};
+
+/// What levin tells while it lives.
+class Told {
+ public:
+  Told() {
+    set_message_sink([this](const Message& message) {
+      const std::lock_guard lock(mutex_);
+      texts_.push_back(message.text);
+    });
+  }
+  ~Told() { set_message_sink(nullptr); }
+  std::vector<std::string> texts() const {
+    const std::lock_guard lock(mutex_);
+    return texts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+WaitingItem text(const std::string& name, std::size_t bytes = 0) {
+  return {.item = {.name = name, .step = 7, .content = LoggedText{"…"}}, .complete = {}, .bytes = bytes};
+}
+
+}  // namespace
+
+TEST_CASE("loggers get items in order, on another thread, those too that came before they were open") {
+  const auto logger = std::make_shared<GatedLogger>();
+  ItemQueue queue;
+  queue.give(text("first"));
+  queue.open({logger});
+  queue.give(text("second"));
+  queue.give(text("third"));
+  queue.finish();
+  CHECK(logger->shown() == std::vector<std::string>{"first", "second", "third"});
+  CHECK(logger->thread() != std::this_thread::get_id());
+  // The next entry point of the Trainer.
+  queue.open({logger});
+  queue.give(text("fourth"));
+  queue.finish();
+  CHECK(logger->shown().back() == "fourth");
+}
+
+TEST_CASE("content is completed on the queue's thread before loggers see it") {
+  const auto logger = std::make_shared<GatedLogger>();
+  ItemQueue queue;
+  queue.open({logger});
+  std::thread::id completed_on;
+  WaitingItem item = text("named later");
+  item.complete = [&](LoggedItem& completed) {
+    completed_on = std::this_thread::get_id();
+    completed.name = "completed";
+  };
+  queue.give(std::move(item));
+  queue.finish();
+  CHECK(logger->shown() == std::vector<std::string>{"completed"});
+  CHECK(completed_on == logger->thread());
+}
+
+TEST_CASE("what does not fit is dropped, counted by kind, and told once in the end") {
+  const Told told;
+  const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
+  ItemQueue queue({.items = 2, .bytes = std::size_t{3} << 20});
+  queue.open({logger});
+  queue.give(text("under way", 1 << 20));
+  logger->wait_for_first();
+  SECTION("by number") {
+    for (int item = 0; item < 5; ++item) queue.give(text("waits"));
+    queue.give({.item = {.name = "table", .content = Table{}}});
+    CHECK(told.texts().empty());
+    logger->open();
+    queue.finish();
+    CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
+    const std::string limits = ": no more than 2 items and 3 MB may wait for the loggers. Log them less often.";
+    CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 6 texts" + limits, "Dropped 1 of 1 table" + limits});
+  }
+  SECTION("by bytes, those under way included") {
+    queue.give(text("too much", (2 << 20) + 1));
+    queue.give(text("just fits", 2 << 20));
+    logger->open();
+    queue.finish();
+    CHECK(logger->shown() == std::vector<std::string>{"under way", "just fits"});
+    CHECK(told.texts().size() == 1);
+  }
+  queue.open({logger});
+  queue.finish();
+  CHECK(told.texts().size() <= 2);
+}
+
+TEST_CASE("what a logger throws, the next item throws or the end of the run, once") {
+  const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
+  ItemQueue queue;
+  queue.open({logger});
+  queue.give(text("broken"));
+  queue.give(text("after it"));
+  logger->open();
+  const std::string error = "log_text('broken') of step 7: the disk is full";
+  CHECK(error_of<IoError>([&] { queue.finish(); }) == error);
+  CHECK(logger->shown().empty());
+  CHECK_NOTHROW(queue.finish());
+
+  const auto next = std::make_shared<GatedLogger>();
+  queue.open({next});
+  queue.give(text("broken"));
+  std::string thrown;
+  while (thrown.empty()) thrown = error_of<IoError>([&] { queue.give(text("fine")); });
+  CHECK(thrown == error);
+  queue.give(text("later"));
+  CHECK_NOTHROW(queue.finish());
+  CHECK(next->shown().back() == "later");
+}
+
+TEST_CASE("a logger that shows nothing of a kind is named once for it") {
+  const Told told;
+  const auto logger = std::make_shared<GatedLogger>();
+  ItemQueue queue;
+  queue.open({logger, std::make_shared<Logger>()});
+  for (int item = 0; item < 3; ++item) queue.give({.item = {.name = "samples", .content = LoggedImage()}});
+  queue.give(text("note"));
+  queue.finish();
+  const std::string images = " shows no images: what log_image() gives goes past it";
+  CHECK(told.texts() == std::vector<std::string>{"GatedLogger" + images, "Logger" + images,
+                                                 "Logger shows no texts: what log_text() gives goes past it"});
+  CHECK(logger->shown() == std::vector<std::string>{"note"});
+}
+
+TEST_CASE("without loggers nothing is made, and nothing is told") {
+  const Told told;
+  ItemQueue queue;
+  int completed = 0;
+  const auto counting = [&] { return WaitingItem{.item = {.name = "never"}, .complete = [&](LoggedItem&) { ++completed; }}; };
+  queue.give(counting());
+  queue.finish();  // a run that failed before its loggers were open
+  queue.open({});
+  for (int item = 0; item < 5000; ++item) queue.give(counting());
+  queue.finish();
+  CHECK(completed == 0);
+  CHECK(told.texts().empty());
+}

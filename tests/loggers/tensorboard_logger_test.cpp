@@ -1,0 +1,246 @@
+#include "levin/loggers/tensorboard/tensorboard_logger.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "levin/core/base/error.h"
+#include "levin/loggers/csv_logger.h"
+#include "levin/loggers/tensorboard/summaries.h"
+#include "loggers/csv_table.h"
+#include "loggers/event_reader.h"
+
+using namespace levin;
+using namespace levin::test;
+using tensorboard::Event;
+using tensorboard::EventFile;
+using tensorboard::HParamsPluginData;
+namespace fs = std::filesystem;
+
+namespace {
+
+RunInfo run_in(const fs::path& root, int rank = 0) { return {.rank = rank, .world_size = rank + 1, .default_root_dir = root}; }
+
+/// A run that goes on from a checkpoint of that version.
+RunInfo resumed_in(const fs::path& root, std::int64_t step, const char* version = "logs/version_0") {
+  RunInfo run = run_in(root);
+  run.resuming = true;
+  run.resume_step = step;
+  run.resume_checkpoint = root / version / "checkpoints" / "last.ckpt";
+  return run;
+}
+
+void start(Logger& logger, const RunInfo& run) { logger.attach(run, logger.open(run)); }
+
+/// All events of a folder, file by file.
+std::vector<Event> events_in(const fs::path& folder) {
+  std::vector<Event> events;
+  for (const fs::path& file : EventFile::files_in(folder)) {
+    for (Event& event : events_of(file)) events.push_back(std::move(event));
+  }
+  return events;
+}
+
+std::vector<tensorboard::Summary::Value> values_in(const fs::path& folder, const std::string& tag) {
+  std::vector<tensorboard::Summary::Value> values;
+  for (const Event& event : events_in(folder)) {
+    for (const auto& value : event.summary().value()) {
+      if (value.tag() == tag) values.push_back(value);
+    }
+  }
+  return values;
+}
+
+/// Step and value of a scalar, as TensorBoard shows them: without what a later start says is of no account.
+std::multimap<std::int64_t, float> curve(const fs::path& folder, const std::string& tag) {
+  std::multimap<std::int64_t, float> points;
+  for (const Event& event : events_in(folder)) {
+    if (event.has_session_log()) points.erase(points.lower_bound(event.step()), points.end());
+    for (const auto& value : event.summary().value()) {
+      if (value.tag() == tag) points.emplace(event.step(), value.simple_value());
+    }
+  }
+  return points;
+}
+using Curve = std::multimap<std::int64_t, float>;
+
+HParamsPluginData hparams_in(const fs::path& folder, const std::string& tag) {
+  const auto values = values_in(folder, "_hparams_/" + tag);
+  REQUIRE(values.size() == 1);
+  CHECK(values[0].metadata().plugin_data().plugin_name() == "hparams");
+  HParamsPluginData data;
+  REQUIRE(data.ParseFromString(values[0].metadata().plugin_data().content()));
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("rows are scalars of their step, beside their epoch") {
+  const TemporaryFolder root;
+  TensorBoardLogger logger;
+  start(logger, run_in(root.path()));
+  CHECK(logger.log_dir() == root / "logs/version_0");
+  CHECK(logger.version() == "version_0");
+  logger.log_metrics(row_of(9, {{"loss", 0.1}, {"accuracy", 0.75}}, 2));
+  logger.log_metrics(row_of(19, {{"loss", 1e-30}}, 3));
+  logger.save();
+  const fs::path folder = logger.log_dir();
+  CHECK(curve(folder, "loss") == Curve{{9, 0.1F}, {19, 1e-30F}});
+  CHECK(curve(folder, "accuracy") == Curve{{9, 0.75F}});
+  CHECK(curve(folder, "epoch") == Curve{{9, 2}, {19, 3}});
+}
+
+TEST_CASE("images, histograms, texts and tables are what their plug-ins read") {
+  const TemporaryFolder root;
+  TensorBoardLogger logger;
+  start(logger, run_in(root.path()));
+  const fs::path folder = logger.log_dir();
+  CHECK(logger.log_item({.name = "samples", .step = 4, .content = LoggedImage{"bytes", 3, 2, 1}}));
+  CHECK(logger.log_item(
+      {.name = "weight",
+       .step = 5,
+       .content = LoggedHistogram{{0.5, 2}, {1, 2}, /*min=*/-1, /*max=*/2, /*sum=*/2.5, /*sum_squares=*/6, 3}}));
+  CHECK(logger.log_item({.name = "note", .step = 6, .content = LoggedText{"# A text"}}));
+  CHECK(logger.log_item(
+      {.name = "errors", .step = 7, .content = Table{{"what", "n"}, {{"a|b\nc", 3}, {0.5, nullptr}, {true, 1}}}}));
+  logger.save();
+
+  const auto image = values_in(folder, "samples").at(0).image();
+  CHECK(image.encoded_image_string() == "bytes");
+  CHECK((image.width() == 3 && image.height() == 2 && image.colorspace() == 1));
+  const auto histogram = values_in(folder, "weight").at(0).histo();
+  CHECK((histogram.min() == -1 && histogram.max() == 2 && histogram.num() == 3));
+  CHECK((histogram.sum() == 2.5 && histogram.sum_squares() == 6));
+  CHECK(std::vector(histogram.bucket_limit().begin(), histogram.bucket_limit().end()) == std::vector{0.5, 2.0});
+  CHECK(std::vector(histogram.bucket().begin(), histogram.bucket().end()) == std::vector{1.0, 2.0});
+  const auto text = values_in(folder, "note/text_summary").at(0);
+  CHECK(text.metadata().plugin_data().plugin_name() == "text");
+  CHECK(text.tensor().string_val(0) == "# A text");
+  CHECK(values_in(folder, "errors/text_summary").at(0).tensor().string_val(0) ==
+        "| what | n |\n| --- | --- |\n| a\\|b c | 3 |\n| 0.5 |  |\n| true | 1 |\n");
+}
+
+TEST_CASE("a file, which TensorBoard does not show, is kept in media") {
+  const TemporaryFolder root;
+  std::ofstream(root / "notes.txt") << "text";
+  TensorBoardLogger logger;
+  start(logger, run_in(root.path()));
+  CHECK(logger.log_item({.name = "notes", .step = 1, .content = LoggedFile{root / "notes.txt"}}));
+  CHECK(read_text(logger.log_dir() / "media/files/notes/000001_notes.txt") == "text");
+}
+
+TEST_CASE("hyper-parameters are there from the start, metrics to compare by and the status in the end") {
+  const TemporaryFolder root;
+  TensorBoardLogger logger;
+  start(logger, run_in(root.path()));
+  logger.log_hyperparams(Value::Map{
+      {"model", Value::Map{{"lr", 0.1}, {"layers", Value::List{1, 2}}, {"name", "small"}, {"none", nullptr}, {"bias", true}}}});
+  logger.log_metrics(row_of(1, {{"val_loss", 0.5}}));
+  logger.finalize("success");
+  const fs::path folder = logger.log_dir();
+
+  const auto start_info = hparams_in(folder, "session_start_info").session_start_info();
+  CHECK(start_info.hparams().size() == 4);
+  CHECK(start_info.hparams().at("model.lr").number_value() == 0.1);
+  CHECK(start_info.hparams().at("model.layers").string_value() == "[1,2]");
+  CHECK(start_info.hparams().at("model.name").string_value() == "small");
+  CHECK(start_info.hparams().at("model.bias").bool_value());
+  const auto experiment = hparams_in(folder, "experiment").experiment();
+  CHECK(experiment.hparam_infos_size() == 4);
+  REQUIRE(experiment.metric_infos_size() == 1);
+  CHECK(experiment.metric_infos(0).name().tag() == "val_loss");
+  CHECK(hparams_in(folder, "session_end_info").session_end_info().status() == tensorboard::SessionEndInfo::STATUS_SUCCESS);
+}
+
+TEST_CASE("it shares the folder of the CSVLogger before it, and has one of its own beside another TensorBoardLogger") {
+  const TemporaryFolder root;
+  RunInfo run = run_in(root.path());
+  CsvLogger csv;
+  start(csv, run);
+  run.open_folders.push_back(csv.log_dir());
+  TensorBoardLogger first;
+  start(first, run);
+  CHECK(first.log_dir() == csv.log_dir());
+  run.open_folders.push_back(first.log_dir());
+  TensorBoardLogger second;
+  start(second, run);
+  CHECK(second.log_dir() == root / "logs/version_1");
+  TensorBoardLogger elsewhere({.name = "boards"});
+  start(elsewhere, run);
+  CHECK(elsewhere.log_dir() == root / "boards/version_0");
+}
+
+TEST_CASE("other ranks' items and unreduced values are runs beside") {
+  const TemporaryFolder root;
+  TensorBoardLogger zero({.per_rank = true, .every_n_steps = 2});
+  TensorBoardLogger one({.per_rank = false});
+  const std::string token = zero.open(run_in(root.path()));
+  zero.attach(run_in(root.path()), token);
+  one.attach(run_in(root.path(), 1), token);
+  CHECK(zero.wants_rank_metrics());
+  CHECK_FALSE(one.wants_rank_metrics());
+  for (std::int64_t step = 0; step < 4; ++step)
+    zero.log_rank_metrics(row_of(step, {{"loss", 1.0 + static_cast<double>(step)}}));
+  CHECK_FALSE(fs::exists(fs::path(token) / "rank_1"));
+  one.log_item({.name = "note", .step = 3, .rank = 1, .content = LoggedText{"of rank 1"}});
+  zero.save();
+  one.save();
+  CHECK(curve(fs::path(token) / "rank_0", "loss") == Curve{{1, 2}, {3, 4}});
+  CHECK(curve(token, "loss").empty());
+  CHECK(values_in(fs::path(token) / "rank_1", "note/text_summary").at(0).tensor().string_val(0) == "of rank 1");
+}
+
+TEST_CASE("a run that goes on has each point once") {
+  const TemporaryFolder root;
+  {
+    TensorBoardLogger logger({.version = 0});
+    start(logger, run_in(root.path()));
+    for (std::int64_t step = 0; step < 5; ++step) logger.log_metrics(row_of(step, {{"loss", 1.0}}));
+    logger.save();
+  }
+  SECTION("in the folder of that version") {
+    TensorBoardLogger logger({.version = 0});
+    start(logger, resumed_in(root.path(), 3));
+    logger.log_metrics(row_of(3, {{"loss", 2.0}}));
+    logger.finalize("success");
+    CHECK(logger.log_dir() == root / "logs/version_0");
+    CHECK(curve(logger.log_dir(), "loss") == Curve{{0, 1}, {1, 1}, {2, 1}, {3, 2}});
+  }
+  SECTION("in a new one, with what the earlier has") {
+    TensorBoardLogger logger;
+    start(logger, resumed_in(root.path(), 3));
+    logger.log_metrics(row_of(3, {{"loss", 2.0}}));
+    logger.finalize("success");
+    CHECK(logger.log_dir() == root / "logs/version_1");
+    CHECK(curve(logger.log_dir(), "loss") == Curve{{0, 1}, {1, 1}, {2, 1}, {3, 2}});
+    CHECK(curve(root / "logs/version_0", "loss").size() == 5);
+  }
+  SECTION("or none of the earlier, when it begins anew there") {
+    TensorBoardLogger logger({.version = 0});
+    start(logger, run_in(root.path()));
+    logger.log_metrics(row_of(0, {{"loss", 2.0}}));
+    logger.save();
+    CHECK(curve(logger.log_dir(), "loss") == Curve{{0, 2}});
+  }
+}
+
+TEST_CASE("a start that failed leaves no version behind") {
+  const TemporaryFolder root;
+  TensorBoardLogger logger;
+  start(logger, run_in(root.path()));
+  CHECK(fs::exists(root / "logs/version_0"));
+  logger.finalize("failed");
+  CHECK_FALSE(fs::exists(root / "logs/version_0"));
+  start(logger, run_in(root.path()));
+  logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+  logger.finalize("failed");
+  CHECK(hparams_in(root / "logs/version_0", "session_end_info").session_end_info().status() ==
+        tensorboard::SessionEndInfo::STATUS_FAILURE);
+}
+
+TEST_CASE("options that have no meaning are told") {
+  CHECK_THROWS_WITH(TensorBoardLogger({.flush_secs = 0}), Catch::Contains("flush_secs"));
+  CHECK_THROWS_WITH(TensorBoardLogger({.version = -1}), Catch::Contains("version"));
+  CHECK_THROWS_WITH(TensorBoardLogger({.name = "../up"}), Catch::Contains("leads out of save_dir"));
+}
