@@ -107,6 +107,7 @@ Subcommand new_subcommand();                                                  //
 Subcommand inspect_subcommand();                                              // file_commands.cpp
 Subcommand export_subcommand();                                               // file_commands.cpp
 Subcommand bench_subcommand();                                                // bench_comm.cpp
+Subcommand report_subcommand();                                               // report_command.cpp
 
 /// The table of all.
 inline std::vector<Subcommand> subcommands() {
@@ -121,6 +122,7 @@ inline std::vector<Subcommand> subcommands() {
           new_subcommand(),
           inspect_subcommand(),
           export_subcommand(),
+          report_subcommand(),
           bench_subcommand()};
 }
 
