@@ -114,6 +114,7 @@ Subcommand inspect_subcommand();                                              //
 Subcommand export_subcommand();                                               // file_commands.cpp
 Subcommand bench_subcommand();                                                // bench_comm.cpp
 Subcommand sweep_subcommand();                                                // sweep_command.cpp
+Subcommand report_subcommand();                                               // report_command.cpp
 
 /// The table of all.
 inline std::vector<Subcommand> subcommands() {
@@ -128,8 +129,9 @@ inline std::vector<Subcommand> subcommands() {
           new_subcommand(),
           inspect_subcommand(),
           export_subcommand(),
-          bench_subcommand(),
-          sweep_subcommand()};
+          sweep_subcommand(),
+          report_subcommand(),
+          bench_subcommand()};
 }
 
 /// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.
