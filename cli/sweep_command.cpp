@@ -41,10 +41,11 @@ void declare(CLI::App& app, SweepOptions& options) {
   const auto one_each = [](CLI::Option* option) { option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); };
   one_each(app.add_option("--grid", options.grid, "KEY=VALUE,VALUE: all combinations of such values are tried")
                ->type_name("KEY=VALUES"));
-  one_each(app.add_option("--space", options.space,
-                          "KEY=log:LOW..HIGH, uniform:LOW..HIGH, int:LOW..HIGH or choice:VALUE,VALUE: what --random draws from; "
-                          "or a YAML file that says it under `sweep:`")
-               ->type_name("KEY=RANGE"));
+  one_each(
+      app.add_option("--space", options.space,
+                     "KEY=log:LOW..HIGH, uniform:LOW..HIGH, int:LOW..HIGH or choice:VALUE,VALUE: what --random draws from; "
+                     "or a YAML file that says it under `sweep:`")
+          ->type_name("KEY=RANGE"));
   app.add_option("--random", options.samples, "Draw so many times from --space")->check(CLI::PositiveNumber);
   app.add_option("--seed", options.seed, "Of what is drawn")->capture_default_str();
   app.add_option("--monitor", options.monitor, "The metric to compare by; left out: that of the configuration's callbacks");
@@ -65,7 +66,8 @@ SearchSpace space_of(const SweepOptions& options) {
     text.find('=') == std::string::npos ? space.add_file(text) : space.add_distribution(text);
   }
   if (space.grid.empty() && space.random.empty())
-    throw ConfigError("sweep: there is nothing to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
+    throw ConfigError(
+        "sweep: there is nothing to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
   if (!space.random.empty() && options.samples == 0)
     throw ConfigError(Mark{"command line: --space"}, "say with --random N how often to draw from it");
   if (space.random.empty() && options.samples > 0)
@@ -135,7 +137,8 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
     if (sweep.monitor.empty())
       throw ConfigError(Mark{"command line: --halving"}, "say with --monitor METRIC which trials are the best");
     if (!epochs.is_int() || epochs.as_int() < 1)
-      throw ConfigError(Mark{"command line: --halving"}, "say with --trainer.max_epochs=N how many epochs the last trials have");
+      throw ConfigError(Mark{"command line: --halving"},
+                        "say with --trainer.max_epochs=N how many epochs the last trials have");
     sweep.rungs = halving_rungs(trials.size(), epochs.as_int());
   }
   for (const Assignment& values : trials) {
@@ -144,7 +147,7 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
     trial.values = values;
     sweep.trials.push_back(std::move(trial));
   }
-  sweep.folder = make_sweep_folder(fs::absolute(config.trainer.default_root_dir) / "sweeps");
+  sweep.folder = make_sweep_folder(fs::absolute(config.trainer.default_root_dir.value_or(".")).lexically_normal() / "sweeps");
   sweep.write();
   return sweep;
 }

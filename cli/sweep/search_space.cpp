@@ -56,7 +56,8 @@ Distribution range_of(const std::string& kind, const Value& low, const Value& hi
     throw ConfigError(mark, format("{} is from a number to one that is not below it, not from {} to {}", kind, begin, end));
   if (kind == "uniform") return Uniform{begin, end};
   if (kind == "int") {
-    if (!low.is_int() || !high.is_int()) throw ConfigError(mark, format("int is from an int to an int, not {} to {}", begin, end));
+    if (!low.is_int() || !high.is_int())
+      throw ConfigError(mark, format("int is from an int to an int, not {} to {}", begin, end));
     return UniformInt{low.as_int(), high.as_int()};
   }
   if (begin <= 0) throw ConfigError(mark, format("log is from a number above 0 on, not from {}", begin));
