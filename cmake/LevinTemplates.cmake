@@ -1,7 +1,7 @@
-# levin_embed_templates(OUTPUT): writes the initializers of a TemplateFile for each file below cli/templates (cli/new_project.cpp), so that
-# `levin new` works wherever the program is.
-function(levin_embed_templates output)
-  set(root ${PROJECT_SOURCE_DIR}/cli/templates)
+# levin_embed_templates(OUTPUT FOLDER): writes the initializers {"folder", "name", R"(text)"} of a struct for each file below a folder
+# of this one, so that what the program writes from them works wherever it is.
+function(levin_embed_templates output folder)
+  set(root ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*)
   list(SORT files)
   set(entries "")
@@ -15,7 +15,7 @@ function(levin_embed_templates output)
     # A literal may be 64 KiB long.
     string(LENGTH "${text}" length)
     if(length GREATER 60000)
-      message(FATAL_ERROR "cli/templates/${file} is too long to be compiled in.")
+      message(FATAL_ERROR "${root}/${file} is too long to be compiled in.")
     endif()
     string(APPEND entries "{\"${project}\", \"${name}\", R\"levin_template(${text})levin_template\"},\n")
   endforeach()

@@ -13,6 +13,7 @@
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/metrics_file.h"
+#include "levin/loggers/run_file.h"
 #include "levin/loggers/version_folder.h"
 
 namespace levin {
@@ -52,6 +53,7 @@ std::string CsvLogger::open(const RunInfo& run) {
 
 void CsvLogger::attach(const RunInfo& run, const std::string& token) {
   use_folder(token);
+  if (run.rank == 0) note_start(folder_, run.world_size);
   if (!options_.per_rank) return;
   make_folder(folder_);  // another host may not share rank 0's disk
   prepare(rank_metrics_, format("metrics_rank_{}.csv", run.rank), run, run.resume_rows.rank_rows);
@@ -138,8 +140,7 @@ void CsvLogger::save() {
 void CsvLogger::finalize(const std::string& status) {
   save();
   // A start that failed leaves no version behind: rank 0 removes the folder, if nothing is in it.
-  std::error_code not_empty;
-  if (metrics_ && status != "success" && fs::remove(folder_, not_empty)) {
+  if (metrics_ && status != "success" && remove_unused(folder_)) {
     metrics_.reset();
     folder_.clear();
     return;
@@ -147,6 +148,7 @@ void CsvLogger::finalize(const std::string& status) {
   if (metrics_ && !fs::exists(folder_)) {
     throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }
+  if (metrics_) note_end(folder_, status);
   for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
     if (file == nullptr) continue;
     try {

@@ -273,7 +273,7 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
   CHECK(read_text(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0.0,0\n0,1.0,1\n0,7.0,2\n");
   CHECK(read_text(folder / "logs/version_0/metrics.csv") == old_file);
   log_run({}, resumed_in(folder.path(), 2, folder / "a checkpoint from elsewhere.ckpt"), {});
-  CHECK(fs::is_empty(folder / "logs/version_2"));
+  CHECK_FALSE(fs::exists(folder / "logs/version_2/metrics.csv"));
 }
 
 TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoint lies") {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// A file below a run's media/.
+struct MediaFile {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+/// What a run has logged under one key.
+struct MediaSeries {
+  std::size_t run = 0;           ///< its place among the runs
+  std::string kind;              ///< "images", "figures", "text" or "tables"
+  std::string key;               ///< may have slashes
+  std::vector<MediaFile> files;  ///< the newest 12, by step
+};
+
+/// RUN/media/images/KEY/STEP.png, figures/KEY/STEP.svg, text/KEY/STEP.txt and tables/KEY/STEP.csv, by kind and key.
+std::vector<MediaSeries> find_media(const std::filesystem::path& run, std::size_t place);
+
+/// What of the media a page shows.
+struct EmbeddedMedia {
+  /// A list of maps {"run", "kind", "key", "items": [{"step", "data"}]}. The data of an image or figure is a "data:" URI, of a
+  /// text the text, of a table its rows.
+  Value series;
+  std::size_t left_out = 0;  ///< files for which there was no room, or that are not what their names say
+};
+
+/// Embeds files until they take so many bytes, the newest of each series first.
+EmbeddedMedia embed_media(const std::vector<MediaSeries>& series, std::size_t bytes);
+
+/// RFC 4648, with '=' at the end.
+std::string base64(std::string_view bytes);
+
+}  // namespace levin::cli

@@ -1,0 +1,157 @@
+#include "levin/cli/report/run_metrics.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "levin/cli/report/csv_lines.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "loss" of "rank_12_loss"; nothing of a name that is no rank's.
+std::optional<std::string_view> without_rank(std::string_view name) {
+  constexpr std::string_view kBegin = "rank_";
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const std::size_t digits_end = name.find_first_not_of("0123456789", kBegin.size());
+  if (digits_end == kBegin.size() || digits_end == std::string_view::npos || name[digits_end] != '_') return std::nullopt;
+  return name.substr(digits_end + 1);
+}
+
+/// The number of "metrics_rank_3.csv"; -1 for another name.
+int rank_of_file(std::string_view name) {
+  constexpr std::string_view kBegin = "metrics_rank_";
+  constexpr std::string_view kEnd = ".csv";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return -1;
+  const std::string_view digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+  int rank = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  return error == std::errc() && end == digits.data() + digits.size() ? rank : -1;
+}
+
+/// Puts the cells of rows into the curves that their columns belong to.
+class RowReader {
+ public:
+  RowReader(RunMetrics& metrics, bool is_of_rank) : metrics_(metrics), is_of_rank_(is_of_rank) {}
+
+  void set_columns(const std::vector<std::string>& names) {
+    columns_.clear();
+    step_column_ = names.size();
+    for (std::size_t column = 0; column < names.size(); ++column) {
+      if (names[column] == "step") step_column_ = column;
+      columns_.push_back(curve_of(names[column]));
+    }
+    numbers_.reserve(names.size());
+  }
+
+  /// A line of a CSV file, without its end.
+  void read(std::string_view line) {
+    numbers_.clear();
+    double step = static_cast<double>(rows_++);
+    std::size_t column = 0;
+    for (const char *at = line.data(), *const end = at + line.size(); at < end && column < columns_.size(); ++at, ++column) {
+      if (*at == ',') continue;
+      double number = 0;
+      const char* const after = parse_number(at, end, number);
+      if (after != nullptr) {
+        if (column == step_column_) {
+          step = number;
+        } else if (columns_[column] != nullptr) {
+          numbers_.emplace_back(columns_[column], number);
+        }
+        at = after;
+      } else {
+        at = end_of_cell(at, end);
+      }
+    }
+    add_row(step);
+  }
+
+  /// A row of a journal: names and numbers in turns.
+  void read_pairs(const std::vector<std::string>& cells) {
+    numbers_.clear();
+    double step = static_cast<double>(rows_++);
+    for (std::size_t cell = 0; cell + 1 < cells.size(); cell += 2) {
+      const std::string& text = cells[cell + 1];
+      double number = 0;
+      if (parse_number(text.data(), text.data() + text.size(), number) != text.data() + text.size()) continue;
+      if (cells[cell] == "step") {
+        step = number;
+      } else if (MetricCurve* curve = curve_of(cells[cell])) {
+        numbers_.emplace_back(curve, number);
+      }
+    }
+    add_row(step);
+  }
+
+ private:
+  void add_row(double step) {
+    constexpr double kFarthest = 1e15;
+    if (!(step >= 0 && step <= kFarthest)) return;
+    for (const auto& [curve, number] : numbers_) curve->add(static_cast<std::int64_t>(step), number);
+  }
+
+  MetricCurve* curve_of(const std::string& name) {
+    if (name == "epoch" && !is_of_rank_) return &metrics_.epochs;
+    if (name.empty() || is_among({"step", "epoch", "evaluation_batch"}, name)) return nullptr;
+    if (const auto shared_name = without_rank(name)) return &metrics_.by_name[std::string(*shared_name)].ranks;
+    RunMetric& metric = metrics_.by_name[name];
+    return is_of_rank_ ? &metric.ranks : &metric.curve;
+  }
+
+  RunMetrics& metrics_;
+  bool is_of_rank_;
+  std::vector<MetricCurve*> columns_;  ///< null for what is no metric
+  std::size_t step_column_ = 0;
+  std::vector<std::pair<MetricCurve*, double>> numbers_;  ///< of the row in work
+  std::int64_t rows_ = 0;
+};
+
+void read_journal(const fs::path& file, RowReader& reader) {
+  const fs::path journal = fs::path(file) += ".journal";
+  std::error_code error;
+  if (!fs::exists(journal, error)) return;
+  CsvLines lines(journal);
+  const std::vector<std::string> title = lines.next_cells();
+  // Of a file with another size the rows are in the file already.
+  if (title.size() != 2 || title[1] != std::to_string(fs::file_size(file, error))) return;
+  for (std::vector<std::string> cells = lines.next_cells(); !cells.empty(); cells = lines.next_cells())
+    reader.read_pairs(cells);
+}
+
+void read_file(const fs::path& file, bool is_of_rank, RunMetrics& metrics) try {
+  CsvLines lines(file);
+  RowReader reader(metrics, is_of_rank);
+  reader.set_columns(lines.next_cells());
+  while (const auto line = lines.next()) reader.read(*line);
+  read_journal(file, reader);
+} catch (const IoError& error) {
+  metrics.problems.emplace_back(error.what());
+}
+
+}  // namespace
+
+RunMetrics read_run_metrics(const fs::path& run) {
+  RunMetrics metrics;
+  std::error_code error;
+  if (fs::exists(run / "metrics.csv", error)) read_file(run / "metrics.csv", /*is_of_rank=*/false, metrics);
+  std::vector<fs::path> rank_files;
+  for (fs::directory_iterator entry(run, error), end; !error && entry != end; entry.increment(error)) {
+    if (rank_of_file(entry->path().filename().native()) >= 0) rank_files.push_back(entry->path());
+  }
+  std::sort(rank_files.begin(), rank_files.end());
+  for (const fs::path& file : rank_files) read_file(file, /*is_of_rank=*/true, metrics);
+  // Names that have no value are no curves.
+  std::erase_if(metrics.by_name, [](const auto& entry) { return entry.second.curve.size() + entry.second.ranks.size() == 0; });
+  return metrics;
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "levin/cli/report/metric_curve.h"
+
+namespace levin::cli {
+
+/// A metric of a run.
+struct RunMetric {
+  MetricCurve curve;  ///< the column of metrics.csv
+  MetricCurve ranks;  ///< what ranks had each for itself, all together: min and max are those over ranks
+};
+
+/// The curves of a run, by the metric's name.
+struct RunMetrics {
+  std::map<std::string, RunMetric> by_name;
+  /// The epoch over steps, from the column of that name.
+  MetricCurve epochs;
+  /// Files that could not be read, or not to their ends, and why.
+  std::vector<std::string> problems;
+};
+
+/// Reads metrics.csv, rows that a running fit keeps beside it (metrics.csv.journal), and metrics_rank_0.csv and so on of a
+/// run's folder, each once from begin to end, whatever their sizes. A column `rank_1_loss` counts as what rank 1 has for
+/// `loss`. What is no number has no point; a last line without an end is half-written, and left out. Never throws because of
+/// what is in a file.
+RunMetrics read_run_metrics(const std::filesystem::path& run);
+
+}  // namespace levin::cli

@@ -1,0 +1,118 @@
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/report/report_page.h"
+#include "levin/cli/runs/run_folder.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/atomic_file.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportCommand {
+  std::vector<fs::path> folders;
+  fs::path output = "report.html";
+  double max_megabytes = 5;
+  bool watch = false;
+};
+
+/// Waits for Ctrl-C and the like instead of being ended by them, while it lives.
+class SignalWait {
+ public:
+  SignalWait() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~SignalWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalWait(const SignalWait&) = delete;
+  SignalWait& operator=(const SignalWait&) = delete;
+
+  /// True when a signal came before so many seconds were over.
+  bool comes_within(std::time_t seconds) {
+    const timespec time{seconds, 0};
+    return sigtimedwait(&signals_, nullptr, &time) > 0;
+  }
+
+ private:
+  sigset_t signals_{};
+  sigset_t before_{};
+};
+
+/// When each file that a report may show was written, and how long it is.
+using FileStates = std::map<fs::path, std::pair<fs::file_time_type, std::uintmax_t>>;
+
+FileStates states_of(const std::vector<RunFolder>& runs) {
+  FileStates states;
+  for (const RunFolder& run : runs) {
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry(run.path, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code gone;
+      const fs::file_time_type time = entry->last_write_time(gone);
+      if (!gone) states[entry->path()] = {time, entry->is_regular_file(gone) ? entry->file_size(gone) : 0};
+    }
+  }
+  return states;
+}
+
+void write_report(const ReportCommand& command, const std::vector<RunFolder>& runs, bool reloads) {
+  constexpr double kMegabyte = 1e6;
+  const auto max_bytes = static_cast<std::size_t>(command.max_megabytes * kMegabyte);
+  write_file(command.output, report_page(runs, {.max_bytes = max_bytes, .reloads = reloads}));
+}
+
+void watch(const ReportCommand& command) {
+  constexpr std::time_t kPeriod = 2;
+  SignalWait signal;
+  FileStates shown;
+  do {
+    // Runs may come while it watches.
+    const std::vector<RunFolder> runs = find_runs(command.folders);
+    FileStates states = states_of(runs);
+    if (states == shown) continue;
+    write_report(command, runs, /*reloads=*/true);
+    shown = std::move(states);
+  } while (!signal.comes_within(kPeriod));
+  write_report(command, find_runs(command.folders), /*reloads=*/false);
+}
+
+}  // namespace
+
+Subcommand report_subcommand() {
+  const auto command = std::make_shared<ReportCommand>();
+  return {"report", "Write a page of HTML that shows runs: curves, settings, times, images",
+          [command](CLI::App& app) {
+            app.add_option("folders", command->folders, "Folders of runs, or folders that have some below them")->required();
+            app.add_option("-o,--output", command->output, "The file to write")->type_name("FILE")->capture_default_str();
+            app.add_option("--max_megabytes", command->max_megabytes, "How large the page may become")
+                ->check(CLI::Range(1.0, 1000.0))
+                ->capture_default_str();
+            app.add_flag("--watch", command->watch, "Write it again whenever a run goes on, until Ctrl-C");
+          },
+          [command](const CommandLine&) {
+            if (command->watch) {
+              std::cout << format("{} follows the runs until Ctrl-C", command->output) << std::endl;
+              watch(*command);
+            }
+            const std::vector<RunFolder> runs = find_runs(command->folders);
+            if (!command->watch) write_report(*command, runs, /*reloads=*/false);
+            std::cout << format("{} written: {}\n", command->output, counted(runs.size(), "run"));
+            return 0;
+          }};
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,192 @@
+#include "levin/cli/runs/run_folder.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <system_error>
+
+#include "levin/cli/runs/natural_order.h"
+#include "levin/cli/runs/run_checkpoints.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/options/value_json.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigFile = "config.yaml";
+constexpr const char* kRunFile = "run.json";
+constexpr const char* kTagsFile = "tags.json";
+
+bool is_there(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored);
+}
+
+/// What `read` gives of a file; null where there is none, or, with a warning, where it cannot be read.
+template <class Read>
+Value read_if_there(RunFolder& run, const char* name, const Read& read) {
+  const fs::path file = run.path / name;
+  if (!is_there(file)) return {};
+  try {
+    return read(file);
+  } catch (const Error& error) {
+    run.warnings.push_back(format("{} cannot be read: {}", name, error.what()));
+    return {};
+  }
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+Value read_json_file(const fs::path& file) { return parse_json(text_of(file)); }
+
+Value read_yaml_text(const fs::path& file) { return read_yaml(SourceText(file, text_of(file))); }
+
+std::string text_at(const Value& map, const char* key) {
+  const Value* const value = map.find(key);
+  return value != nullptr && value->is_string() ? value->as_string() : "";
+}
+
+std::int64_t int_at(const Value& map, const char* key, std::int64_t otherwise) {
+  const Value* const value = map.find(key);
+  return value != nullptr && value->is_int() ? value->as_int() : otherwise;
+}
+
+bool is_alive(std::int64_t process) { return process > 0 && (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM); }
+
+/// Seconds from a run's start, in those since 1970, until its last row.
+double seconds_until_last_row(const RunFolder& run, double started) {
+  std::error_code none;
+  const fs::file_time_type written = fs::last_write_time(run.metrics_file(), none);
+  if (none) return 0;
+  const auto since_1970 = std::chrono::file_clock::to_sys(written).time_since_epoch();
+  return std::max(0.0, std::chrono::duration<double>(since_1970).count() - started);
+}
+
+double number_at(const Value& map, const char* key, double otherwise) {
+  const Value* const value = map.find(key);
+  return value != nullptr && value->is_number() ? value->as_double() : otherwise;
+}
+
+void take_state(RunFolder& run, const Value& record) {
+  if (!record.is_map()) return;
+  if (const std::string status = text_at(record, "status"); !status.empty()) run.status = status;
+  run.started = text_at(record, "started");
+  run.failure = text_at(record, "failure");
+  run.stop_reason = text_at(record, "stop_reason");
+  run.ranks = std::max(std::int64_t{1}, int_at(record, "ranks", 1));
+  run.seconds = number_at(record, "seconds", 0);
+  if (run.status != "running") return;
+  run.seconds = seconds_until_last_row(run, number_at(record, "started_seconds", std::numeric_limits<double>::infinity()));
+  const std::int64_t process = int_at(record, "pid", 0);
+  // What runs on another host cannot be asked for.
+  if (text_at(record, "host") != host_name() || is_alive(process)) return;
+  run.status = "failed";
+  run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
+}
+
+/// True for a folder that a run has written. The configuration file of a project is no run.
+bool holds_run(const fs::path& folder) {
+  if (is_there(folder / "metrics.csv") || is_there(folder / kRunFile)) return true;
+  std::ifstream config(folder / kConfigFile);
+  std::string line;
+  return std::getline(config, line) && line.starts_with("# levin ");
+}
+
+/// `folder` and what is below it, without what cannot be read.
+void add_runs_below(const fs::path& folder, std::vector<fs::path>& found) {
+  if (holds_run(folder)) found.push_back(folder);
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    if (!entry->is_directory(gone)) continue;
+    const std::string name = entry->path().filename();
+    if (name == "checkpoints" || name.starts_with(".")) {
+      entry.disable_recursion_pending();
+    } else if (!entry->is_symlink(gone) && holds_run(entry->path())) {
+      found.push_back(entry->path());
+    }
+  }
+}
+
+/// What all of these lie in.
+fs::path common_folder(const std::vector<RunFolder>& runs) {
+  fs::path common = folder_of(runs.front().path);
+  for (const RunFolder& run : runs) {
+    const fs::path folder = folder_of(run.path);
+    const auto [end, _] = std::mismatch(common.begin(), common.end(), folder.begin(), folder.end());
+    fs::path shared;
+    for (auto part = common.begin(); part != end; ++part) shared /= *part;
+    common = shared;
+  }
+  return common;
+}
+
+}  // namespace
+
+bool is_run_folder(const fs::path& folder) {
+  return is_there(folder / "metrics.csv") || is_there(folder / kConfigFile) || is_there(folder / kRunFile);
+}
+
+RunFolder read_run_folder(const fs::path& folder) {
+  if (!is_run_folder(folder))
+    throw IoError(format("{} is not the folder of a run: it has no metrics.csv, config.yaml or run.json{}",
+                         quoted_text(folder.native()), working_folder_of(folder)));
+  RunFolder run;
+  run.path = folder.lexically_normal();
+  if (!run.path.has_filename()) run.path = run.path.parent_path();
+  run.name = run.path.filename();
+  run.config = read_if_there(run, kConfigFile, read_yaml_text);
+  run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
+  take_state(run, read_if_there(run, kRunFile, read_json_file));
+  const Value tags = read_if_there(run, kTagsFile, read_json_file);
+  for (const Value& tag : tags.is_list() ? tags.as_list() : Value::List{}) {
+    if (tag.is_string()) run.tags.push_back(tag.as_string());
+  }
+  run.checkpoints = read_checkpoints(run.path / "checkpoints");
+  return run;
+}
+
+std::vector<RunFolder> find_runs(const std::vector<fs::path>& folders) {
+  std::vector<fs::path> found;
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    if (!fs::is_directory(folder, ignored))
+      throw IoError(format("there is no folder {}{}", quoted_text(folder.native()), working_folder_of(folder)));
+    add_runs_below(folder.lexically_normal(), found);
+  }
+  if (found.empty()) {
+    const std::string places = join(folders, ", ", [](const fs::path& folder) { return quoted_text(folder.native()); });
+    throw IoError(
+        format("there is no run in {}: the folder of a run has metrics.csv, run.json or the config.yaml of one", places));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const fs::path& one, const fs::path& other) { return comes_before(one.native(), other.native()); });
+  std::vector<RunFolder> runs;
+  std::set<fs::path> seen;
+  for (const fs::path& path : found) {
+    std::error_code ignored;
+    if (seen.insert(fs::weakly_canonical(path, ignored)).second) runs.push_back(read_run_folder(path));
+  }
+  const fs::path common = common_folder(runs);
+  for (RunFolder& run : runs) run.name = common.empty() ? run.path : run.path.lexically_relative(common);
+  return runs;
+}
+
+}  // namespace levin::cli

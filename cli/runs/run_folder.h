@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// A checkpoint of a run.
+struct RunCheckpoint {
+  std::filesystem::path file;
+  std::string monitor;  ///< "" where it was not chosen by a metric
+  double score = 0;     ///< the metric's value then
+};
+
+/// A run as it lies on the disk: "logs/version_3" and what is in it. Of a damaged or half-written file it has what can be read.
+struct RunFolder {
+  std::filesystem::path path;
+  std::string name;   ///< for people: the path, without what all runs that are looked at have in common
+  Value config;       ///< of config.yaml; null where there is none
+  Value hyperparams;  ///< of hparams.yaml; null where there is none
+  /// "running", "finished", "failed", "interrupted", or "unknown" where no run.json says so. One whose process is gone is
+  /// "failed".
+  std::string status = "unknown";
+  std::string started;      ///< "2026-11-26 14:02:47", local time; "" unknown
+  double seconds = 0;       ///< how long it ran; 0: unknown
+  std::string failure;      ///< of a failed run: what it said
+  std::string stop_reason;  ///< of a finished run: "max_epochs=5 reached"
+  std::int64_t ranks = 1;
+  std::vector<std::string> warnings;
+  std::vector<std::string> tags;
+  std::vector<RunCheckpoint> checkpoints;
+
+  bool has_metrics() const { return std::filesystem::exists(metrics_file()); }
+  std::filesystem::path metrics_file() const { return path / "metrics.csv"; }
+};
+
+/// True for a folder with metrics.csv, config.yaml or run.json.
+bool is_run_folder(const std::filesystem::path& folder);
+/// Reads a run. Throws IoError for a folder that is none.
+RunFolder read_run_folder(const std::filesystem::path& folder);
+/// The runs among these folders and anywhere below them, in the order of their numbers, with their names. Throws IoError when a
+/// folder is not there, or when there is no run at all.
+std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folders);
+
+}  // namespace levin::cli

@@ -1,0 +1,81 @@
+#include "levin/loggers/run_file.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/process.h"
+#include "levin/core/files/atomic_file.h"
+#include "levin/core/options/value_json.h"
+
+namespace levin {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path run_file(const fs::path& folder) { return folder / "run.json"; }
+
+/// Since 1970.
+double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// "2026-11-24 23:55:01", local time.
+std::string local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+void write_record(const fs::path& folder, const Value& record) {
+  write_file(run_file(folder), plain_json(record), AtomicFile::MissingFolder::kRefuse);
+}
+
+/// What note_start() has written; empty where somebody has changed or removed it since.
+Value read_record(const fs::path& folder) {
+  try {
+    std::ifstream stream(run_file(folder), std::ios::binary);
+    Value record = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+    if (record.is_map()) return record;
+  } catch (const IoError&) {
+  }
+  return Value(Value::Map{});
+}
+
+}  // namespace
+
+void note_start(const fs::path& folder, int ranks) {
+  write_record(folder, Value::Map{{"status", "running"},
+                                  {"started", local_time()},
+                                  {"started_seconds", seconds_now()},
+                                  {"pid", static_cast<std::int64_t>(getpid())},
+                                  {"host", host_name()},
+                                  {"ranks", ranks}});
+}
+
+void note_end(const fs::path& folder, const std::string& status) {
+  Value record = read_record(folder);
+  record["status"] = status == "success" ? "finished" : status;
+  if (const Value* const started = record.find("started_seconds"); started != nullptr && started->is_number())
+    record["seconds"] = seconds_now() - started->as_double();
+  write_record(folder, record);
+}
+
+bool remove_unused(const fs::path& folder) {
+  std::error_code error;
+  const fs::path own = run_file(folder);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path() != own) return false;
+  }
+  fs::remove(own, error);
+  return fs::remove(folder, error);
+}
+
+}  // namespace levin
