@@ -11,6 +11,7 @@ modules change.
 
 import argparse
 import contextlib
+import copy
 import csv
 import hashlib
 import json
@@ -60,13 +61,13 @@ def exported(case, folder, module, batches):
 
 
 class Recorded:
-    """A loader of batches that draws no random numbers."""
+    """A loader of batches that draws no random numbers. A step may change its batch."""
 
     def __init__(self, batches):
         self._batches = batches
 
     def __iter__(self):
-        return iter(self._batches)
+        return iter(copy.deepcopy(self._batches))
 
     def __len__(self):
         return len(self._batches)
