@@ -12,7 +12,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "messages.pb.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {
 namespace {

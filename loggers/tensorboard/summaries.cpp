@@ -5,7 +5,7 @@
 
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
-#include "messages.pb.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {
 namespace {

@@ -10,7 +10,7 @@
 #include "levin/loggers/tensorboard/event_file.h"
 #include "levin/loggers/tensorboard/summaries.h"
 #include "levin/loggers/version_folder.h"
-#include "messages.pb.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin {
 namespace {

@@ -20,7 +20,7 @@ using namespace levin::test;
 
 namespace {
 
-/// Keeps all items; the first may wait for open().
+/// Keeps all items; the first may wait for let_go().
 class KeepingLogger : public Logger {
  public:
   bool log_item(const LoggedItem& item) override {
@@ -34,7 +34,7 @@ class KeepingLogger : public Logger {
     gate_ = {};
     opened_ = gate_.get_future().share();
   }
-  void open() { gate_.set_value(); }
+  void let_go() { gate_.set_value(); }
 
   const LoggedItem& named(const std::string& name) const {
     const auto found = std::ranges::find_if(items, [&](const LoggedItem& item) { return item.name == name; });
@@ -208,7 +208,7 @@ TEST_CASE("logging does not wait for a device, nor for a logger") {
   fit.logger->close();
   const std::int64_t before = CountingDevice::waits();
   fit.trace.before_entry = [&](const std::string& entry) {
-    if (entry == "M.on_fit_end") fit.logger->open();
+    if (entry == "M.on_fit_end") fit.logger->let_go();
   };
   fit.run();
   CHECK(waits == 0);

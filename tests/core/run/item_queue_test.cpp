@@ -17,13 +17,13 @@ using levin::test::error_of;
 
 namespace {
 
-/// Shows texts and tables. The first item waits for open().
+/// Shows texts and tables. The first item waits for let_go().
 class GatedLogger : public Logger {
  public:
   explicit GatedLogger(bool gated = false) {
     if (!gated) gate_.set_value();
   }
-  void open() { gate_.set_value(); }
+  void let_go() { gate_.set_value(); }
   /// Comes back when the first item is being shown.
   void wait_for_first() { first_.get_future().wait(); }
 
@@ -119,7 +119,7 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
     for (int item = 0; item < 5; ++item) queue.give(text("waits"));
     queue.give({.item = {.name = "table", .content = Table{}}});
     CHECK(told.texts().empty());
-    logger->open();
+    logger->let_go();
     queue.finish();
     CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
     const std::string limits = ": no more than 2 items and 3 MB may wait for the loggers. Log them less often.";
@@ -128,7 +128,7 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
   SECTION("by bytes, those under way included") {
     queue.give(text("too much", (2 << 20) + 1));
     queue.give(text("just fits", 2 << 20));
-    logger->open();
+    logger->let_go();
     queue.finish();
     CHECK(logger->shown() == std::vector<std::string>{"under way", "just fits"});
     CHECK(told.texts().size() == 1);
@@ -144,7 +144,7 @@ TEST_CASE("what a logger throws, the next item throws or the end of the run, onc
   queue.open({logger});
   queue.give(text("broken"));
   queue.give(text("after it"));
-  logger->open();
+  logger->let_go();
   const std::string error = "log_text('broken') of step 7: the disk is full";
   CHECK(error_of<IoError>([&] { queue.finish(); }) == error);
   CHECK(logger->shown().empty());
