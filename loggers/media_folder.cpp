@@ -28,7 +28,7 @@ std::string folder_name(std::string part) {
   return part;
 }
 
-void append_line(std::string& text, std::string line) { text += std::move(line) + "\n"; }
+void add_line(std::string& text, std::string line) { text += std::move(line) + "\n"; }
 
 std::string text_of(const LoggedHistogram& histogram) {
   std::string text = "up_to,count\n";
@@ -37,10 +37,10 @@ std::string text_of(const LoggedHistogram& histogram) {
     append_csv_number(line, histogram.limits[bucket]);
     line += ',';
     append_csv_number(line, histogram.counts[bucket]);
-    append_line(text, std::move(line));
+    add_line(text, std::move(line));
   }
-  if (histogram.nans > 0) append_line(text, format("nan,{}", histogram.nans));
-  if (histogram.infinities > 0) append_line(text, format("inf or -inf,{}", histogram.infinities));
+  if (histogram.nans > 0) add_line(text, format("nan,{}", histogram.nans));
+  if (histogram.infinities > 0) add_line(text, format("inf or -inf,{}", histogram.infinities));
   return text;
 }
 

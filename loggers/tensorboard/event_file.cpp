@@ -1,6 +1,5 @@
 #include "levin/loggers/tensorboard/event_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "messages.pb.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {
 namespace {
@@ -40,8 +39,6 @@ void append_little_endian(std::string& text, Number number) {
   for (std::size_t byte = 0; byte < sizeof(Number); ++byte) text += static_cast<char>(number >> (8 * byte) & 0xffU);
 }
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 /// Makes a file of events whose name nobody else has.
 std::pair<fs::path, OutputFile> make_event_file(const fs::path& folder) {
   // TensorBoard reads the files of a folder in the order of their names.
@@ -53,6 +50,8 @@ std::pair<fs::path, OutputFile> make_event_file(const fs::path& folder) {
 }
 
 }  // namespace
+
+double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint32_t crc = ~0U;

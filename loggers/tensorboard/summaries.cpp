@@ -1,16 +1,14 @@
 #include "levin/loggers/tensorboard/summaries.h"
 
-#include <chrono>
 #include <functional>
 
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
-#include "messages.pb.h"
+#include "levin/loggers/tensorboard/event_file.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {
 namespace {
-
-double seconds_of_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 void set_plugin(Summary::Value& value, const std::string& plugin, std::string content = {}) {
   SummaryMetadata::PluginData& data = *value.mutable_metadata()->mutable_plugin_data();
@@ -134,7 +132,7 @@ Event restart_event(std::int64_t step) {
 Event hparams_event(const Value& hyperparams) {
   HParamsPluginData data;
   SessionStartInfo& start = *data.mutable_session_start_info();
-  start.set_start_time_secs(seconds_of_clock());
+  start.set_start_time_secs(seconds_now());
   each_leaf(hyperparams, "", [&](const std::string& path, const Value& value) {
     if (!value.is_null()) (*start.mutable_hparams())[path] = hparam_of(value);
   });
@@ -144,7 +142,7 @@ Event hparams_event(const Value& hyperparams) {
 Event experiment_event(const Value& hyperparams, const std::set<std::string>& metrics) {
   HParamsPluginData data;
   Experiment& experiment = *data.mutable_experiment();
-  experiment.set_time_created_secs(seconds_of_clock());
+  experiment.set_time_created_secs(seconds_now());
   each_leaf(hyperparams, "", [&](const std::string& path, const Value& value) {
     if (value.is_null()) return;
     HParamInfo& info = *experiment.add_hparam_infos();
@@ -159,7 +157,7 @@ Event end_event(std::string_view status) {
   HParamsPluginData data;
   SessionEndInfo& end = *data.mutable_session_end_info();
   end.set_status(status == "success" ? SessionEndInfo::STATUS_SUCCESS : SessionEndInfo::STATUS_FAILURE);
-  end.set_end_time_secs(seconds_of_clock());
+  end.set_end_time_secs(seconds_now());
   return plugin_event("session_end_info", data);
 }
 

@@ -7,10 +7,11 @@
 #include "levin/core/base/format.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/media_folder.h"
+#include "levin/loggers/tensorboard/earlier_events.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "levin/loggers/tensorboard/summaries.h"
 #include "levin/loggers/version_folder.h"
-#include "messages.pb.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin {
 namespace {
@@ -18,18 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string rank_folder(int rank) { return format("rank_{}", rank); }
-
-/// Lets the event files of `earlier` be in `folder` too. They are never written to again, so that a link does. Throws IoError.
-void bring_event_files(const fs::path& earlier, const fs::path& folder) {
-  for (const fs::path& file : tensorboard::EventFile::files_in(earlier)) {
-    const fs::path here = folder / file.filename();
-    if (fs::exists(here)) continue;
-    std::error_code error;
-    fs::create_hard_link(file, here, error);
-    if (error) fs::copy_file(file, here, error);
-    if (error) throw IoError(format("TensorBoardLogger: cannot copy {} to {}: {}", file, folder, error.message()));
-  }
-}
 
 }  // namespace
 
@@ -68,53 +57,56 @@ std::string TensorBoardLogger::open(const RunInfo& run) {
 
 void TensorBoardLogger::attach(const RunInfo& run, const std::string& token) {
   folder_ = token;
-  rank_ = run.rank;
-  first_step_ = run.resuming ? run.resume_step : 0;
-  earlier_folder_.clear();
-  if (run.resuming && !run.resume_checkpoint.empty()) {
-    const fs::path earlier = version_folder(run.default_root_dir).of_checkpoint(run.resume_checkpoint, "");
-    std::error_code gone;
-    if (!fs::equivalent(earlier, folder_, gone) && !gone) earlier_folder_ = earlier;
-  }
+  run_ = run;
   media_ = std::make_unique<MediaFolder>(folder_);
-  if (run.rank == 0) {
-    if (!file_) {
-      if (!earlier_folder_.empty()) bring_event_files(earlier_folder_, folder_);
-      file_ = begin_file(folder_);
-    } else if (run.resuming) {
-      file_->add_before_next(tensorboard::restart_event(first_step_));
-    }
+  if (run.resuming) {
+    file_.reset();  // what it has of later steps goes
+    own_file_.reset();
   }
+  if (run.rank == 0 && !file_) file_ = begin_file("", run.resume_rows.rows, rows_.rows);
   if (options_.per_rank) own_file();
 }
 
-std::unique_ptr<tensorboard::EventFile> TensorBoardLogger::begin_file(const fs::path& folder) const {
+std::unique_ptr<tensorboard::EventFile> TensorBoardLogger::begin_file(const fs::path& below, std::int64_t known,
+                                                                      std::int64_t& rows) const {
+  const fs::path folder = folder_ / below;
+  make_folder(folder);
+  rows = 0;
+  if (run_.resuming && !run_.resume_checkpoint.empty()) {
+    const VersionFolder version = version_folder(run_.default_root_dir);
+    const bool goes_on_here = !EventFile::files_in(folder).empty();
+    const fs::path earlier = goes_on_here ? folder_ : version.of_checkpoint(run_.resume_checkpoint, "");
+    rows = tensorboard::continue_events(earlier / below, folder, {.end_step = run_.resume_step, .rows = known});
+  }
   const bool goes_on = !EventFile::files_in(folder).empty();
   auto file = std::make_unique<EventFile>(folder, std::chrono::duration<double>(options_.flush_secs));
-  if (goes_on) file->add_before_next(tensorboard::restart_event(first_step_));
+  if (goes_on) file->add_before_next(tensorboard::restart_event(run_.resuming ? run_.resume_step : 0));
   return file;
 }
 
 tensorboard::EventFile& TensorBoardLogger::own_file() {
   const std::lock_guard lock(own_file_mutex_);
-  if (!own_file_) {
-    const fs::path folder = folder_ / rank_folder(rank_);
-    make_folder(folder);
-    if (!earlier_folder_.empty()) bring_event_files(earlier_folder_ / rank_folder(rank_), folder);
-    own_file_ = begin_file(folder);
-  }
+  if (!own_file_) own_file_ = begin_file(rank_folder(run_.rank), run_.resume_rows.rank_rows, rows_.rank_rows);
   return *own_file_;
+}
+
+RowCounts TensorBoardLogger::rows_written() const {
+  // Without per_rank, another thread may begin the rank's own file just now.
+  return {file_ ? rows_.rows : -1, options_.per_rank ? rows_.rank_rows : -1};
 }
 
 void TensorBoardLogger::log_metrics(const MetricRow& row) {
   if (!file_) throw MisuseError("TensorBoardLogger: log_metrics() before open() and attach()");
   for (const auto& [name, value] : row.values) metrics_.insert(name);
   file_->add(tensorboard::scalars_event(row));
+  ++rows_.rows;
 }
 
 void TensorBoardLogger::log_rank_metrics(const MetricRow& row) {
   const std::int64_t index = row.evaluation_batch.value_or(row.step);
-  if (row.epoch_end || (index + 1) % options_.every_n_steps == 0) own_file().add(tensorboard::scalars_event(row));
+  if (!row.epoch_end && (index + 1) % options_.every_n_steps != 0) return;
+  own_file().add(tensorboard::scalars_event(row));
+  ++rows_.rank_rows;
 }
 
 bool TensorBoardLogger::log_item(const LoggedItem& item) {

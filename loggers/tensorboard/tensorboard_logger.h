@@ -38,8 +38,8 @@ struct LEVIN_API TensorBoardLoggerOptions {
 /// It shares the folder of a CSVLogger of the same experiment that stands before it. What other ranks than 0 log (images and
 /// the like, and with per_rank their unreduced values) is a run of its own, in the folder `rank_{rank}` of that one.
 ///
-/// A run that resumes from a checkpoint goes on where that was saved: TensorBoard forgets what earlier files have of later
-/// steps. In a new version folder the earlier files come along.
+/// A run that resumes from a checkpoint goes on where that was saved: what was logged after it goes from the files of events,
+/// and TensorBoard, which may have read it, is told to forget it. In a new version folder the earlier files come along.
 class LEVIN_API TensorBoardLogger final : public Logger {
  public:
   using Options = TensorBoardLoggerOptions;
@@ -57,6 +57,7 @@ class LEVIN_API TensorBoardLogger final : public Logger {
   void log_rank_metrics(const MetricRow& row) override;
   bool log_item(const LoggedItem& item) override;
   void log_hyperparams(const Value& hyperparams) override;
+  RowCounts rows_written() const override;
   void save() override;
   void finalize(const std::string& status) override;
 
@@ -67,17 +68,17 @@ class LEVIN_API TensorBoardLogger final : public Logger {
  private:
   using EventFile = tensorboard::EventFile;
   VersionFolder version_folder(const std::filesystem::path& default_root_dir) const;
-  /// Begins the file of a run in `folder`; what TensorBoard is to forget of files that are there, it says first.
-  std::unique_ptr<EventFile> begin_file(const std::filesystem::path& folder) const;
+  /// Begins the file of the run in the folder `below` this one's. Of a run that goes on, what was logged after its checkpoint
+  /// goes from the files that are there. `known`: how many rows the checkpoint knows; `rows`: becomes the number that stay.
+  std::unique_ptr<EventFile> begin_file(const std::filesystem::path& below, std::int64_t known, std::int64_t& rows) const;
   /// Of this rank's own run.
   EventFile& own_file();
 
   Options options_;
   std::filesystem::path folder_;
-  int rank_ = 0;
-  std::int64_t first_step_ = 0;           ///< of this run; what is there of it and of later ones is of no account
-  std::filesystem::path earlier_folder_;  ///< of the run that this one goes on with; empty: none, or this one's
-  std::unique_ptr<EventFile> file_;       ///< rank 0 only
+  RunInfo run_;
+  RowCounts rows_{0, 0};
+  std::unique_ptr<EventFile> file_;  ///< rank 0 only
   std::mutex own_file_mutex_;
   std::unique_ptr<EventFile> own_file_;  ///< made when first asked for
   std::unique_ptr<MediaFolder> media_;   ///< for the thread that calls log_item()

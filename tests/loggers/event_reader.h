@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "levin/loggers/tensorboard/event_file.h"
-#include "messages.pb.h"
 #include "support/file_text.h"
+#include "tensorboard/messages.pb.h"
 
 namespace levin::test {
 

@@ -225,6 +225,60 @@ TEST_CASE("a run that goes on has each point once") {
   }
 }
 
+TEST_CASE("of rows at the step of the checkpoint, those that it knows stay") {
+  const TemporaryFolder root;
+  RowCounts known;
+  {
+    TensorBoardLogger logger({.per_rank = true, .every_n_steps = 1});
+    start(logger, run_in(root.path()));
+    CHECK(logger.rows_written().rows == 0);
+    logger.log_metrics(row_of(4, {{"val_loss", 1.0}}));
+    logger.log_rank_metrics(row_of(4, {{"val_loss", 3.0}}));
+    logger.log_item({.name = "note", .step = 4, .content = LoggedText{"before"}});
+    known = logger.rows_written();
+    logger.log_metrics(row_of(4, {{"train_loss", 2.0}}));  // the epoch's end, after the checkpoint
+    logger.log_rank_metrics(row_of(4, {{"train_loss", 2.0}}));
+    logger.log_item({.name = "note", .step = 5, .content = LoggedText{"after"}});
+    logger.save();
+  }
+  RunInfo run = resumed_in(root.path(), 5);
+  run.resume_rows = known;
+  const auto check = [&](const fs::path& folder) {
+    CHECK(curve(folder, "val_loss") == Curve{{4, 1}});
+    CHECK(curve(folder, "train_loss") == Curve{{4, 2.5}});
+    CHECK(curve(folder / "rank_0", "val_loss") == Curve{{4, 3}});
+    CHECK(curve(folder / "rank_0", "train_loss").empty());
+    CHECK(values_in(folder, "note/text_summary").size() == 1);
+  };
+  for (const Value& version : {Value(), Value(0)}) {
+    TensorBoardLogger logger({.version = version, .per_rank = true});
+    start(logger, run);
+    CHECK(logger.rows_written().rows == known.rows);
+    CHECK(logger.rows_written().rank_rows == known.rank_rows);
+    logger.log_metrics(row_of(4, {{"train_loss", 2.5}}));
+    logger.save();
+    CHECK(logger.rows_written().rows == known.rows + 1);
+    check(logger.log_dir());
+  }
+}
+
+TEST_CASE("a file that a kill has cut short is gone on with up to its last whole event") {
+  const TemporaryFolder root;
+  fs::path file;
+  {
+    TensorBoardLogger logger({.version = 0});
+    start(logger, run_in(root.path()));
+    for (std::int64_t step = 0; step < 3; ++step) logger.log_metrics(row_of(step, {{"loss", 1.0}}));
+    logger.save();
+    file = EventFile::files_in(logger.log_dir()).at(0);
+  }
+  fs::resize_file(file, fs::file_size(file) - 3);
+  TensorBoardLogger logger({.version = 0});
+  start(logger, resumed_in(root.path(), 1));
+  logger.save();
+  CHECK(curve(root / "logs/version_0", "loss") == Curve{{0, 1}});
+}
+
 TEST_CASE("a start that failed leaves no version behind") {
   const TemporaryFolder root;
   TensorBoardLogger logger;

@@ -1,0 +1,105 @@
+#include "levin/loggers/tensorboard/earlier_events.h"
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/files/atomic_file.h"
+#include "levin/loggers/tensorboard/event_file.h"
+#include "tensorboard/messages.pb.h"
+
+namespace levin::tensorboard {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads the records of a file, one after another. It ends before one that is damaged, such as the last of a run that was
+/// killed.
+class RecordReader {
+ public:
+  explicit RecordReader(const fs::path& file) : stream_(file, std::ios::binary) {
+    std::error_code error;
+    left_ = fs::file_size(file, error);
+    if (!stream_ || error) throw IoError(format("TensorBoardLogger: cannot read {}", file));
+  }
+
+  bool next(std::string& record) {
+    constexpr std::uint64_t kFrame = 16;  // the length, and two CRCs
+    std::string length(8, '\0');
+    if (left_ < kFrame || !stream_.read(length.data(), 8)) return false;
+    std::uint64_t size = 0;
+    std::memcpy(&size, length.data(), sizeof(size));
+    if (size > left_ - kFrame) return false;
+    left_ -= kFrame + size;
+    std::string rest(size + 8, '\0');
+    if (!stream_.read(rest.data(), static_cast<std::streamsize>(rest.size()))) return false;
+    record = rest.substr(4, size);
+    return framed(record) == length + rest;
+  }
+
+ private:
+  std::ifstream stream_;
+  std::uint64_t left_ = 0;
+};
+
+/// Which events count, one after another.
+class Sieve {
+ public:
+  explicit Sieve(const EarlierEvents& counts) : counts_(counts) {}
+
+  bool keeps(const std::string& record) {
+    Event event;
+    if (!event.ParseFromString(record)) return false;
+    if (!event.has_summary() || event.summary().value().empty()) return true;
+    const Summary::Value& first = event.summary().value(0);
+    if (first.metadata().plugin_data().plugin_name() == "hparams") return true;
+    if (!first.has_simple_value()) return event.step() < counts_.end_step;
+    const bool keeps = counts_.rows < 0 ? event.step() < counts_.end_step : rows_ < counts_.rows;
+    if (keeps) ++rows_;
+    return keeps;
+  }
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  EarlierEvents counts_;
+  std::int64_t rows_ = 0;
+};
+
+bool counts_whole(const fs::path& file, Sieve sieve) {
+  RecordReader reader(file);
+  for (std::string record; reader.next(record);) {
+    if (!sieve.keeps(record)) return false;
+  }
+  return true;
+}
+
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error) throw IoError(format("TensorBoardLogger: cannot copy {} to {}: {}", from, to, error.message()));
+}
+
+}  // namespace
+
+std::int64_t continue_events(const fs::path& earlier, const fs::path& folder, const EarlierEvents& counts) {
+  Sieve sieve(counts);
+  for (const fs::path& file : EventFile::files_in(earlier)) {
+    const fs::path here = folder / file.filename();
+    const bool is_whole = counts_whole(file, sieve);
+    if (is_whole && !fs::exists(here)) link_or_copy(file, here);
+    RecordReader reader(file);
+    std::optional<AtomicFile> cut;
+    if (!is_whole) cut.emplace(here);
+    for (std::string record; reader.next(record);) {
+      if (sieve.keeps(record) && cut) cut->write(framed(record));
+    }
+    if (cut) cut->commit();
+  }
+  return sieve.rows();
+}
+
+}  // namespace levin::tensorboard
