@@ -29,6 +29,7 @@ struct RunsOptions {
   std::function<void(const RunsOptions&)> action;
   std::vector<fs::path> folders;  ///< where runs are looked for; empty: default_folders()
   std::vector<std::string> runs;  ///< folders of runs, or their names in a list
+  std::string run;                ///< the same, where it is one
   std::vector<std::string> tags;
   std::string metric;
   std::string mode = "min";
@@ -96,7 +97,7 @@ void best(const RunsOptions& options) {
 }
 
 void tag(const RunsOptions& options) {
-  const fs::path folder = folder_of_run(options.runs.front());
+  const fs::path folder = folder_of_run(options.run);
   std::vector<std::string> tags = read_run_folder(folder).tags;
   for (const std::string& tag : options.tags) {
     if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
@@ -163,20 +164,20 @@ void declare(CLI::App& app, RunsOptions& options) {
     add_mode(*command, options);
     add_folders(*command, options);
   }
-  const auto add_runs = [&](CLI::App& command, int least, int most) {
-    command.add_option("runs", options.runs, "Folders of runs, or names in the list")->required()->expected(least, most);
+  const auto add_runs = [&](CLI::App& command, int least) {
+    constexpr int kMost = 1000;
+    command.add_option("runs", options.runs, "Folders of runs, or names in the list")->required()->expected(least, kMost);
   };
-  constexpr int kMany = 1000;
-  add_runs(add_action(app, options, "compare", "What differs between runs: configuration and metrics", compare), 2, kMany);
+  add_runs(add_action(app, options, "compare", "What differs between runs: configuration and metrics", compare), 2);
   CLI::App& ranking = add_action(app, options, "best", "Runs in the order of a metric, the best first", best);
   ranking.add_option("metric", options.metric, "The metric, such as val_loss")->required();
   add_folders(ranking, options);
   add_mode(ranking, options);
   CLI::App& tagging = add_action(app, options, "tag", "Mark a run with words of your own", tag);
-  add_runs(tagging, 1, 1);
+  tagging.add_option("run", options.run, "The folder of a run, or its name in the list")->required();
   tagging.add_option("tags", options.tags, "The words")->required();
   CLI::App& removal = add_action(app, options, "delete", "Delete runs, checkpoints included", remove);
-  add_runs(removal, 1, kMany);
+  add_runs(removal, 1);
   removal.add_flag("--yes", options.yes, "Without asking");
   CLI::App& table = add_action(app, options, "export", "Write all runs, with options and metrics, as CSV", export_csv);
   table.add_option("file", options.file, "The file")->required();
