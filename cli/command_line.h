@@ -113,6 +113,7 @@ Subcommand new_subcommand();                                                  //
 Subcommand inspect_subcommand();                                              // file_commands.cpp
 Subcommand export_subcommand();                                               // file_commands.cpp
 Subcommand bench_subcommand();                                                // bench_comm.cpp
+Subcommand runs_subcommand();                                                 // runs_command.cpp
 Subcommand sweep_subcommand();                                                // sweep_command.cpp
 Subcommand report_subcommand();                                               // report_command.cpp
 
@@ -129,6 +130,7 @@ inline std::vector<Subcommand> subcommands() {
           new_subcommand(),
           inspect_subcommand(),
           export_subcommand(),
+          runs_subcommand(),
           sweep_subcommand(),
           report_subcommand(),
           bench_subcommand()};

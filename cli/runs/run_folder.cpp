@@ -18,6 +18,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
 
@@ -100,17 +101,15 @@ void take_state(RunFolder& run, const Value& record) {
   run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
 }
 
-/// True for a folder that a run has written. The configuration file of a project is no run.
-bool holds_run(const fs::path& folder) {
-  if (is_there(folder / "metrics.csv") || is_there(folder / kRunFile)) return true;
-  std::ifstream config(folder / kConfigFile);
-  std::string line;
-  return std::getline(config, line) && line.starts_with("# levin ");
+/// The path without "." and "..", and without a slash at its end.
+fs::path plain_path(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() || !normal.has_relative_path() ? normal : normal.parent_path();
 }
 
 /// `folder` and what is below it, without what cannot be read.
 void add_runs_below(const fs::path& folder, std::vector<fs::path>& found) {
-  if (holds_run(folder)) found.push_back(folder);
+  if (is_written_by_run(folder)) found.push_back(folder);
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
   for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
@@ -119,17 +118,17 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& found) {
     const std::string name = entry->path().filename();
     if (name == "checkpoints" || name.starts_with(".")) {
       entry.disable_recursion_pending();
-    } else if (!entry->is_symlink(gone) && holds_run(entry->path())) {
+    } else if (!entry->is_symlink(gone) && is_written_by_run(entry->path())) {
       found.push_back(entry->path());
     }
   }
 }
 
 /// What all of these lie in.
-fs::path common_folder(const std::vector<RunFolder>& runs) {
-  fs::path common = folder_of(runs.front().path);
-  for (const RunFolder& run : runs) {
-    const fs::path folder = folder_of(run.path);
+fs::path common_folder(const std::vector<fs::path>& paths) {
+  fs::path common = folder_of(paths.front());
+  for (const fs::path& path : paths) {
+    const fs::path folder = folder_of(path);
     const auto [end, _] = std::mismatch(common.begin(), common.end(), folder.begin(), folder.end());
     fs::path shared;
     for (auto part = common.begin(); part != end; ++part) shared /= *part;
@@ -144,13 +143,19 @@ bool is_run_folder(const fs::path& folder) {
   return is_there(folder / "metrics.csv") || is_there(folder / kConfigFile) || is_there(folder / kRunFile);
 }
 
+bool is_written_by_run(const fs::path& folder) {
+  if (is_there(folder / "metrics.csv") || is_there(folder / kRunFile)) return true;
+  std::ifstream config(folder / kConfigFile);
+  std::string line;
+  return std::getline(config, line) && line.starts_with("# levin ");
+}
+
 RunFolder read_run_folder(const fs::path& folder) {
   if (!is_run_folder(folder))
     throw IoError(format("{} is not the folder of a run: it has no metrics.csv, config.yaml or run.json{}",
                          quoted_text(folder.native()), working_folder_of(folder)));
   RunFolder run;
-  run.path = folder.lexically_normal();
-  if (!run.path.has_filename()) run.path = run.path.parent_path();
+  run.path = plain_path(folder);
   run.name = run.path.filename();
   run.config = read_if_there(run, kConfigFile, read_yaml_text);
   run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
@@ -163,13 +168,13 @@ RunFolder read_run_folder(const fs::path& folder) {
   return run;
 }
 
-std::vector<RunFolder> find_runs(const std::vector<fs::path>& folders) {
+std::vector<fs::path> find_run_paths(const std::vector<fs::path>& folders) {
   std::vector<fs::path> found;
   for (const fs::path& folder : folders) {
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored))
       throw IoError(format("there is no folder {}{}", quoted_text(folder.native()), working_folder_of(folder)));
-    add_runs_below(folder.lexically_normal(), found);
+    add_runs_below(plain_path(folder), found);
   }
   if (found.empty()) {
     const std::string places = join(folders, ", ", [](const fs::path& folder) { return quoted_text(folder.native()); });
@@ -178,15 +183,35 @@ std::vector<RunFolder> find_runs(const std::vector<fs::path>& folders) {
   }
   std::sort(found.begin(), found.end(),
             [](const fs::path& one, const fs::path& other) { return comes_before(one.native(), other.native()); });
-  std::vector<RunFolder> runs;
   std::set<fs::path> seen;
-  for (const fs::path& path : found) {
+  std::erase_if(found, [&](const fs::path& path) {
     std::error_code ignored;
-    if (seen.insert(fs::weakly_canonical(path, ignored)).second) runs.push_back(read_run_folder(path));
+    return !seen.insert(fs::weakly_canonical(path, ignored)).second;
+  });
+  return found;
+}
+
+std::vector<std::string> run_names(const std::vector<fs::path>& paths) {
+  std::vector<std::string> names;
+  if (paths.empty()) return names;
+  const fs::path common = common_folder(paths);
+  for (const fs::path& path : paths) names.push_back(common.empty() ? path : path.lexically_relative(common));
+  return names;
+}
+
+std::vector<RunFolder> find_runs(const std::vector<fs::path>& folders) {
+  const std::vector<fs::path> paths = find_run_paths(folders);
+  const std::vector<std::string> names = run_names(paths);
+  std::vector<RunFolder> runs;
+  for (std::size_t index = 0; index < paths.size(); ++index) {
+    runs.push_back(read_run_folder(paths[index]));
+    runs.back().name = names[index];
   }
-  const fs::path common = common_folder(runs);
-  for (RunFolder& run : runs) run.name = common.empty() ? run.path : run.path.lexically_relative(common);
   return runs;
+}
+
+void write_tags(const fs::path& run, const std::vector<std::string>& tags) {
+  write_file(run / kTagsFile, plain_json(Value::List(tags.begin(), tags.end())), AtomicFile::MissingFolder::kRefuse);
 }
 
 }  // namespace levin::cli

@@ -46,4 +46,13 @@ RunFolder read_run_folder(const std::filesystem::path& folder);
 /// folder is not there, or when there is no run at all.
 std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folders);
 
+/// True for a folder that a run has written: is_run_folder(), but for a project with a config.yaml of its own.
+bool is_written_by_run(const std::filesystem::path& folder);
+/// Where find_runs() finds runs, without reading them. Throws as it does.
+std::vector<std::filesystem::path> find_run_paths(const std::vector<std::filesystem::path>& folders);
+/// The names that find_runs() gives runs in these folders.
+std::vector<std::string> run_names(const std::vector<std::filesystem::path>& paths);
+/// Replaces the tags of a run. Throws IoError.
+void write_tags(const std::filesystem::path& run, const std::vector<std::string>& tags);
+
 }  // namespace levin::cli

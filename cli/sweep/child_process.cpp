@@ -90,7 +90,9 @@ AwaitedSignals::AwaitedSignals() {
 
 AwaitedSignals::~AwaitedSignals() {
   for (std::size_t index = 0; index < kSignals.size(); ++index) sigaction(kSignals[index], &before_[index], nullptr);
-  close(arrivals_end.exchange(-1));
+  const int end = arrivals_end;
+  arrivals_end = -1;
+  close(end);
 }
 
 int AwaitedSignals::wait() const {

@@ -25,13 +25,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The newest run in a trial's folder; nothing where it has none.
-std::optional<fs::path> newest_run(const fs::path& folder) {
-  try {
-    return find_runs({folder}).back().path;
-  } catch (const IoError&) {
-    return std::nullopt;
-  }
+/// The newest run in a trial's folder that came to its end; nothing where it has none.
+std::optional<fs::path> newest_run(const fs::path& folder) try {
+  std::vector<RunFolder> runs = find_runs({folder});
+  std::erase_if(runs, [](const RunFolder& run) { return run.status != "finished"; });
+  return runs.empty() ? std::nullopt : std::optional(runs.back().path);
+} catch (const IoError&) {
+  return std::nullopt;
 }
 
 /// Gives a finished trial its score in this rung.

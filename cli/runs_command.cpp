@@ -1,0 +1,199 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/runs/run_folder.h"
+#include "levin/cli/runs/run_record.h"
+#include "levin/cli/runs/run_tables.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/atomic_file.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What stands behind `levin runs`.
+struct RunsOptions {
+  std::function<void(const RunsOptions&)> action;
+  std::vector<fs::path> folders;  ///< where runs are looked for; empty: default_folders()
+  std::vector<std::string> runs;  ///< folders of runs, or their names in a list
+  std::string run;                ///< the same, where it is one
+  std::vector<std::string> tags;
+  std::string metric;
+  std::string mode = "min";
+  fs::path file;
+  bool yes = false;
+};
+
+/// Where `levin fit` and `levin sweep` write when they are not told otherwise.
+std::vector<fs::path> default_folders() {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (const char* name : {"logs", "sweeps"}) {
+    if (fs::is_directory(name, ignored)) folders.emplace_back(name);
+  }
+  return folders.empty() ? std::vector<fs::path>{"."} : folders;
+}
+
+std::vector<RunRecord> records_of(const RunsOptions& options) {
+  return find_run_records(options.folders.empty() ? default_folders() : options.folders);
+}
+
+/// The folder of a run that is given as one, or by its name in `levin runs list`.
+fs::path folder_of_run(const std::string& given) {
+  if (is_written_by_run(given)) return given;
+  std::vector<std::string> names;
+  try {
+    const std::vector<fs::path> paths = find_run_paths(default_folders());
+    names = run_names(paths);
+    const auto found = std::find(names.begin(), names.end(), given);
+    if (found != names.end()) return paths[static_cast<std::size_t>(found - names.begin())];
+  } catch (const IoError&) {
+    // There is no run here at all.
+  }
+  throw ConfigError(Mark{"command line"}, format("{} is no run, neither its folder nor its name{}", quoted_text(given),
+                                                 names.empty() ? "" : did_you_mean(given, names, "runs")));
+}
+
+std::vector<fs::path> folders_of_runs(const RunsOptions& options) {
+  std::vector<fs::path> folders;
+  for (const std::string& run : options.runs) folders.push_back(folder_of_run(run));
+  return folders;
+}
+
+void list(const RunsOptions& options) { std::cout << list_table(records_of(options), options.metric, options.mode == "max"); }
+
+void compare(const RunsOptions& options) {
+  const std::vector<fs::path> folders = folders_of_runs(options);
+  const std::vector<std::string> names = run_names(folders);
+  std::vector<RunRecord> runs;
+  for (std::size_t index = 0; index < folders.size(); ++index) {
+    runs.push_back(read_run_record(folders[index]));
+    runs.back().name = names[index];
+  }
+  std::cout << comparison_table(runs);
+}
+
+void best(const RunsOptions& options) {
+  const std::vector<RunRecord> runs = records_of(options);
+  const bool maximize = options.mode == "max";
+  const std::vector<RunRecord> ranked = ranked_by(runs, options.metric, maximize);
+  if (ranked.empty())
+    throw ConfigError(Mark{"command line"}, format("no run has {}{}", quoted_text(options.metric),
+                                                   did_you_mean(options.metric, metric_names(runs), "metrics")));
+  std::cout << list_table(ranked, options.metric, maximize);
+}
+
+void tag(const RunsOptions& options) {
+  const fs::path folder = folder_of_run(options.run);
+  std::vector<std::string> tags = read_run_folder(folder).tags;
+  for (const std::string& tag : options.tags) {
+    if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
+  }
+  write_tags(folder, tags);
+  std::cout << format("{}: {}\n", folder, join(tags));
+}
+
+bool is_confirmed(const std::string& question) {
+  std::cout << question << " [y/N] " << std::flush;
+  std::string answer;
+  return std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
+}
+
+void remove(const RunsOptions& options) {
+  for (const fs::path& folder : folders_of_runs(options)) {
+    const RunFolder run = read_run_folder(folder);
+    if (run.status == "running")
+      throw ConfigError(Mark{"command line"},
+                        format("{} is still on: stop it before it is deleted", quoted_text(folder.native())));
+    if (find_run_paths({folder}).size() > 1)
+      throw ConfigError(Mark{"command line"}, format("{} has other runs below it", quoted_text(folder.native())));
+    if (!options.yes && !is_confirmed(format("Delete {} with {}?", folder, counted(run.checkpoints.size(), "checkpoint")))) {
+      std::cout << format("{} stays\n", folder);
+      continue;
+    }
+    std::error_code error;
+    fs::remove_all(folder, error);
+    if (error) throw IoError(format("cannot delete {}: {}", folder, error.message()));
+    std::cout << format("{} deleted\n", folder);
+  }
+}
+
+void export_csv(const RunsOptions& options) {
+  const std::vector<RunRecord> runs = records_of(options);
+  write_file(options.file, runs_csv(runs));
+  std::cout << format("{}: {}\n", options.file, counted(runs.size(), "run"));
+}
+
+void add_folders(CLI::App& app, RunsOptions& options) {
+  app.add_option("folders", options.folders, "Where to look for runs, in any depth; left out: logs and sweeps, else here");
+}
+
+void add_mode(CLI::App& app, RunsOptions& options) {
+  app.add_option("--mode", options.mode, "Whether the metric's best value is the lowest or the highest")
+      ->check(CLI::IsMember({"min", "max"}))
+      ->capture_default_str();
+}
+
+CLI::App& add_action(CLI::App& app, RunsOptions& options, const char* name, const char* help,
+                     void (*action)(const RunsOptions&)) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  command.callback([&options, action] { options.action = action; });
+  return command;
+}
+
+void declare(CLI::App& app, RunsOptions& options) {
+  options.action = list;
+  app.require_subcommand(0, 1);
+  CLI::App& listing =
+      add_action(app, options, "list", "Runs with their states and a metric: what is done without a word", list);
+  for (CLI::App* command : {&app, &listing}) {
+    command->add_option("--metric", options.metric, "The metric to show; left out: val_loss, or the first");
+    add_mode(*command, options);
+    add_folders(*command, options);
+  }
+  const auto add_runs = [&](CLI::App& command, int least) {
+    constexpr int kMost = 1000;
+    command.add_option("runs", options.runs, "Folders of runs, or names in the list")->required()->expected(least, kMost);
+  };
+  add_runs(add_action(app, options, "compare", "What differs between runs: configuration and metrics", compare), 2);
+  CLI::App& ranking = add_action(app, options, "best", "Runs in the order of a metric, the best first", best);
+  ranking.add_option("metric", options.metric, "The metric, such as val_loss")->required();
+  add_folders(ranking, options);
+  add_mode(ranking, options);
+  CLI::App& tagging = add_action(app, options, "tag", "Mark a run with words of your own", tag);
+  tagging.add_option("run", options.run, "The folder of a run, or its name in the list")->required();
+  tagging.add_option("tags", options.tags, "The words")->required();
+  CLI::App& removal = add_action(app, options, "delete", "Delete runs, checkpoints included", remove);
+  add_runs(removal, 1);
+  removal.add_flag("--yes", options.yes, "Without asking");
+  CLI::App& table = add_action(app, options, "export", "Write all runs, with options and metrics, as CSV", export_csv);
+  table.add_option("file", options.file, "The file")->required();
+  add_folders(table, options);
+}
+
+}  // namespace
+
+Subcommand runs_subcommand() {
+  const auto options = std::make_shared<RunsOptions>();
+  return {"runs", "List, compare, tag and delete the runs that are on the disk",
+          [options](CLI::App& app) { declare(app, *options); },
+          [options](const CommandLine&) {
+            options->action(*options);
+            return 0;
+          }};
+}
+
+}  // namespace levin::cli
