@@ -201,24 +201,6 @@ std::vector<ConfigSource> environment_sources(const std::string& command) {
   return sources;
 }
 
-std::string shell_quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
-}
-
-/// What an option's value is read as, so that it is this text.
-std::string as_argument(const std::string& text) {
-  try {
-    const Value read = read_yaml_argument("--ckpt_path", text);
-    if (read == Value(text) && escaped(read) == read) return text;
-  } catch (const ConfigError&) {
-  }
-  return scalar_text(escaped(Value(text)));
-}
-
 }  // namespace
 
 // Taken out by Splitter; declared for --help.
@@ -274,6 +256,24 @@ void add_environment(CommandLine& line) {
   };
   std::erase_if(sources, is_named_again);
   line.sources.insert(line.sources.begin(), sources.begin(), sources.end());
+  line.environment_sources = sources.size();
+}
+
+std::string shell_quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+std::string as_argument(const std::string& text) {
+  try {
+    const Value read = read_yaml_argument("command line", text);
+    if (read == Value(text) && escaped(read) == read) return text;
+  } catch (const ConfigError&) {
+  }
+  return scalar_text(escaped(Value(text)));
 }
 
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {

@@ -40,9 +40,10 @@ using ConfigSource = std::variant<ConfigFile, Override>;
 /// The command line, taken apart.
 struct CommandLine {
   std::string command;  ///< the name of a Subcommand; empty when `output` is all there is to do
-  /// The command whose sections and variables count: a check is of a fit.
-  std::string configured_as() const { return command == "check" ? "fit" : command; }
+  /// The command whose sections and variables count: a check is of a fit, and so is a sweep.
+  std::string configured_as() const { return command == "check" || command == "sweep" ? "fit" : command; }
   std::vector<ConfigSource> sources;
+  std::size_t environment_sources = 0;  ///< so many of them, the first, are not of the command line: see add_environment()
   std::vector<std::string> plugins;
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()
@@ -79,6 +80,11 @@ void add_environment(CommandLine& line);
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
                            bool has_init_from = false);
 
+/// A word as a shell reads it.
+std::string shell_quoted(const std::string& word);
+/// What an option's value is read as, so that it is this text.
+std::string as_argument(const std::string& text);
+
 /// What follows CLI11's help of `levin fit` and its like: the sections of the YAML, and where to read on.
 std::string run_command_footer();
 
@@ -107,6 +113,7 @@ Subcommand new_subcommand();                                                  //
 Subcommand inspect_subcommand();                                              // file_commands.cpp
 Subcommand export_subcommand();                                               // file_commands.cpp
 Subcommand bench_subcommand();                                                // bench_comm.cpp
+Subcommand sweep_subcommand();                                                // sweep_command.cpp
 Subcommand report_subcommand();                                               // report_command.cpp
 
 /// The table of all.
@@ -122,6 +129,7 @@ inline std::vector<Subcommand> subcommands() {
           new_subcommand(),
           inspect_subcommand(),
           export_subcommand(),
+          sweep_subcommand(),
           report_subcommand(),
           bench_subcommand()};
 }

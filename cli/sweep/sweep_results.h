@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "levin/cli/sweep/sweep_state.h"
+
+namespace levin::cli {
+
+/// What the trials came to, the best first: a table for people.
+std::string results_table(const SweepState& sweep);
+/// The same as CSV.
+std::string results_csv(const SweepState& sweep);
+
+}  // namespace levin::cli

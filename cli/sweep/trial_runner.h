@@ -1,0 +1,52 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "levin/cli/sweep/child_process.h"
+#include "levin/cli/sweep/sweep_state.h"
+
+namespace levin::cli {
+
+/// Runs the trials of a sweep that have not ended, each as a `levin fit` of its own. Threading: the main thread.
+class TrialRunner {
+ public:
+  /// `jobs`: trials at a time, at least 1.
+  TrialRunner(SweepState& sweep, std::size_t jobs) : sweep_(sweep), jobs_(jobs) {}
+
+  /// Comes back when all have ended, failed ones included, with the state written after each. After a signal, which the trials
+  /// are sent too, and when they have ended, it throws Interrupted.
+  void run();
+
+ private:
+  struct Running {
+    std::size_t index;  ///< of the trial
+    pid_t process;
+    double began;  ///< in steady_seconds()
+  };
+
+  void run_rung(std::size_t rung);
+  void start(std::size_t index, std::size_t rung);
+  void take_ended(std::size_t rung);
+  void note_end(const Running& run, int status, std::size_t rung);
+  std::string progress_text(const Trial& trial, std::size_t rung) const;
+
+  SweepState& sweep_;
+  std::size_t jobs_;
+  AwaitedSignals signals_;
+  std::vector<std::size_t> waiting_;  ///< trials of the rung in work, the next one last
+  std::vector<Running> running_;
+  int stop_signal_ = 0;
+};
+
+/// The words of the command that is a trial's part in a rung.
+std::vector<std::string> trial_command(const SweepState& sweep, const Trial& trial, std::size_t rung);
+
+/// Why a program failed, of the file with what it printed: its last lines, from "error:" on if that is among them.
+std::string failure_in(const std::filesystem::path& output);
+
+}  // namespace levin::cli

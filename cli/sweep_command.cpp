@@ -1,0 +1,179 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/config_file.h"
+#include "levin/cli/sweep/search_space.h"
+#include "levin/cli/sweep/sweep_results.h"
+#include "levin/cli/sweep/sweep_state.h"
+#include "levin/cli/sweep/trial_runner.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/atomic_file.h"
+#include "levin/core/files/paths.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What stands behind `levin sweep`.
+struct SweepOptions {
+  std::vector<std::string> grid;
+  std::vector<std::string> space;
+  std::int64_t samples = 0;
+  std::uint64_t seed = 0;
+  std::string monitor;  ///< empty: what the configuration's callbacks look at
+  std::string mode;     ///< empty: theirs
+  bool halving = false;
+  std::size_t jobs = 1;
+  std::string resume;  ///< the folder of a sweep; empty: a new one
+};
+
+void declare(CLI::App& app, SweepOptions& options) {
+  const auto one_each = [](CLI::Option* option) { option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); };
+  one_each(app.add_option("--grid", options.grid, "KEY=VALUE,VALUE: all combinations of such values are tried")
+               ->type_name("KEY=VALUES"));
+  one_each(
+      app.add_option("--space", options.space,
+                     "KEY=log:LOW..HIGH, uniform:LOW..HIGH, int:LOW..HIGH or choice:VALUE,VALUE: what --random draws from; "
+                     "or a YAML file that says it under `sweep:`")
+          ->type_name("KEY=RANGE"));
+  app.add_option("--random", options.samples, "Draw so many times from --space")->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "Of what is drawn")->capture_default_str();
+  app.add_option("--monitor", options.monitor, "The metric to compare by; left out: that of the configuration's callbacks");
+  app.add_option("--mode", options.mode, "Whether its best value is the lowest or the highest")
+      ->check(CLI::IsMember({"min", "max"}));
+  app.add_flag("--halving", options.halving,
+               "Begin with few epochs; the best third goes on with three times as many, until the configuration's max_epochs");
+  app.add_option("--jobs", options.jobs, "Trials at a time")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--resume", options.resume, "Finish the sweep of this folder: what has ended is not run again")
+      ->type_name("FOLDER");
+  declare_sources(app);
+}
+
+SearchSpace space_of(const SweepOptions& options) {
+  SearchSpace space;
+  for (const std::string& text : options.grid) space.add_grid(text);
+  for (const std::string& text : options.space) {
+    text.find('=') == std::string::npos ? space.add_file(text) : space.add_distribution(text);
+  }
+  if (space.grid.empty() && space.random.empty())
+    throw ConfigError(
+        "sweep: there is nothing to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
+  if (!space.random.empty() && options.samples == 0)
+    throw ConfigError(Mark{"command line: --space"}, "say with --random N how often to draw from it");
+  if (space.random.empty() && options.samples > 0)
+    throw ConfigError(Mark{"command line: --random"}, "there is nothing to draw from: give --space KEY=log:LOW..HIGH");
+  return space;
+}
+
+/// The line as one of a trial: with its values in front of what else it says.
+CommandLine with_values(CommandLine line, const Assignment& values) {
+  for (const auto& [key, text] : values) line.sources.push_back(Override{key, text});
+  return line;
+}
+
+/// What the line says of `levin fit`, without what the environment adds, which trials see themselves.
+std::vector<std::string> fit_arguments(const CommandLine& line) {
+  std::vector<std::string> words;
+  for (const std::string& plugin : line.plugins) words.push_back("--plugin=" + plugin);
+  for (std::size_t index = line.environment_sources; index < line.sources.size(); ++index) {
+    const auto* const file = std::get_if<ConfigFile>(&line.sources[index]);
+    words.push_back(file != nullptr ? "--config=" + file->path : std::get<Override>(line.sources[index]).written());
+  }
+  return words;
+}
+
+/// `monitor` and `mode` of the configuration's first callback that has one.
+std::pair<std::string, std::string> monitored_by(const Value& callbacks) {
+  for (const Value& callback : callbacks.is_list() ? callbacks.as_list() : Value::List{}) {
+    const Value* const arguments = callback.find("init_args");
+    const Value* const monitor = arguments == nullptr ? nullptr : arguments->find("monitor");
+    if (monitor == nullptr || !monitor->is_string()) continue;
+    const Value* const mode = arguments->find("mode");
+    return {monitor->as_string(), mode != nullptr && mode->is_string() ? mode->as_string() : ""};
+  }
+  return {};
+}
+
+/// Takes the metric and the direction from the command line, else from the configuration.
+void choose_metric(SweepState& sweep, const SweepOptions& options, const Value& config) {
+  const auto [monitor, mode] = monitored_by(config.at("trainer").at("callbacks"));
+  const bool is_configured = options.monitor.empty() || options.monitor == monitor;
+  sweep.monitor = is_configured ? monitor : options.monitor;
+  sweep.maximize = (options.mode.empty() && is_configured ? mode : options.mode) == "max";
+}
+
+fs::path make_sweep_folder(const fs::path& root) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  for (int number = 0; !error; ++number) {
+    const fs::path folder = root / format("sweep_{}", number);
+    // Of two sweeps, one makes the folder and the other is told that it is there.
+    if (fs::create_directory(folder, error)) return folder;
+  }
+  throw IoError(format("cannot make a folder in {}: {}", root, error.message()));
+}
+
+SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
+  const std::vector<Assignment> trials = space_of(options).trials(options.samples, options.seed);
+  // What is wrong with a key is wrong in all trials.
+  const RunConfig config = load_config(with_values(line, trials.front()));
+  require_model(config);
+  SweepState sweep;
+  sweep.arguments = fit_arguments(line);
+  const Value written = write_options(config);
+  choose_metric(sweep, options, written);
+  if (options.halving) {
+    const Value& epochs = written.at("trainer").at("max_epochs");
+    if (sweep.monitor.empty())
+      throw ConfigError(Mark{"command line: --halving"}, "say with --monitor METRIC which trials are the best");
+    if (!epochs.is_int() || epochs.as_int() < 1)
+      throw ConfigError(Mark{"command line: --halving"},
+                        "say with --trainer.max_epochs=N how many epochs the last trials have");
+    sweep.rungs = halving_rungs(trials.size(), epochs.as_int());
+  }
+  for (const Assignment& values : trials) {
+    Trial trial;
+    trial.number = sweep.trials.size();
+    trial.values = values;
+    sweep.trials.push_back(std::move(trial));
+  }
+  sweep.folder = make_sweep_folder(fs::absolute(config.trainer.default_root_dir.value_or(".")).lexically_normal() / "sweeps");
+  sweep.write();
+  return sweep;
+}
+
+SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line) {
+  if (!options.grid.empty() || !options.space.empty() || line.sources.size() > line.environment_sources)
+    throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out all but --jobs");
+  return SweepState::read(fs::absolute(options.resume).lexically_normal());
+}
+
+int run_sweep(const SweepOptions& options, const CommandLine& line) {
+  SweepState sweep = options.resume.empty() ? new_sweep(options, line) : resumed_sweep(options, line);
+  std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
+  TrialRunner(sweep, options.jobs).run();
+  write_file(sweep.folder / "results.csv", results_csv(sweep));
+  std::cout << "\n" << results_table(sweep);
+  return std::ranges::all_of(sweep.trials, &Trial::has_failed) ? 1 : 0;
+}
+
+}  // namespace
+
+Subcommand sweep_subcommand() {
+  const auto options = std::make_shared<SweepOptions>();
+  return {"sweep", "Run fit with many values of some keys, and say which are best",
+          [options](CLI::App& app) { declare(app, *options); },
+          [options](const CommandLine& line) { return run_sweep(*options, line); }};
+}
+
+}  // namespace levin::cli
