@@ -200,21 +200,47 @@ function addProfiles() {
 // ---- Media ----
 
 function mediaContent(kind, data) {
-  if (kind === 'text') return make('pre', {}, data);
+  if (kind === 'texts') return make('pre', {}, data);
   if (kind === 'tables') return table(data[0] || [], data.slice(1));
+  if (kind === 'histograms') return histogram(data.slice(1));
   const image = make('img', {src: data, alt: ''});
   // The pixels of a digit are there to be seen.
   image.addEventListener('load', () => image.classList.toggle('small', kind === 'images' && image.naturalWidth < 130));
   return image;
 }
 
+/// Bars whose areas are the counts. `rows`: the upper end of each bucket, and its count; what is no number is told below.
+function histogram(rows) {
+  const numbers = rows.map(row => row.map(Number));
+  const buckets = numbers.filter(([end, count]) => Number.isFinite(end) && Number.isFinite(count));
+  const others = rows.filter((_, i) => !Number.isFinite(numbers[i][0])).map(([name, count]) => `${name}: ${count}`).join(', ');
+  const ends = buckets.map(([end]) => end);
+  const begins = ends.map((end, i) => i ? ends[i - 1] : end - ((ends[1] ?? end + 1) - end));
+  const heights = buckets.map(([end, count], i) => count / (end - begins[i]));
+  const low = begins[0], span = ends[ends.length - 1] - low, highest = Math.max(...heights);
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  svg.setAttribute('viewBox', '0 0 1000 400');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('class', 'histogram');
+  heights.forEach((height, i) => {
+    const bar = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+    const place = {x: (begins[i] - low) / span * 1000, width: (ends[i] - begins[i]) / span * 1000, y: 400 - height / highest * 400,
+                   height: height / highest * 400};
+    for (const [name, value] of Object.entries(place)) bar.setAttribute(name, Number.isFinite(value) ? value : 0);
+    svg.append(bar);
+  });
+  const ticks = make('div', {className: 'ends note'}, make('span', {}, shortNumber(low ?? null)), make('span', {}, others),
+    make('span', {}, shortNumber(ends[ends.length - 1] ?? null)));
+  return make('div', {}, svg, ticks);
+}
+
 function mediaCard({run, kind, key, items}) {
   const box = make('div');
-  const label = make('output', {style: 'width:80px'});
+  const label = make('output');
   const slider = make('input', {type: 'range', min: 0, max: items.length - 1, step: 1, value: items.length - 1});
   const show = () => {
-    const {step, data} = items[slider.value];
-    label.textContent = ` step ${step}`;
+    const {step, part, data} = items[slider.value];
+    label.textContent = `step ${step}` + (part && ` · ${part}`);
     box.replaceChildren(mediaContent(kind, data));
   };
   slider.addEventListener('input', show);
@@ -225,7 +251,7 @@ function mediaCard({run, kind, key, items}) {
 
 function addMedia() {
   const note = report.media_left_out ? `${report.media_left_out} files left out: no room within --max_megabytes, or unreadable` : '';
-  const titles = {images: 'Images', figures: 'Figures', text: 'Texts', tables: 'Tables'};
+  const titles = {images: 'Images', figures: 'Figures', histograms: 'Histograms', texts: 'Texts', tables: 'Tables'};
   for (const [kind, title] of Object.entries(titles)) {
     const cards = report.media.filter(series => series.kind === kind).map(mediaCard);
     if (cards.length) addSection(title, '', make('div', {className: 'media'}, ...cards));
