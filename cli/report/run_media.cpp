@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
+#include <regex>
+#include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "levin/cli/report/csv_lines.h"
 #include "levin/cli/report/file_bytes.h"
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 
 namespace levin::cli {
 namespace {
@@ -20,18 +23,29 @@ namespace fs = std::filesystem;
 constexpr std::size_t kNewest = 12;
 constexpr std::size_t kMostTableRows = 200;
 
+/// Files of a folder below media/, and what they are.
 struct Kind {
   std::string_view folder;
   std::string_view extension;
+  std::string_view name;
 };
-constexpr std::array<Kind, 4> kKinds = {{{"images", ".png"}, {"figures", ".svg"}, {"text", ".txt"}, {"tables", ".csv"}}};
+constexpr std::array<Kind, 7> kKinds = {{{"images", ".png", "images"},
+                                         {"figures", ".svg", "figures"},
+                                         {"files", ".svg", "figures"},
+                                         {"files", ".png", "figures"},
+                                         {"histograms", ".csv", "histograms"},
+                                         {"texts", ".txt", "texts"},
+                                         {"tables", ".csv", "tables"}}};
 
-std::optional<std::int64_t> step_of(const fs::path& file) {
+/// Adds a file to the series that its folder and its name say; not one whose name begins with no step.
+void add_file(const fs::path& folder, const fs::path& file, std::map<std::string, std::vector<MediaFile>>& by_key) {
+  static const std::regex kName("([0-9]{1,18})(?:_rank([0-9]{1,6}))?(?:_(.+))?");
+  std::smatch parts;
   const std::string name = file.stem();
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return step;
+  if (!std::regex_match(name, parts, kName)) return;
+  std::string key = file.parent_path().lexically_relative(folder);
+  if (parts[2].matched) key += format(", rank {}", parts[2].str());
+  by_key[key].push_back({std::stoll(parts[1]), parts[3], file});
 }
 
 std::size_t bytes_of(const Value& data) {
@@ -55,12 +69,12 @@ std::optional<Value> table_rows(const fs::path& file) try {
 
 /// Nothing for a file that is larger than this, or not of its kind.
 std::optional<Value> data_of(const std::string& kind, const fs::path& file, std::size_t longest) {
-  if (kind == "tables") return table_rows(file);
+  if (kind == "tables" || kind == "histograms") return table_rows(file);
   const std::optional<std::string> bytes = file_bytes(file, longest);
   if (!bytes) return std::nullopt;
-  if (kind == "text") return *bytes;
+  if (kind == "texts") return *bytes;
   // As the source of an <img>, an SVG neither runs a script nor loads anything: browsers see to that.
-  if (kind == "figures") return "data:image/svg+xml;base64," + base64(*bytes);
+  if (file.extension() == ".svg") return "data:image/svg+xml;base64," + base64(*bytes);
   if (!bytes->starts_with("\x89PNG")) return std::nullopt;
   return "data:image/png;base64," + base64(*bytes);
 }
@@ -89,15 +103,14 @@ std::vector<MediaSeries> find_media(const fs::path& run, std::size_t place) {
     std::map<std::string, std::vector<MediaFile>> by_key;
     std::error_code error;
     for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      const fs::path& file = entry->path();
-      const auto step = step_of(file);
-      if (step && file.extension() == kind.extension)
-        by_key[file.parent_path().lexically_relative(folder).string()].push_back({*step, file});
+      if (entry->path().extension() == kind.extension) add_file(folder, entry->path(), by_key);
     }
     for (auto& [key, files] : by_key) {
-      std::sort(files.begin(), files.end(), [](const auto& left, const auto& right) { return left.step < right.step; });
+      std::sort(files.begin(), files.end(), [](const MediaFile& left, const MediaFile& right) {
+        return std::tie(left.step, left.part) < std::tie(right.step, right.part);
+      });
       if (files.size() > kNewest) files.erase(files.begin(), files.end() - kNewest);
-      all.push_back({place, std::string(kind.folder), key, std::move(files)});
+      all.push_back({place, std::string(kind.name), key, std::move(files)});
     }
   }
   return all;
@@ -118,7 +131,7 @@ EmbeddedMedia embed_media(const std::vector<MediaSeries>& series, std::size_t by
         continue;
       }
       bytes -= size;
-      items[index].push_back(Value::Map{{"step", file.step}, {"data", std::move(*data)}});
+      items[index].push_back(Value::Map{{"step", file.step}, {"part", file.part}, {"data", std::move(*data)}});
     }
   }
   media.series = Value::List();

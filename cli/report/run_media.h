@@ -14,17 +14,19 @@ namespace levin::cli {
 /// A file below a run's media/.
 struct MediaFile {
   std::int64_t step = 0;
+  std::string part;  ///< what its name has behind step and rank: "2" of "000120_2.png"
   std::filesystem::path path;
 };
-/// What a run has logged under one key.
+/// What a run, or one rank of it, has logged under one key.
 struct MediaSeries {
   std::size_t run = 0;           ///< its place among the runs
-  std::string kind;              ///< "images", "figures", "text" or "tables"
-  std::string key;               ///< may have slashes
+  std::string kind;              ///< "images", "figures", "histograms", "texts" or "tables"
+  std::string key;               ///< may have slashes; of other ranks than 0 with ", rank 1" behind it
   std::vector<MediaFile> files;  ///< the newest 12, by step
 };
 
-/// RUN/media/images/KEY/STEP.png, figures/KEY/STEP.svg, text/KEY/STEP.txt and tables/KEY/STEP.csv, by kind and key.
+/// What loggers keep in RUN/media: KIND/KEY/STEP.png, STEP_rank1.png, STEP_2.png and so on, by kind and key. The pictures among
+/// media/files count as figures; its other files are not shown.
 std::vector<MediaSeries> find_media(const std::filesystem::path& run, std::size_t place);
 
 /// What of the media a page shows.

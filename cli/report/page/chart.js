@@ -14,13 +14,14 @@ function ticksOf(low, high, count) {
   return ticks;
 }
 
+/// Powers of ten, some of them on a long axis; on a short one also their doubles and fives.
 function logTicksOf(low, high, count) {
-  const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
-  if (last - first < 1) return ticksOf(low, high, count).filter(n => n > 0);
-  const every = Math.max(1, Math.ceil((last - first) / count));
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+  const every = Math.max(1, Math.ceil((last - first) / count)), factors = last - first <= 3 ? [1, 2, 5] : [1];
   const ticks = [];
-  for (let n = first; n <= last; n += every) ticks.push(10 ** n);
-  return ticks;
+  for (let n = first; n <= last; n += every) ticks.push(...factors.map(factor => factor * 10 ** n));
+  const shown = ticks.filter(tick => tick >= low && tick <= high);
+  return shown.length > 1 ? shown : ticksOf(low, high, count).filter(n => n > 0);
 }
 
 function shortNumber(n) {
@@ -56,7 +57,8 @@ function nearest(numbers, wanted) {
 }
 
 class Chart {
-  /// `curves`: {color, name, x, y, bandX, low, high} as the page makes them anew for each drawing.
+  /// `curvesOf()` gives what to draw now: {run, color, x, y}, and of one with a band {bandX, low, high, bandName, bandAlpha}.
+  /// `view`: what holds for all charts: {isLog, xName, tip, showTip}.
   constructor(canvas, curvesOf, view) {
     this.canvas = canvas;
     this.curvesOf = curvesOf;
@@ -85,7 +87,7 @@ class Chart {
     this.drawAxes();
     context.save();
     context.beginPath();
-    context.rect(kMargin.left, kMargin.top - 2, this.width - kMargin.left - kMargin.right, this.height - kMargin.top - kMargin.bottom + 4);
+    context.rect(kMargin.left - 3, kMargin.top - 3, this.width - kMargin.left - kMargin.right + 6, this.height - kMargin.top - kMargin.bottom + 6);
     context.clip();
     for (const curve of this.curves) this.drawBand(curve);
     for (const curve of this.curves) this.drawLine(curve);
@@ -154,10 +156,10 @@ class Chart {
     }
   }
 
-  drawBand({color, bandX, low, high}) {
+  drawBand({color, bandX, low, high, bandAlpha}) {
     if (!low) return;
     const context = this.context;
-    context.globalAlpha = 0.18;
+    context.globalAlpha = bandAlpha;
     context.fillStyle = color;
     for (let begin = 0; begin < bandX.length; ++begin) {
       let end = begin;
@@ -220,7 +222,7 @@ class Chart {
         context.arc(this.placeX(curve.x[i]), this.placeY(curve.y[i]), 3.5, 0, 7);
         context.fill();
       }
-      const row = [curve, shortNumber(curve.y[i]), '', `at ${shortNumber(curve.x[i])}`];
+      const row = [curve, shortNumber(curve.y[i]), '', `${this.view.xName} ${shortNumber(curve.x[i])}`];
       if (curve.low) {
         const j = nearest(curve.bandX, curve.x[i]);
         if (curve.low[j] !== null) row[2] = `${curve.bandName} ${shortNumber(curve.low[j])} to ${shortNumber(curve.high[j])}`;

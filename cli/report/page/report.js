@@ -23,6 +23,12 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/// A cell's text; a number with more digits than are of use is rounded, and whole when the mouse is over it.
+function cellText(text) {
+  if (typeof text !== 'string' || text.length <= 9 || !/^-?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?$/.test(text)) return text ?? '–';
+  return make('span', {title: text}, String(Number(Number(text).toPrecision(6))));
+}
+
 const isNumeric = text => text !== null && /^[-+]?[0-9.]+([eE][-+]?[0-9]+)?( (ns|us|ms|s|min|h|%))?$/.test(text);
 
 /// A table in a box that scrolls. `rows`: lists of texts or nodes; null: no value.
@@ -30,7 +36,7 @@ function table(columns, rows, rowClasses = []) {
   const isRight = columns.map((_, i) => i > 0 && rows.some(row => isNumeric(row[i])) && rows.every(row => !row[i] || isNumeric(row[i])));
   const head = make('tr', {}, ...columns.map((name, i) => make('th', {className: isRight[i] ? 'number' : ''}, name)));
   const body = rows.map((row, r) => make('tr', {className: rowClasses[r] || ''}, ...row.map((cell, i) =>
-    make('td', {className: (i === 0 ? 'key ' : '') + (cell === null ? 'none ' : '') + (isRight[i] ? 'number' : '')}, cell ?? '–'))));
+    make('td', {className: (i === 0 ? 'key ' : '') + (cell === null ? 'none ' : '') + (isRight[i] ? 'number' : '')}, cellText(cell)))));
   return make('div', {className: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, ...body)));
 }
 
@@ -89,6 +95,7 @@ const tip = document.getElementById('tip');
 const view = {
   tip,
   get isLog() { return state.y === 'log'; },
+  get xName() { return state.x; },
   showTip(event, rows) {
     tip.replaceChildren(make('table', {}, ...rows.slice(0, 24).map(([curve, ...texts]) =>
       make('tr', {}, make('td', {}, runName(curve.run)), ...texts.map(text => make('td', {}, text))))));
@@ -105,9 +112,10 @@ function shownCurves(metric) {
     const placed = steps => state.x === 'epoch' ? steps.map(step => epochAt(curve.r, step)) : steps;
     const isOfRanks = curve.rx !== undefined;
     const x = placed(curve.x || curve.rx);
-    return {run: curve.r, color: colorOf(curve.r), x, y: smoothed(curve.y || curve.ry, state.smoothing),
-            bandX: isOfRanks ? placed(curve.rx) : x, low: curve.rl || curve.l, high: curve.rh || curve.h,
-            bandName: isOfRanks ? 'ranks' : 'from'};
+    const shown = {run: curve.r, color: colorOf(curve.r), x, y: smoothed(curve.y || curve.ry, state.smoothing)};
+    if (isOfRanks) return {...shown, bandX: placed(curve.rx), low: curve.rl, high: curve.rh, bandName: 'ranks', bandAlpha: 0.2};
+    // What a smoothed line leaves out is no band of it.
+    return state.smoothing ? shown : {...shown, bandX: x, low: curve.l, high: curve.h, bandName: 'from', bandAlpha: 0.12};
   });
 }
 
@@ -141,8 +149,11 @@ function chartCard(metric, name) {
 
 function addCharts() {
   const hint = 'drag to zoom, double-click for all; bands: least to largest of ranks, or of the steps of a point';
+  // Those of layers and the like come last, and layer 10 after layer 2.
+  const order = (a, b) => a.name.includes('/') - b.name.includes('/') || a.name.localeCompare(b.name, 'en', {numeric: true});
+  const metrics = report.metrics.map((metric, i) => ({...metric, i})).sort(order);
   for (const section of ['Metrics', 'Learning rate', 'Throughput', 'Memory']) {
-    const cards = report.metrics.map(({name, section: own}, i) => own === section ? chartCard(i, name) : null).filter(card => card);
+    const cards = metrics.filter(metric => metric.section === section).map(({i, name}) => chartCard(i, name));
     if (cards.length) addSection(section, section === 'Metrics' ? hint : '', make('div', {className: 'charts'}, ...cards));
   }
 }
@@ -200,21 +211,47 @@ function addProfiles() {
 // ---- Media ----
 
 function mediaContent(kind, data) {
-  if (kind === 'text') return make('pre', {}, data);
+  if (kind === 'texts') return make('pre', {}, data);
   if (kind === 'tables') return table(data[0] || [], data.slice(1));
+  if (kind === 'histograms') return histogram(data.slice(1));
   const image = make('img', {src: data, alt: ''});
   // The pixels of a digit are there to be seen.
   image.addEventListener('load', () => image.classList.toggle('small', kind === 'images' && image.naturalWidth < 130));
   return image;
 }
 
+/// Bars whose areas are the counts. `rows`: the upper end of each bucket, and its count; what is no number is told below.
+function histogram(rows) {
+  const numbers = rows.map(row => row.map(Number));
+  const buckets = numbers.filter(([end, count]) => Number.isFinite(end) && Number.isFinite(count));
+  const others = rows.filter((_, i) => !Number.isFinite(numbers[i][0])).map(([name, count]) => `${name}: ${count}`).join(', ');
+  const ends = buckets.map(([end]) => end);
+  const begins = ends.map((end, i) => i ? ends[i - 1] : end - ((ends[1] ?? end + 1) - end));
+  const heights = buckets.map(([end, count], i) => count / (end - begins[i]));
+  const low = begins[0], span = ends[ends.length - 1] - low, highest = Math.max(...heights);
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  svg.setAttribute('viewBox', '0 0 1000 400');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('class', 'histogram');
+  heights.forEach((height, i) => {
+    const bar = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+    const place = {x: (begins[i] - low) / span * 1000, width: (ends[i] - begins[i]) / span * 1000, y: 400 - height / highest * 400,
+                   height: height / highest * 400};
+    for (const [name, value] of Object.entries(place)) bar.setAttribute(name, Number.isFinite(value) ? value : 0);
+    svg.append(bar);
+  });
+  const ticks = make('div', {className: 'ends note'}, make('span', {}, shortNumber(low ?? null)), make('span', {}, others),
+    make('span', {}, shortNumber(ends[ends.length - 1] ?? null)));
+  return make('div', {}, svg, ticks);
+}
+
 function mediaCard({run, kind, key, items}) {
   const box = make('div');
-  const label = make('output', {style: 'width:80px'});
+  const label = make('output');
   const slider = make('input', {type: 'range', min: 0, max: items.length - 1, step: 1, value: items.length - 1});
   const show = () => {
-    const {step, data} = items[slider.value];
-    label.textContent = ` step ${step}`;
+    const {step, part, data} = items[slider.value];
+    label.textContent = `step ${step}` + (part && ` · ${part}`);
     box.replaceChildren(mediaContent(kind, data));
   };
   slider.addEventListener('input', show);
@@ -225,7 +262,7 @@ function mediaCard({run, kind, key, items}) {
 
 function addMedia() {
   const note = report.media_left_out ? `${report.media_left_out} files left out: no room within --max_megabytes, or unreadable` : '';
-  const titles = {images: 'Images', figures: 'Figures', text: 'Texts', tables: 'Tables'};
+  const titles = {images: 'Images', figures: 'Figures', histograms: 'Histograms', texts: 'Texts', tables: 'Tables'};
   for (const [kind, title] of Object.entries(titles)) {
     const cards = report.media.filter(series => series.kind === kind).map(mediaCard);
     if (cards.length) addSection(title, '', make('div', {className: 'media'}, ...cards));
@@ -260,6 +297,7 @@ function applyState() {
   }
   document.getElementById('smoothing-value').textContent = Number(state.smoothing).toFixed(2);
   for (const card of document.querySelectorAll('.charts .card')) card.hidden = !card.dataset.name.includes(state.filter.toLowerCase());
+  for (const charts of document.querySelectorAll('.charts')) charts.parentNode.hidden = !charts.querySelector('.card:not([hidden])');
   redraw();
 }
 

@@ -1,0 +1,155 @@
+#include "levin/cli/report/run_metrics.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "levin/cli/report/csv_lines.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/files/atomic_file.h"
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
+
+using levin::write_file;
+using levin::cli::CsvLines;
+using levin::cli::CurvePoint;
+using levin::cli::MetricCurve;
+using levin::cli::read_run_metrics;
+using levin::cli::RunMetrics;
+using levin::test::TemporaryFolder;
+
+namespace {
+
+/// "9:2.5 19:1.5"
+std::string text_of(const MetricCurve& curve) {
+  std::string text;
+  for (const CurvePoint& point : curve.points()) text += levin::format(" {}:{}", point.step, point.last);
+  return text.empty() ? "" : text.substr(1);
+}
+
+/// "9:1.0-2.0"
+std::string band_of(const MetricCurve& curve) {
+  std::string text;
+  for (const CurvePoint& point : curve.points()) text += levin::format(" {}:{}-{}", point.step, point.min, point.max);
+  return text.empty() ? "" : text.substr(1);
+}
+
+/// What a number is read as, with how many characters of it.
+std::pair<double, long> read_number(const std::string& text) {
+  double number = -1;
+  const char* const end = levin::cli::parse_number(text.data(), text.data() + text.size(), number);
+  return {number, end == nullptr ? -1 : end - text.data()};
+}
+
+}  // namespace
+
+TEST_CASE("columns become curves over steps, wherever the step stands") {
+  const TemporaryFolder run;
+  write_file(run / "metrics.csv",
+             "epoch,evaluation_batch,loss,step,val\n"
+             "0,,2.5,9,\n"
+             "0,1,,9,0.5\n"
+             "1,,1.5,19,\r\n"
+             "\n"
+             "1,,nan,29,-1e-3\n");
+  const RunMetrics metrics = read_run_metrics(run.path());
+  CHECK(metrics.problems.empty());
+  REQUIRE(metrics.by_name.size() == 2);
+  CHECK(text_of(metrics.by_name.at("loss").curve) == "9:2.5 19:1.5 29:.nan");
+  CHECK(text_of(metrics.by_name.at("val").curve) == "9:0.5 29:-0.001");
+  CHECK(text_of(metrics.epochs) == "9:0.0 19:1.0 29:1.0");
+}
+
+TEST_CASE("ranks' columns and files become one band") {
+  const TemporaryFolder run;
+  write_file(run / "metrics.csv", "step,loss,rank_0_loss,rank_1_loss,rank_x\n0,2,1,3,7\n");
+  write_file(run / "metrics_rank_0.csv", "epoch,step,loss,own\n0,0,1.5,4\n0,1,5,4\n");
+  write_file(run / "metrics_rank_11.csv", "epoch,step,loss,own\n0,0,4,6\n0,1,0.5,\n");
+  write_file(run / "metrics_rank_x.csv", "step,loss\n0,100\n");
+  const RunMetrics metrics = read_run_metrics(run.path());
+  CHECK(text_of(metrics.by_name.at("loss").curve) == "0:2.0");
+  CHECK(band_of(metrics.by_name.at("loss").ranks) == "0:1.0-4.0 1:0.5-5.0");
+  CHECK(band_of(metrics.by_name.at("own").ranks) == "0:4.0-6.0 1:4.0-4.0");
+  CHECK(metrics.by_name.at("own").curve.size() == 0);
+  CHECK(text_of(metrics.by_name.at("rank_x").curve) == "0:7.0");
+  CHECK(metrics.by_name.size() == 3);
+}
+
+TEST_CASE("rows that a running fit keeps beside its file count, those of an earlier file do not") {
+  const TemporaryFolder run;
+  const std::string text = "epoch,loss,step\n0,2.5,9\n";
+  write_file(run / "metrics.csv", text);
+  write_file(run / "metrics.csv.journal",
+             levin::format("rows beside the first bytes,{}\nepoch,0,late,7,step,19\nepoch,0,lo", text.size()));
+  const RunMetrics metrics = read_run_metrics(run.path());
+  CHECK(text_of(metrics.by_name.at("late").curve) == "19:7.0");
+  CHECK(text_of(metrics.epochs) == "9:0.0 19:0.0");
+  write_file(run / "metrics.csv", text + "0,1.5,19\n");
+  CHECK(read_run_metrics(run.path()).by_name.count("late") == 0);
+}
+
+TEST_CASE("names in quotes, half rows and what is no number do no harm") {
+  const TemporaryFolder run;
+  write_file(run / "metrics.csv",
+             "step,\"a,\"\"b\"\"\nc\",<script>\n"
+             "0,1,2\n"
+             "1,\"x,y\",3\n"
+             "2,oops\n"
+             "3,4,5,6,7\n"
+             "x,8,8\n"
+             "-5,8,8\n"
+             "1e300,8,8\n"
+             "4,9,1");
+  const RunMetrics metrics = read_run_metrics(run.path());
+  CHECK(text_of(metrics.by_name.at("a,\"b\"\nc").curve) == "0:1.0 3:4.0 4:8.0");
+  CHECK(text_of(metrics.by_name.at("<script>").curve) == "0:2.0 1:3.0 3:5.0 4:8.0");
+}
+
+TEST_CASE("a file without rows, or without anything, has no curves") {
+  const TemporaryFolder run;
+  CHECK(read_run_metrics(run.path()).by_name.empty());
+  write_file(run / "metrics.csv", "");
+  CHECK(read_run_metrics(run.path()).by_name.empty());
+  write_file(run / "metrics.csv", "epoch,step,loss\n0,1,\n");
+  CHECK(read_run_metrics(run.path()).by_name.empty());
+}
+
+TEST_CASE("what cannot be read is told") {
+  const TemporaryFolder run;
+  std::filesystem::create_directory(run / "metrics.csv");
+  write_file(run / "metrics_rank_0.csv", "step,loss\n0,1\n");
+  const RunMetrics metrics = read_run_metrics(run.path());
+  REQUIRE(metrics.problems.size() == 1);
+  CHECK(metrics.problems[0] == levin::format("cannot read {}: Is a directory", run / "metrics.csv"));
+  CHECK(metrics.by_name.at("loss").ranks.size() == 1);
+}
+
+TEST_CASE("lines longer than a buffer are read") {
+  const TemporaryFolder folder;
+  const std::string longer(3 << 20, '7');
+  write_file(folder / "long.csv", "a\n" + longer + "\nb\n" + longer);
+  CsvLines lines(folder / "long.csv");
+  CHECK(lines.next() == "a");
+  CHECK((lines.next() == longer));
+  CHECK(lines.next() == "b");
+  CHECK_FALSE(lines.next().has_value());
+  CHECK(levin::test::error_of<levin::IoError>([&] { const CsvLines none(folder / "none.csv"); }) ==
+        levin::format("cannot read {}: No such file or directory", folder / "none.csv"));
+}
+
+TEST_CASE("numbers are read as far as they go") {
+  CHECK(read_number("0.25") == std::pair(0.25, 4L));
+  CHECK(read_number("-17,3") == std::pair(-17.0, 3L));
+  CHECK(read_number("1e-05") == std::pair(1e-05, 5L));
+  CHECK(read_number("12345678901234567890123") == std::pair(12345678901234567890123.0, 23L));
+  CHECK(read_number("0.00000000000000000000000125") == std::pair(1.25e-24, 28L));
+  CHECK(std::isinf(read_number("-inf").first));
+  CHECK(std::isnan(read_number("NaN").first));
+  for (const char* wrong : {"", "-", ".", "x", "1x", "1.2.3", "1 ", "+1", "0x10"}) {
+    INFO(wrong);
+    CHECK(read_number(wrong).second == -1);
+  }
+  CHECK(read_number("2.201509475708008").first == Approx(2.201509475708008).epsilon(1e-14));
+}
