@@ -90,14 +90,14 @@ void copy_media_file(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 fs::path MediaFolder::path_of(const LoggedItem& item, const std::string& end) {
-  Newest& newest = newest_[{item.kind(), item.name}];
+  fs::path folder = run_ / "media" / format("{}s", kind_name(item.kind()));
+  for (std::string& part : split(item.name, "/")) folder /= folder_name(std::move(part));
+  Newest& newest = newest_[folder];
   newest.items = newest.step == item.step ? newest.items + 1 : 1;
   newest.step = item.step;
-  fs::path path = run_ / "media" / format("{}s", kind_name(item.kind()));
-  for (std::string& part : split(item.name, "/")) path /= folder_name(std::move(part));
   const std::string rank = item.rank == 0 ? "" : format("_rank{}", item.rank);
   const std::string again = newest.items == 1 ? "" : format("_{}", newest.items);
-  return path / format("{:06d}{}{}{}", item.step, rank, again, end);
+  return folder / format("{:06d}{}{}{}", item.step, rank, again, end);
 }
 
 fs::path MediaFolder::write(const LoggedItem& item) {

@@ -34,7 +34,7 @@ class MediaFolder {
     std::int64_t step = -1;
     int items = 0;
   };
-  std::map<std::pair<LoggedItem::Kind, std::string>, Newest> newest_;
+  std::map<std::filesystem::path, Newest> newest_;  ///< by folder: two names may come to one
 };
 
 }  // namespace levin

@@ -55,7 +55,7 @@ std::string cell_text(const Value& cell) {
   } else if (cell.is_double()) {
     append_float(text, cell.as_double());
   } else if (!cell.is_null()) {
-    text = plain_json(cell);
+    text = to_json(cell);
   }
   return text;
 }
@@ -73,7 +73,7 @@ HParamValue hparam_of(const Value& value) {
   } else if (value.is_number()) {
     hparam.set_number_value(value.as_double());
   } else {
-    hparam.set_string_value(value.is_string() ? value.as_string() : plain_json(value));
+    hparam.set_string_value(value.is_string() ? value.as_string() : to_json(value));
   }
   return hparam;
 }

@@ -92,7 +92,7 @@ TEST_CASE("no name leads out of the folder, and none is refused by the file syst
   with_nul += '\0';
   media.write(text_item(with_nul, 1));
   const std::set<std::string> files = files_below(root.path());
-  CHECK(files.size() == 11);
+  CHECK(files.size() == 11);  // none has taken the place of another
   for (const std::string& file : files) CHECK(file.starts_with("run/media/texts/"));
   CHECK(files.contains("run/media/texts/__/__/up/000001.txt"));
   CHECK(files.contains("run/media/texts/_/etc/cron/000001.txt"));
