@@ -1,7 +1,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/report/report_page.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <set>
 #include <string_view>
 

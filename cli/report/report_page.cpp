@@ -1,6 +1,7 @@
 #include "levin/cli/report/report_page.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -10,7 +11,6 @@
 #include "levin/cli/report/run_metrics.h"
 #include "levin/cli/report/settings_table.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::cli {

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "levin/cli/report/csv_lines.h"
 #include "levin/core/base/error.h"
-#include "levin/core/base/format.h"
-#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {
@@ -101,7 +99,7 @@ class RowReader {
 
   MetricCurve* curve_of(const std::string& name) {
     if (name == "epoch" && !is_of_rank_) return &metrics_.epochs;
-    if (name.empty() || is_among({"step", "epoch", "evaluation_batch"}, name)) return nullptr;
+    if (name.empty() || name == "step" || name == "epoch" || name == "evaluation_batch") return nullptr;
     if (const auto shared_name = without_rank(name)) return &metrics_.by_name[std::string(*shared_name)].ranks;
     RunMetric& metric = metrics_.by_name[name];
     return is_of_rank_ ? &metric.ranks : &metric.curve;

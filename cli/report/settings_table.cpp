@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

@@ -1,6 +1,7 @@
 #include "levin/cli/report/report_page.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 

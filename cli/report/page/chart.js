@@ -187,7 +187,7 @@ class Chart {
       goesOn = isShown;
     });
     context.stroke();
-    const dots = x.length <= 40;
+    const dots = x.length <= 25;
     y.forEach((value, i) => {
       if (value === null) {
         // Neither finite nor to be overlooked.
