@@ -156,7 +156,7 @@ TEST_CASE("images come in all shapes that people have, and others are told at th
   }
   const std::string shown = "log_image('samples'): got ";
   CHECK_THAT(error_with(torch::zeros({5, 4, 6})), Catch::Contains(shown + "Float [5, 4, 6]; it takes [H, W], [C, H, W]"));
-  CHECK_THAT(error_with(torch::zeros({4, 6, 3})), Catch::Contains("permute() it first"));
+  CHECK_THAT(error_with(torch::zeros({6, 5, 3})), Catch::Contains("permute() it first"));
   CHECK_THAT(error_with(torch::zeros({4, 6}, torch::kLong)), Catch::Contains(shown + "Long [4, 6]"));
   CHECK_THAT(error_with(torch::zeros({3, 0, 6})), Catch::Contains("has no pixels"));
   CHECK_THAT(error_with(torch::zeros({6})), Catch::Contains(shown + "Float [6]"));
