@@ -145,7 +145,8 @@ class TensorBoard(unittest.TestCase):
             fit(root, loggers(0), "--trainer.callbacks=[]", "--trainer.callbacks+=ShownItems", save_all)
             first = next(file for file in (root / "logs/version_0/checkpoints").iterdir() if "epoch=0" in file.name)
             for version, name in ((0, "version_0"), ("null", "version_1")):
-                fit(root, loggers(version), "--trainer.callbacks=[]", "--trainer.callbacks+=ShownItems", f"--ckpt_path={first}")
+                fit(root, loggers(version), "--trainer.callbacks=[]", "--trainer.callbacks+=ShownItems", save_all,
+                    f"--ckpt_path={first}")
                 again = events(root / "logs" / name)
                 self.assert_same_as_csv(again, rows(root / "logs" / name / "metrics.csv"))
                 self.assertEqual([event.value for event in again.Scalars("val_loss")],
