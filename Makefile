@@ -84,6 +84,7 @@ TIDY ?=
 tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
 	@scripts/setup.sh lint
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
+	@cmake --build build-tidy --target generated_headers
 	@scripts/tidy.sh build-tidy $(TIDY)
 
 # EXPORT_PYTHON: one with torch, lightning and torchmetrics from PyPI.

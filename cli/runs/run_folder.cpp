@@ -116,7 +116,7 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& found) {
     std::error_code gone;
     if (!entry->is_directory(gone)) continue;
     const std::string name = entry->path().filename();
-    if (name == "checkpoints" || name.starts_with(".")) {
+    if (name == "checkpoints" || name.starts_with('.')) {
       entry.disable_recursion_pending();
     } else if (!entry->is_symlink(gone) && is_written_by_run(entry->path())) {
       found.push_back(entry->path());

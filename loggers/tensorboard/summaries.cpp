@@ -10,10 +10,10 @@
 namespace levin::tensorboard {
 namespace {
 
-void set_plugin(Summary::Value& value, const std::string& plugin, std::string content = {}) {
+void set_plugin(Summary::Value& value, const std::string& plugin, const std::string& content = {}) {
   SummaryMetadata::PluginData& data = *value.mutable_metadata()->mutable_plugin_data();
   data.set_plugin_name(plugin);
-  data.set_content(std::move(content));
+  data.set_content(content);
 }
 
 void set_image(Summary::Value& value, const LoggedImage& image) {

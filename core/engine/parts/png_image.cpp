@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "levin/core/base/error.h"
@@ -25,7 +26,7 @@ struct Pixels {
 std::uint8_t as_byte(std::uint8_t value) { return value; }
 std::uint8_t as_byte(float value) {
   // Of NaN no comparison holds.
-  return value > 0 ? static_cast<std::uint8_t>(std::min(value, 1.0F) * 255 + 0.5F) : std::uint8_t{0};
+  return value > 0 ? static_cast<std::uint8_t>(std::lround(std::min(value, 1.0F) * 255)) : std::uint8_t{0};
 }
 
 template <class Number>

@@ -109,6 +109,15 @@ void check_table(const Table& table, const ItemCall& call) {
   }
 }
 
+WaitingItem waiting_with(decltype(LoggedItem::content) content, std::function<void(LoggedItem&)> complete = {},
+                         std::size_t bytes = 0) {
+  WaitingItem waiting;
+  waiting.item.content = std::move(content);
+  waiting.complete = std::move(complete);
+  waiting.bytes = bytes;
+  return waiting;
+}
+
 /// Gives an item of this run to its loggers. `prepare`: checks what it is, and gives it.
 template <class Prepare>
 void give_item(const Trainer& trainer, const ItemCall& call, const Prepare& prepare) {
@@ -139,7 +148,7 @@ void Module::log_image(std::string_view name, const at::Tensor& image, SourceLoc
       item.content =
           is_bytes ? encode_png(numbers_of<std::uint8_t>(pixels), shape) : encode_png(numbers_of<float>(pixels), shape);
     };
-    return {.item = {.content = LoggedImage()}, .complete = encode, .bytes = copy.bytes()};
+    return waiting_with(LoggedImage(), encode, copy.bytes());
   });
 }
 
@@ -157,14 +166,14 @@ void Module::log_histogram(std::string_view name, const at::Tensor& values, Sour
       item.content = numbers.scalar_type() == at::kDouble ? histogram_of(numbers_of<double>(numbers))
                                                           : histogram_of(numbers_of<float>(numbers));
     };
-    return {.item = {.content = LoggedHistogram()}, .complete = count, .bytes = copy.bytes()};
+    return waiting_with(LoggedHistogram(), count, copy.bytes());
   });
 }
 
 void Module::log_text(std::string_view name, std::string text, SourceLocation where) {
   const ItemCall call{"log_text", name, where};
   if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
-  give_item(*attachment_.trainer, call, [&]() -> WaitingItem { return {.item = {.content = LoggedText{std::move(text)}}}; });
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem { return waiting_with(LoggedText{std::move(text)}); });
 }
 
 void Module::log_table(std::string_view name, Table table, SourceLocation where) {
@@ -172,7 +181,7 @@ void Module::log_table(std::string_view name, Table table, SourceLocation where)
   if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
   give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
     check_table(table, call);
-    return {.item = {.content = std::move(table)}};
+    return waiting_with(std::move(table));
   });
 }
 
@@ -184,7 +193,7 @@ void Module::log_file(std::string_view name, const fs::path& file, SourceLocatio
     if (!fs::is_regular_file(file, error)) {
       throw IoError(format("{}: log_file({}): there is no file {}", call.where.str(), quoted_text(name), file));
     }
-    return {.item = {.content = LoggedFile{fs::absolute(file)}}};
+    return waiting_with(LoggedFile{fs::absolute(file)});
   });
 }
 
