@@ -13,7 +13,6 @@
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
-using levin::plain_json;
 using levin::Value;
 using levin::write_file;
 using levin::cli::curves_json;

@@ -180,7 +180,11 @@ TEST_CASE("without loggers nothing is made, and nothing is told") {
   const Told told;
   ItemQueue queue;
   int completed = 0;
-  const auto counting = [&] { return WaitingItem{.item = {.name = "never"}, .complete = [&](LoggedItem&) { ++completed; }}; };
+  const auto counting = [&] {
+    WaitingItem item = text("never");
+    item.complete = [&](LoggedItem&) { ++completed; };
+    return item;
+  };
   queue.give(counting());
   queue.finish();  // a run that failed before its loggers were open
   queue.open({});
