@@ -45,4 +45,5 @@ class Module(lightning.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.02, momentum=0.9)
+        # Those that are trained, as levin's optimizer has them: only so can Lightning take the optimizer's state from levin.
+        return torch.optim.SGD([each for each in self.parameters() if each.requires_grad], lr=0.02, momentum=0.9)

@@ -190,10 +190,6 @@ class MomentumTeacher(Module):
         first, second = batch[0].mul_(0.5), batch[1]
         return (2 - 2 * F.cosine_similarity(self.predictor(self.student(first)), self.teacher(second))).mean()
 
-    def configure_optimizers(self):
-        # Those that are trained, as levin's optimizer has them: only so can Lightning take the optimizer's state from levin.
-        return torch.optim.SGD([each for each in self.parameters() if each.requires_grad], lr=0.02, momentum=0.9)
-
 
 @case(regression(8))
 class QuantileRegression(Module):
