@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/csv_text.h"
 #include "levin/loggers/metrics_file.h"
 
 namespace levin {

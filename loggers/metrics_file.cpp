@@ -10,23 +10,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/csv_text.h"
 #include "levin/core/logger.h"
 
 namespace levin {
-
-void append_csv_text(std::string& line, std::string_view text) {
-  const auto needs_quotes = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
-  if (std::none_of(text.begin(), text.end(), needs_quotes)) {
-    line += text;
-    return;
-  }
-  line += '"';
-  for (const char c : text) {
-    if (c == '"') line += '"';
-    line += c;
-  }
-  line += '"';
-}
 
 void append_csv_number(std::string& line, double value) {
   if (std::isnan(value)) {

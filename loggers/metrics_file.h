@@ -18,8 +18,6 @@ namespace levin {
 
 struct MetricRow;
 
-/// Appends a cell as RFC 4180 wants it: quoted when it holds a comma, a quote or a line break.
-void append_csv_text(std::string& line, std::string_view text);
 /// Appends the shortest text that reads back to the same bits, and that readers which guess a column's type from its first rows
 /// take for a float: "1.0", not "1"; "NaN", "inf" and "-inf", which pandas, polars, R and Python's float() all know.
 void append_csv_number(std::string& line, double value);

@@ -6,10 +6,10 @@
 
 #include "levin/cli/report/settings_table.h"
 #include "levin/cli/run_config.h"
-#include "levin/cli/runs/csv_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/files/csv_text.h"
 
 namespace levin::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "levin/cli/run_config.h"
-#include "levin/cli/runs/csv_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/files/csv_text.h"
 
 namespace levin::cli {
 namespace {

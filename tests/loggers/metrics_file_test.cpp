@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "levin/core/base/error.h"
+#include "levin/core/files/csv_text.h"
 #include "loggers/csv_table.h"
 
 using levin::CsvReader;

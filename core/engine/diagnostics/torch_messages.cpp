@@ -58,8 +58,7 @@ constexpr std::array kHints = {
          "or another batch_size"},
     Hint{{"device-side assert", ""},
          "a GPU tells of errors late, so that the cause may lie in a hook before. Most often it is an index that does not "
-         "exist, "
-         "such as a class beyond the last layer's size: accelerator: cpu says which, CUDA_LAUNCH_BLOCKING=1 where"},
+         "exist, such as a class beyond the last layer's size: accelerator: cpu says which, CUDA_LAUNCH_BLOCKING=1 where"},
     Hint{{"out of memory", ""}, kLessMemory},
     Hint{{"CUDA error", ""},
          "a GPU tells of errors late, so that the cause may lie in a hook before: CUDA_LAUNCH_BLOCKING=1 says which"},
