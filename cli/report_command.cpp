@@ -1,5 +1,3 @@
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <ctime>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/cli/awaited_signals.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/runs/run_folder.h"
@@ -28,30 +27,6 @@ struct ReportCommand {
   fs::path output = "report.html";
   double max_megabytes = 5;
   bool watch = false;
-};
-
-/// Waits for Ctrl-C and the like instead of being ended by them, while it lives.
-class SignalWait {
- public:
-  SignalWait() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~SignalWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalWait(const SignalWait&) = delete;
-  SignalWait& operator=(const SignalWait&) = delete;
-
-  /// True when a signal came before so many seconds were over.
-  bool comes_within(std::time_t seconds) {
-    const timespec time{seconds, 0};
-    return sigtimedwait(&signals_, nullptr, &time) > 0;
-  }
-
- private:
-  sigset_t signals_{};
-  sigset_t before_{};
 };
 
 /// When each file that a report may show was written, and how long it is.
@@ -78,7 +53,7 @@ void write_report(const ReportCommand& command, const std::vector<RunFolder>& ru
 
 void watch(const ReportCommand& command) {
   constexpr std::time_t kPeriod = 2;
-  SignalWait signal;
+  const AwaitedSignals signals{SIGINT, SIGTERM};
   FileStates shown;
   do {
     // Runs may come while it watches.
@@ -87,7 +62,7 @@ void watch(const ReportCommand& command) {
     if (states == shown) continue;
     write_report(command, runs, /*reloads=*/true);
     shown = std::move(states);
-  } while (!signal.comes_within(kPeriod));
+  } while (!signals.come_within(kPeriod));
   write_report(command, find_runs(command.folders), /*reloads=*/false);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -12,13 +13,18 @@
 #include "levin/cli/config_file.h"
 #include "levin/cli/curve_plot.h"
 #include "levin/cli/plugin_loader.h"
+#include "levin/cli/report/report_page.h"
+#include "levin/cli/runs/run_folder.h"
 #include "levin/cli/yaml_reader.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/data_module.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/optimizers/parameter_groups.h"
@@ -91,6 +97,30 @@ void seed(const RunConfig& config) {
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
 }
 
+/// `report: true`. A report that cannot be written is no reason for a run to fail. Rank: 0.
+void write_report(const Trainer& trainer) try {
+  for (const auto& logger : trainer.loggers()) {
+    const std::filesystem::path folder = logger->log_dir();
+    if (folder.empty() || !is_written_by_run(folder)) continue;
+    write_file(folder / "report.html", report_page({read_run_folder(folder)}));
+    return rank_zero_info("report: ", as_typed(folder / "report.html"));
+  }
+} catch (const IoError& error) {
+  rank_zero_warn("there is no report: ", error.what());
+}
+
+/// A fit, with its report also where it fails.
+void fit(Trainer& trainer, const RunConfig& config, const std::function<void()>& run) {
+  const bool reports = config.report && trainer.is_global_zero();
+  try {
+    run();
+  } catch (...) {
+    if (reports) write_report(trainer);
+    throw;
+  }
+  if (reports) write_report(trainer);
+}
+
 /// Makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point. Ranks: all.
 void run_config(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
@@ -134,7 +164,8 @@ void run_config(const CommandLine& line, const RunConfig& config) {
                            .return_predictions = false,
                            .resume_command = how_to_resume};
   if (command == "check") trainer.stop("levin check trains nothing");
-  if (command == "fit" || command == "check") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
+  if (command == "fit" || command == "check")
+    fit(trainer, config, [&] { data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options); });
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
   if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);

@@ -37,6 +37,7 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
       "Weights that fit begins with, of any file that ckpt_path takes; a path, or a map with path, strict, prefix and rename");
   options.add("map_location", &T::map_location,
               "Device onto which a checkpoint's tensors go when they are read (cpu, cuda:1); empty: at once to the model's");
+  options.add("report", &T::report, "When fit ends, write what levin report shows of the run to report.html in its folder");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
     return !config.lr_scheduler.component.empty() && config.optimizer.component.empty()

@@ -59,6 +59,7 @@ struct RunConfig {
   CheckpointPath ckpt_path;
   InitFrom init_from;
   std::string map_location;
+  bool report = false;
   std::vector<std::string> plugins;
 
   static void declare(OptionList<RunConfig>& options);

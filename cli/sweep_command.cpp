@@ -9,6 +9,9 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
+#include "levin/cli/report/report_page.h"
+#include "levin/cli/runs/run_folder.h"
+#include "levin/cli/sweep/optuna_sampler.h"
 #include "levin/cli/sweep/search_space.h"
 #include "levin/cli/sweep/sweep_results.h"
 #include "levin/cli/sweep/sweep_state.h"
@@ -30,6 +33,7 @@ struct SweepOptions {
   std::vector<std::string> space;
   std::int64_t samples = 0;
   std::uint64_t seed = 0;
+  std::string sampler = "random";
   std::string monitor;  ///< empty: what the configuration's callbacks look at
   std::string mode;     ///< empty: theirs
   bool halving = false;
@@ -48,6 +52,10 @@ void declare(CLI::App& app, SweepOptions& options) {
           ->type_name("KEY=RANGE"));
   app.add_option("--random", options.samples, "Draw so many times from --space")->check(CLI::PositiveNumber);
   app.add_option("--seed", options.seed, "Of what is drawn")->capture_default_str();
+  app.add_option("--sampler", options.sampler,
+                 "Who draws: optuna learns from the trials before (TPE), and needs a Python ($PYTHON) with Optuna")
+      ->check(CLI::IsMember({"random", "optuna"}))
+      ->capture_default_str();
   app.add_option("--monitor", options.monitor, "The metric to compare by; left out: that of the configuration's callbacks");
   app.add_option("--mode", options.mode, "Whether its best value is the lowest or the highest")
       ->check(CLI::IsMember({"min", "max"}));
@@ -124,14 +132,25 @@ fs::path make_sweep_folder(const fs::path& root) {
 }
 
 SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
-  const std::vector<Assignment> trials = space_of(options).trials(options.samples, options.seed);
+  const SearchSpace space = space_of(options);
+  std::vector<Assignment> trials = space.trials(options.samples, options.seed);
   // What is wrong with a key is wrong in all trials.
   const RunConfig config = load_config(with_values(line, trials.front()));
+  const bool learns = options.sampler == "optuna";
+  if (learns) trials.assign(static_cast<std::size_t>(std::max<std::int64_t>(options.samples, 1)), {});
   require_model(config);
   SweepState sweep;
   sweep.arguments = fit_arguments(line);
   const Value written = write_options(config);
   choose_metric(sweep, options, written);
+  if (learns) {
+    const Mark mark{"command line: --sampler"};
+    if (options.samples == 0) throw ConfigError(mark, "say with --random N, and --space, how many trials optuna chooses");
+    if (options.halving)
+      throw ConfigError(mark, "optuna chooses each trial when others have ended, which --halving does not wait for");
+    if (sweep.monitor.empty()) throw ConfigError(mark, "say with --monitor METRIC what optuna is to learn from");
+    sweep.sampler = OptunaSampler::settings(space, options.seed);
+  }
   if (options.halving) {
     const Value& epochs = written.at("trainer").at("max_epochs");
     if (sweep.monitor.empty())
@@ -158,12 +177,26 @@ SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line) {
   return SweepState::read(fs::absolute(options.resume).lexically_normal());
 }
 
+/// One page of all trials that have become runs.
+void write_report(const SweepState& sweep) {
+  std::vector<RunFolder> runs;
+  try {
+    runs = find_runs({sweep.folder});
+  } catch (const IoError&) {
+    return;  // none came as far
+  }
+  const fs::path file = sweep.folder / "report.html";
+  write_file(file, report_page(runs));
+  std::cout << format("report: {}\n", as_typed(file));
+}
+
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
   SweepState sweep = options.resume.empty() ? new_sweep(options, line) : resumed_sweep(options, line);
   std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
   TrialRunner(sweep, options.jobs).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));
   std::cout << "\n" << results_table(sweep);
+  write_report(sweep);
   return std::ranges::all_of(sweep.trials, &Trial::has_failed) ? 1 : 0;
 }
 

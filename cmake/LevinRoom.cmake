@@ -147,7 +147,7 @@ function(levin_link_rooms target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${room}>)
   endforeach()
   target_include_directories(${target} PRIVATE ${LEVIN_ALL_ROOTS})
-  target_link_libraries(${target} PRIVATE fmt::fmt PNG::PNG Threads::Threads ${CMAKE_DL_LIBS} rt)
+  target_link_libraries(${target} PRIVATE fmt::fmt PNG::PNG Agg::agg Threads::Threads ${CMAKE_DL_LIBS} rt)
 endfunction()
 
 # The levin program: a main() that loads the library.

@@ -29,6 +29,33 @@ struct LEVIN_API LoggedImage {
   std::int64_t channels = 0;  ///< 1: grey, 3: RGB, 4: with alpha
 };
 
+enum class FigureKind : std::uint8_t { kLines, kBars, kHeatMap };
+
+/// A plot of numbers that come as these: tensors in what log_figure() takes (core/figure.h), lists in what a logger is given.
+template <class Numbers>
+struct FigureOf {
+  /// A line; or the bars of one colour, one for each of `columns`; or the whole heat map, row by row.
+  struct Series {
+    std::string name;
+    Numbers y;
+    Numbers x = {};  ///< of lines only; none: 0, 1, 2, …
+  };
+
+  FigureKind kind = FigureKind::kLines;
+  std::string title = {};
+  std::string x_label = {};
+  std::string y_label = {};
+  std::vector<Series> series = {};
+  std::vector<std::string> columns = {};  ///< what bars or columns are called; none: 0, 1, 2, …
+  std::vector<std::string> rows = {};     ///< of a heat map
+  std::size_t width = 0;                  ///< of a heat map: how many columns
+};
+
+/// A plot, drawn by levin, and what it was drawn from.
+struct LoggedFigure : FigureOf<std::vector<double>> {
+  LoggedImage image = {};
+};
+
 /// How many of a tensor's numbers lie where. Bucket i has those above limit i-1, up to and with limit i; together the buckets
 /// go from the least finite number to the greatest.
 struct LEVIN_API LoggedHistogram {
@@ -55,20 +82,20 @@ struct LEVIN_API LoggedFile {
 /// Something other than a row of metrics that one rank has logged: log_image() and its like of Module.
 struct LEVIN_API LoggedItem {
   /// What it is, in the order of `content`.
-  enum class Kind : std::uint8_t { kImage, kHistogram, kText, kTable, kFile };
+  enum class Kind : std::uint8_t { kImage, kHistogram, kText, kTable, kFile, kFigure };
 
   std::string name;
   std::int64_t step = 0;  ///< as of the row that metrics logged at the same place are in
   std::int64_t epoch = 0;
   int rank = 0;
-  std::variant<LoggedImage, LoggedHistogram, LoggedText, Table, LoggedFile> content;
+  std::variant<LoggedImage, LoggedHistogram, LoggedText, Table, LoggedFile, LoggedFigure> content;
 
   Kind kind() const { return static_cast<Kind>(content.index()); }
 };
 
-inline constexpr std::size_t kItemKinds = 5;
+inline constexpr std::size_t kItemKinds = 6;
 
-/// "image", "histogram", "text", "table", "file".
+/// "image", "histogram", "text", "table", "file", "figure".
 LEVIN_API std::string_view kind_name(LoggedItem::Kind kind);
 
 }  // namespace levin

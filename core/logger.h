@@ -41,6 +41,14 @@ struct LEVIN_API RunInfo {
   std::vector<std::filesystem::path> open_folders = {};
 };
 
+/// How a run ended.
+struct LEVIN_API RunOutcome {
+  std::string status;                      ///< "success", "failed" or "interrupted"
+  std::string stop_reason = {};            ///< why a fit ended, in words; empty: it is no fit, or it has failed
+  std::string failure = {};                ///< the error, with the rank and the hook where it happened; empty: none
+  std::vector<std::string> warnings = {};  ///< that rank 0 gave while the run was on, the first 20 at most
+};
+
 /// Writes metrics and hyper-parameters somewhere. Derive, override what you need, register the class. Methods run on the
 /// training thread, but for log_item(); none may communicate. An exception ends the run on all ranks. Example:
 /// loggers/csv_logger.h.
@@ -82,6 +90,8 @@ class LEVIN_API Logger {
   virtual RowCounts rows_written() const { return {}; }
   /// Called: on every rank after each epoch, before each checkpoint and at the end; brings buffered rows to the disk.
   virtual void save() {}
+  /// Called: on rank 0 at the end of a run, before finalize().
+  virtual void log_outcome(const RunOutcome&) {}
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
   virtual void finalize(const std::string& /*status*/) {}
 

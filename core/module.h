@@ -19,6 +19,7 @@
 #include "levin/core/base/hook.h"
 #include "levin/core/base/shared.h"
 #include "levin/core/data_module.h"
+#include "levin/core/figure.h"
 #include "levin/core/logged_item.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
@@ -185,6 +186,9 @@ class LEVIN_API Module : public torch::nn::Module {
   /// How the numbers of a tensor of any shape are distributed. NaN and infinities are counted apart. Throws MisuseError for
   /// complex numbers.
   void log_histogram(std::string_view name, const at::Tensor& values, SourceLocation where = SourceLocation::current());
+  /// A plot that levin draws (core/figure.h): a confusion matrix, curves, bars. Throws MisuseError when its parts do not fit
+  /// together.
+  void log_figure(std::string_view name, Figure figure, SourceLocation where = SourceLocation::current());
   /// A text, in Markdown where a logger shows that.
   void log_text(std::string_view name, std::string text, SourceLocation where = SourceLocation::current());
   /// Throws MisuseError when a row has more or fewer cells than there are columns, and for a cell that is a list or a map.

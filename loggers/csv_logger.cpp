@@ -148,7 +148,10 @@ void CsvLogger::finalize(const std::string& status) {
   if (metrics_ && !fs::exists(folder_)) {
     throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }
-  if (metrics_) note_end(folder_, status);
+  if (metrics_) {
+    outcome_.status = status;
+    note_end(folder_, outcome_);
+  }
   for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
     if (file == nullptr) continue;
     try {

@@ -28,7 +28,8 @@ struct LEVIN_API CsvLoggerOptions {
   static void declare(OptionList<CsvLoggerOptions>& options);
 };
 
-/// Writes metrics to `save_dir/name/version_N/metrics.csv` and hyper-parameters to `hparams.yaml` beside it.
+/// Writes metrics to `save_dir/name/version_N/metrics.csv`, hyper-parameters to `hparams.yaml` beside it, and how the run began and
+/// ended to `run.json` (run_file.h).
 ///
 /// metrics.csv has the columns `epoch`, `step` and one for each metric; a row without a value for a metric has an empty cell.
 /// Floats are written so that they read back exactly. Rows reach the disk after flush_logs_every_n_steps steps, after a second
@@ -64,6 +65,7 @@ class LEVIN_API CsvLogger final : public Logger {
   void log_hyperparams(const Value& hyperparams) override;
   RowCounts rows_written() const override;
   void save() override;
+  void log_outcome(const RunOutcome& outcome) override { outcome_ = outcome; }
   void finalize(const std::string& status) override;
 
   std::string name() const override { return options_.name; }
@@ -84,6 +86,7 @@ class LEVIN_API CsvLogger final : public Logger {
   std::unique_ptr<MetricsFile> rank_metrics_;  // with per_rank
   std::unique_ptr<MediaFolder> media_;         // for the thread that calls log_item()
   Value hyperparams_ = Value(Value::Map{});
+  RunOutcome outcome_;
 };
 
 }  // namespace levin

@@ -108,6 +108,7 @@ fs::path MediaFolder::write(const LoggedItem& item) {
     return path;
   };
   if (const auto* image = std::get_if<LoggedImage>(&item.content)) return written(".png", image->png);
+  if (const auto* figure = std::get_if<LoggedFigure>(&item.content)) return written(".png", figure->image.png);
   if (const auto* histogram = std::get_if<LoggedHistogram>(&item.content)) return written(".csv", text_of(*histogram));
   if (const auto* text = std::get_if<LoggedText>(&item.content)) return written(".txt", text->text);
   if (const auto* table = std::get_if<Table>(&item.content)) return written(".csv", text_of(*table));

@@ -12,6 +12,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/logger.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin {
@@ -52,19 +53,29 @@ Value read_record(const fs::path& folder) {
 }  // namespace
 
 void note_start(const fs::path& folder, int ranks) {
-  write_record(folder, Value::Map{{"status", "running"},
-                                  {"started", local_time()},
-                                  {"started_seconds", seconds_now()},
-                                  {"pid", static_cast<std::int64_t>(getpid())},
-                                  {"host", host_name()},
-                                  {"ranks", ranks}});
+  const auto process = static_cast<std::int64_t>(getpid());
+  Value record = read_record(folder);
+  const Value* const earlier = record.find("pid");
+  const bool goes_on = earlier != nullptr && *earlier == Value(process) && record.find("started") != nullptr;
+  if (!goes_on) {
+    record = Value::Map{{"status", ""},    {"started", local_time()}, {"started_seconds", seconds_now()},
+                        {"pid", process}, {"host", host_name()},     {"ranks", ranks}};
+  }
+  record["status"] = "running";
+  write_record(folder, record);
 }
 
-void note_end(const fs::path& folder, const std::string& status) {
+void note_end(const fs::path& folder, const RunOutcome& outcome) {
   Value record = read_record(folder);
-  record["status"] = status == "success" ? "finished" : status;
+  record["status"] = outcome.status == "success" ? "finished" : outcome.status;
   if (const Value* const started = record.find("started_seconds"); started != nullptr && started->is_number())
     record["seconds"] = seconds_now() - started->as_double();
+  if (!outcome.stop_reason.empty()) record["stop_reason"] = outcome.stop_reason;
+  if (!outcome.failure.empty()) record["failure"] = outcome.failure;
+  for (const std::string& warning : outcome.warnings) {
+    if (record.find("warnings") == nullptr) record["warnings"] = Value::List();
+    record["warnings"].push_back(warning);
+  }
   write_record(folder, record);
 }
 

@@ -30,7 +30,7 @@ struct Kind {
   std::string_view name;
 };
 constexpr std::array<Kind, 7> kKinds = {{{"images", ".png", "images"},
-                                         {"figures", ".svg", "figures"},
+                                         {"figures", ".png", "figures"},
                                          {"files", ".svg", "figures"},
                                          {"files", ".png", "figures"},
                                          {"histograms", ".csv", "histograms"},

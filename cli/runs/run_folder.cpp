@@ -68,6 +68,13 @@ std::int64_t int_at(const Value& map, const char* key, std::int64_t otherwise) {
   return value != nullptr && value->is_int() ? value->as_int() : otherwise;
 }
 
+/// The texts of a list; none where it is none.
+void add_texts(std::vector<std::string>& texts, const Value* list) {
+  for (const Value& text : list != nullptr && list->is_list() ? list->as_list() : Value::List{}) {
+    if (text.is_string()) texts.push_back(text.as_string());
+  }
+}
+
 bool is_alive(std::int64_t process) { return process > 0 && (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM); }
 
 /// Seconds from a run's start, in those since 1970, until its last row.
@@ -90,6 +97,7 @@ void take_state(RunFolder& run, const Value& record) {
   run.started = text_at(record, "started");
   run.failure = text_at(record, "failure");
   run.stop_reason = text_at(record, "stop_reason");
+  add_texts(run.warnings, record.find("warnings"));
   run.ranks = std::max(std::int64_t{1}, int_at(record, "ranks", 1));
   run.seconds = number_at(record, "seconds", 0);
   if (run.status != "running") return;
@@ -161,9 +169,7 @@ RunFolder read_run_folder(const fs::path& folder) {
   run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
   take_state(run, read_if_there(run, kRunFile, read_json_file));
   const Value tags = read_if_there(run, kTagsFile, read_json_file);
-  for (const Value& tag : tags.is_list() ? tags.as_list() : Value::List{}) {
-    if (tag.is_string()) run.tags.push_back(tag.as_string());
-  }
+  add_texts(run.tags, &tags);
   run.checkpoints = read_checkpoints(run.path / "checkpoints");
   return run;
 }

@@ -190,6 +190,22 @@ void SearchSpace::add_file(const std::filesystem::path& file) {
   }
 }
 
+Value SearchSpace::written() const {
+  Value all(Value::Map{});
+  const auto texts = [](const Choice& choice) { return Value::List(choice.texts.begin(), choice.texts.end()); };
+  for (const auto& [key, choice] : grid) all[key] = Value::List{"grid", texts(choice)};
+  for (const auto& [key, distribution] : random) {
+    if (const auto* const choice = std::get_if<Choice>(&distribution)) all[key] = Value::List{"choice", texts(*choice)};
+    if (const auto* const range = std::get_if<Uniform>(&distribution))
+      all[key] = Value::List{"uniform", Value::List{range->low, range->high}};
+    if (const auto* const range = std::get_if<LogUniform>(&distribution))
+      all[key] = Value::List{"log", Value::List{range->low, range->high}};
+    if (const auto* const range = std::get_if<UniformInt>(&distribution))
+      all[key] = Value::List{"int", Value::List{range->low, range->high}};
+  }
+  return all;
+}
+
 std::vector<Assignment> SearchSpace::trials(std::int64_t samples, std::uint64_t seed) const {
   Draws draws(seed);
   std::vector<Assignment> trials(random.empty() ? 1 : static_cast<std::size_t>(samples));

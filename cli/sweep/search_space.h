@@ -47,6 +47,8 @@ struct SearchSpace {
   /// `choice: [VALUE, …]`, `log: [LOW, HIGH]`, `uniform: [LOW, HIGH]` or `int: [LOW, HIGH]`. Throws ConfigError.
   void add_file(const std::filesystem::path& file);
 
+  /// Each key with its kind and what belongs to it: `["log", [1e-5, 0.1]]`, `["choice", ["a", "b"]]`.
+  Value written() const;
   /// The trials: for each of the `samples` draws, each combination of the grid. The same seed gives the same draws on every
   /// machine, and fewer samples give the first of them.
   std::vector<Assignment> trials(std::int64_t samples, std::uint64_t seed) const;

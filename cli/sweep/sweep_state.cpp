@@ -54,6 +54,7 @@ SweepState state_of(const fs::path& folder, const Value& value) {
   state.maximize = value.at("maximize").as_bool();
   state.rungs.clear();
   for (const Value& epochs : value.at("rungs").as_list()) state.rungs.push_back(epochs.as_int());
+  if (const Value* const sampler = value.find("sampler")) state.sampler = *sampler;
   for (const Value& trial : value.at("trials").as_list()) state.trials.push_back(trial_of(trial));
   return state;
 }
@@ -95,6 +96,7 @@ void SweepState::write() const {
                          {"monitor", monitor},
                          {"maximize", maximize},
                          {"rungs", Value::List(rungs.begin(), rungs.end())},
+                         {"sampler", sampler},
                          {"trials", Value::List{}}});
   for (const Trial& trial : trials) value["trials"].push_back(to_value(trial));
   write_file(folder / "sweep.json", plain_json(value));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "levin/cli/sweep/search_space.h"
+#include "levin/core/options/value.h"
 
 namespace levin::cli {
 
@@ -35,6 +36,7 @@ struct SweepState {
   /// Each rung trains the best third of the trials of the one before, up to so many epochs. Without halving there is one, of 0:
   /// as many epochs as the configuration says.
   std::vector<std::int64_t> rungs = {0};
+  Value sampler;  ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
   std::vector<Trial> trials;
 
   std::filesystem::path folder_of(const Trial& trial) const { return folder / trial.name(); }

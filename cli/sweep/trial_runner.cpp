@@ -94,6 +94,7 @@ std::string failure_in(const fs::path& output) {
 }
 
 void TrialRunner::run() {
+  if (!sweep_.sampler.is_null()) sampler_.emplace(sweep_);
   for (std::size_t rung = 0; rung < sweep_.rungs.size(); ++rung) run_rung(rung);
 }
 
@@ -123,6 +124,7 @@ void TrialRunner::run_rung(std::size_t rung) {
 
 void TrialRunner::start(std::size_t index, std::size_t rung) {
   Trial& trial = sweep_.trials[index];
+  if (trial.values.empty() && sampler_) trial.values = sampler_->ask(trial);
   const std::vector<std::string> words = trial_command(sweep_, trial, rung);
   write_command(sweep_.folder_of(trial), words);
   trial.status = "running";
@@ -149,6 +151,7 @@ void TrialRunner::note_end(const Running& run, int status, std::size_t rung) {
     trial.status = "failed";
     trial.failure = format("exit status {}: {}", status, failure_in(sweep_.folder_of(trial) / "output.txt"));
   }
+  if (sampler_ && stop_signal_ == 0) sampler_->tell(trial);
   sweep_.write();
   std::cout << progress_text(trial, rung) << std::flush;
 }

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "levin/cli/awaited_signals.h"
 #include "levin/cli/sweep/child_process.h"
+#include "levin/cli/sweep/optuna_sampler.h"
 #include "levin/cli/sweep/sweep_state.h"
 
 namespace levin::cli {
@@ -37,7 +40,8 @@ class TrialRunner {
 
   SweepState& sweep_;
   std::size_t jobs_;
-  AwaitedSignals signals_;
+  const AwaitedSignals signals_{SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  std::optional<OptunaSampler> sampler_;
   std::vector<std::size_t> waiting_;  ///< trials of the rung in work, the next one last
   std::vector<Running> running_;
   int stop_signal_ = 0;

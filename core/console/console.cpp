@@ -30,6 +30,7 @@ namespace levin {
 namespace {
 
 constexpr const char* kEraseLine = "\r\033[K";
+constexpr std::size_t kKeptWarnings = 20;
 
 bool same_terminal(int left, int right) {
   struct stat left_stat {
@@ -163,6 +164,7 @@ struct Console::Impl {
   Descriptor log_file;
   bool log_has_failed = false;  ///< and that was said
   std::set<std::string, std::less<>> warned;
+  std::vector<std::string> warnings;
   FirstInRun is_first_in_run;
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
   std::string live_text;
@@ -216,6 +218,7 @@ void Console::print(LogLevel level, std::string_view message, Speaker speaker) {
   {
     const std::lock_guard lock(impl_->mutex);
     if (!impl_->speaks(level, speaker)) return;
+    if (level == LogLevel::kWarning && impl_->warnings.size() < kKeptWarnings) impl_->warnings.emplace_back(message);
     if (!impl_->has_sink) return impl_->print(level, message, speaker);
   }
   const std::lock_guard sink_lock(impl_->sink_mutex);
@@ -255,6 +258,11 @@ void Console::warn_once(std::string_view message, std::string_view key, Speaker 
     if (others_said_it) return impl_->record(LogLevel::kWarning, message, speaker);
   }
   print(LogLevel::kWarning, message, speaker);
+}
+
+std::vector<std::string> Console::take_warnings() {
+  const std::lock_guard lock(impl_->mutex);
+  return std::exchange(impl_->warnings, {});
 }
 
 void Console::ask_before_warning(FirstInRun is_first_in_run) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/base/hook.h"
@@ -110,6 +111,9 @@ class LEVIN_API Console {
   bool hand_to_sink(LogLevel level, std::string_view message);
   /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default key: the message.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
+
+  /// The warnings that were printed since the last call, the first 20 at most.
+  std::vector<std::string> take_warnings();
 
   /// True for the first process of the run that asks with this key, as far as processes can know of one another.
   using FirstInRun = std::function<bool(std::string_view key)>;

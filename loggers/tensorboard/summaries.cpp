@@ -117,6 +117,7 @@ Event item_event(const LoggedItem& item) {
   Summary::Value& value = *event.mutable_summary()->add_value();
   value.set_tag(item.name);
   if (const auto* image = std::get_if<LoggedImage>(&item.content)) set_image(value, *image);
+  if (const auto* figure = std::get_if<LoggedFigure>(&item.content)) set_image(value, figure->image);
   if (const auto* histogram = std::get_if<LoggedHistogram>(&item.content)) set_histogram(value, *histogram);
   if (const auto* text = std::get_if<LoggedText>(&item.content)) set_text(value, text->text);
   if (const auto* table = std::get_if<Table>(&item.content)) set_text(value, markdown_of(*table));

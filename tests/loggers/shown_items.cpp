@@ -22,6 +22,16 @@ class ShownItems : public Callback {
     module.log_image("digits", torch::full({10, 1, 8, 8}, 0.5));
     module.log_text("note", "epoch **" + std::to_string(epoch) + "** of rank " + std::to_string(trainer.rank()));
     module.log_table("errors", {{"image", "label"}, {{12, "seven"}, {epoch, "three"}}});
+    const FigureLabels names{
+        .x_label = "taken for", .y_label = "is", .columns = {"cat", "dog", "bird"}, .rows = {"cat", "dog", "bird"}};
+    module.log_figure("confusion", Figure::heat_map(torch::tensor({{31, 4, 2}, {6, 28, 0}, {1, 3, 40}}) + epoch, names));
+    const at::Tensor share = torch::linspace(0, 1, 50);
+    module.log_figure(
+        "roc", Figure::lines({{"cat", share.pow(0.3), share}, {"dog", share.pow(0.5), share}},
+                             {.title = "Receiver operating characteristic", .x_label = "fall-out", .y_label = "sensitivity"}));
+    module.log_figure("accuracy", Figure::bars({{"training", torch::tensor({0.92, 0.87, 0.97})},
+                                                {"validation", torch::tensor({0.84, 0.82, 0.91})}},
+                                               {.y_label = "accuracy", .columns = names.columns}));
     const auto file = trainer.default_root_dir() / ("notes_" + std::to_string(trainer.rank()) + ".txt");
     std::ofstream(file) << "of rank " << trainer.rank();
     module.log_file("notes", file);

@@ -56,20 +56,21 @@ png_uint_32 png_format_of(std::int64_t channels) {
   return channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
 }
 
-LoggedImage encoded(const Pixels& pixels) {
+/// `pixels`: row by row, each with its channels together.
+LoggedImage encoded(std::span<const std::uint8_t> pixels, std::int64_t width, std::int64_t height, std::int64_t channels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(pixels.width);
-  image.height = static_cast<png_uint_32>(pixels.height);
-  image.format = png_format_of(pixels.channels);
-  LoggedImage result{.png = {}, .width = pixels.width, .height = pixels.height, .channels = pixels.channels};
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = png_format_of(channels);
+  LoggedImage result{.png = {}, .width = width, .height = height, .channels = channels};
   // More than any PNG of such pixels takes, so that it is encoded once.
   png_alloc_size_t length = PNG_IMAGE_PNG_SIZE_MAX(image);
   result.png.resize(length);
-  const int written = png_image_write_to_memory(&image, result.png.data(), &length, /*convert_to_8_bit=*/0, pixels.bytes.data(),
+  const int written = png_image_write_to_memory(&image, result.png.data(), &length, /*convert_to_8_bit=*/0, pixels.data(),
                                                 /*row_stride=*/0, /*colormap=*/nullptr);
   if (written == 0) {
-    throw IoError(format("an image of {} x {} pixels cannot be written as PNG: {}", pixels.width, pixels.height,
+    throw IoError(format("an image of {} x {} pixels cannot be written as PNG: {}", width, height,
                          static_cast<const char*>(image.message)));
   }
   result.png.resize(length);
@@ -77,11 +78,16 @@ LoggedImage encoded(const Pixels& pixels) {
   return result;
 }
 
+LoggedImage encoded(const Pixels& grid) { return encoded(grid.bytes, grid.width, grid.height, grid.channels); }
+
 }  // namespace
 
 LoggedImage encode_png(std::span<const std::uint8_t> images, const ImageShape& shape) {
   return encoded(grid_of(images, shape));
 }
 LoggedImage encode_png(std::span<const float> images, const ImageShape& shape) { return encoded(grid_of(images, shape)); }
+LoggedImage encode_rgb_png(std::span<const std::uint8_t> pixels, std::int64_t width, std::int64_t height) {
+  return encoded(pixels, width, height, 3);
+}
 
 }  // namespace levin

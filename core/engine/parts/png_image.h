@@ -19,5 +19,7 @@ struct ImageShape {
 /// to 255; what is beyond becomes the nearest, and NaN 0. Throws IoError when libpng cannot make one, as of a million rows.
 LoggedImage encode_png(std::span<const std::uint8_t> images, const ImageShape& shape);
 LoggedImage encode_png(std::span<const float> images, const ImageShape& shape);
+/// One image whose pixels are RGB, row by row.
+LoggedImage encode_rgb_png(std::span<const std::uint8_t> pixels, std::int64_t width, std::int64_t height);
 
 }  // namespace levin

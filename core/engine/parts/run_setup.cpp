@@ -188,6 +188,16 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
   return own;
 }
 
+void RunSetup::end_loggers(RunOutcome outcome, const Caller& call) const {
+  if (is_global_zero()) outcome.warnings = Console::instance().take_warnings();
+  for (const auto& logger : loggers) {
+    call([&] {
+      if (is_global_zero()) logger->log_outcome(outcome);
+      logger->finalize(outcome.status);
+    });
+  }
+}
+
 void check_state_keys(const CallbackList& callbacks) {
   std::map<std::string, const Callback*> known;
   for (const auto& callback : callbacks) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/logger.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/value.h"
 #include "levin/core/strategy.h"
@@ -47,6 +49,12 @@ struct RunSetup {
 
   int world_size() const { return strategy->world_size(); }
   bool is_global_zero() const { return strategy->rank() == 0; }
+
+  /// Calls what it is given.
+  using Caller = std::function<void(const std::function<void()>&)>;
+  /// Tells the loggers how the run has ended, each by way of `call`.
+  void end_loggers(
+      RunOutcome outcome, const Caller& call = [](const auto& end) { end(); }) const;
 };
 
 /// What this process computes on, for what has no Trainer at hand.

@@ -425,7 +425,7 @@ void EntryPoint::finish() {
     const auto scope = run_.hooks.enter(Hook::kLogMetrics);
     run_.items.finish();
     loggers_final_ = true;
-    for (const auto& logger : run_.setup.loggers) logger->finalize("success");
+    run_.setup.end_loggers({.status = "success", .stop_reason = fitting() ? run_.progress.end_reason : ""});
   }
   if (fitting()) continuation_.forget_queue();
   // Every rank reaches this because all have the same profiler, which was compared before.
@@ -476,8 +476,12 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   }
   if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
   guarded([&] { run_.items.finish(); });
-  for (const auto& logger : run_.setup.loggers) {
-    if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
+  if (run_.entry.loggers_open && !loggers_final_) {
+    std::optional<std::string> failure;
+    if (status != "interrupted") failure = run_.strategy().failure_elsewhere();
+    if (status != "interrupted" && !failure)
+      failure = run_.entry.failure->place() + ": " + error_text(std::current_exception());
+    run_.setup.end_loggers({.status = status, .failure = failure.value_or("")}, guarded);
   }
   if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
   guarded([&] { announce_how_to_resume(); });

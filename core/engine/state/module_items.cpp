@@ -2,12 +2,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/engine/figures/draw_figure.h"
 #include "levin/core/engine/parts/histogram.h"
 #include "levin/core/engine/parts/png_image.h"
 #include "levin/core/engine/state/trainer_state.h"
@@ -109,6 +112,36 @@ void check_table(const Table& table, const ItemCall& call) {
   }
 }
 
+void check_figure(const Figure& figure, const ItemCall& call) {
+  const bool is_map = figure.kind == FigureKind::kHeatMap;
+  if (figure.series.empty()) call.misuse("it has nothing to draw");
+  for (const Figure::Series& series : figure.series) {
+    const auto refuse = [&](const std::string& why) {
+      call.misuse(series.name.empty() ? why : format("{}: {}", quoted_text(series.name), why));
+    };
+    for (const at::Tensor& numbers : {series.y, series.x}) {
+      if (!numbers.defined() && &numbers != &series.y) continue;
+      if (!numbers.defined() || numbers.layout() != at::kStrided || numbers.is_complex() || numbers.dim() != (is_map ? 2 : 1))
+        refuse(
+            format("got {}; it takes a dense tensor of real numbers [{}]", kind_of(numbers), is_map ? "rows, columns" : "N"));
+    }
+    if (series.x.defined() && series.x.numel() != series.y.numel())
+      refuse(format("it has {} x, but {} y", series.x.numel(), series.y.numel()));
+    const auto columns = static_cast<std::int64_t>(figure.columns.size());
+    if (figure.kind != FigureKind::kLines && columns > 0 && series.y.size(-1) != columns)
+      refuse(format("{} names of columns are given for {}", columns, series.y.size(-1)));
+    const auto rows = static_cast<std::int64_t>(figure.rows.size());
+    if (is_map && rows > 0 && series.y.size(0) != rows)
+      refuse(format("{} names of rows are given for {}", rows, series.y.size(0)));
+  }
+}
+
+std::vector<double> plain_numbers(const at::Tensor& tensor) {
+  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
+  const auto numbers = numbers_of<double>(wide);
+  return {numbers.begin(), numbers.end()};
+}
+
 WaitingItem waiting_with(decltype(LoggedItem::content) content, std::function<void(LoggedItem&)> complete = {},
                          std::size_t bytes = 0) {
   WaitingItem waiting;
@@ -167,6 +200,40 @@ void Module::log_histogram(std::string_view name, const at::Tensor& values, Sour
                                                           : histogram_of(numbers_of<float>(numbers));
     };
     return waiting_with(LoggedHistogram(), count, copy.bytes());
+  });
+}
+
+void Module::log_figure(std::string_view name, Figure figure, SourceLocation where) {
+  const ItemCall call{"log_figure", name, where};
+  if (ModuleAttachment::metrics(*this, name, where, call.function) == nullptr) return;
+  give_item(*attachment_.trainer, call, [&]() -> WaitingItem {
+    check_figure(figure, call);
+    LoggedFigure logged;
+    logged.kind = figure.kind;
+    logged.title = std::move(figure.title);
+    logged.x_label = std::move(figure.x_label);
+    logged.y_label = std::move(figure.y_label);
+    logged.columns = std::move(figure.columns);
+    logged.rows = std::move(figure.rows);
+    if (figure.kind == FigureKind::kHeatMap) logged.width = static_cast<std::size_t>(figure.series.front().y.size(1));
+    std::vector<std::array<std::optional<TensorCopy>, 2>> numbers;
+    std::size_t bytes = 0;
+    for (Figure::Series& series : figure.series) {
+      logged.series.push_back({.name = std::move(series.name), .y = {}});
+      auto& [y, x] = numbers.emplace_back();
+      bytes += y.emplace(series.y, series.y.scalar_type()).bytes();
+      if (series.x.defined()) bytes += x.emplace(series.x, series.x.scalar_type()).bytes();
+    }
+    const auto draw = [numbers = std::move(numbers)](LoggedItem& item) {
+      auto& drawn = std::get<LoggedFigure>(item.content);
+      for (std::size_t index = 0; index < numbers.size(); ++index) {
+        const auto& [y, x] = numbers[index];
+        drawn.series[index].y = plain_numbers(y->on_host());
+        if (x) drawn.series[index].x = plain_numbers(x->on_host());
+      }
+      drawn.image = draw_figure(drawn);
+    };
+    return waiting_with(std::move(logged), draw, bytes);
   });
 }
 

@@ -1,7 +1,5 @@
 #include "levin/core/engine/parts/png_image.h"
 
-#include <png.h>
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -9,26 +7,11 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
+#include "support/png_pixels.h"
 
 using namespace levin;
+using levin::test::decoded;
 using Bytes = std::vector<std::uint8_t>;
-
-namespace {
-
-/// The pixels of a PNG, row by row, each with its channels together.
-Bytes decoded(const LoggedImage& image) {
-  png_image file{};
-  file.version = PNG_IMAGE_VERSION;
-  REQUIRE(png_image_begin_read_from_memory(&file, image.png.data(), image.png.size()) != 0);
-  CHECK(file.width == image.width);
-  CHECK(file.height == image.height);
-  CHECK(PNG_IMAGE_SAMPLE_CHANNELS(file.format) == image.channels);
-  Bytes pixels(PNG_IMAGE_SIZE(file));
-  REQUIRE(png_image_finish_read(&file, nullptr, pixels.data(), 0, nullptr) != 0);
-  return pixels;
-}
-
-}  // namespace
 
 TEST_CASE("bytes are in the PNG as they are, channels of a pixel together") {
   const Bytes grey = {0, 1, 2, 253, 254, 255};

@@ -1,0 +1,113 @@
+#include "levin/cli/sweep/optuna_sampler.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "levin/cli/sweep/child_process.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/options/value_json.h"
+
+namespace levin::cli {
+namespace {
+
+struct SamplerFile {
+  std::string_view folder;
+  std::string_view name;
+  std::string_view text;
+};
+
+constexpr SamplerFile kSampler[] = {
+#include "sweep_sampler.inc"
+};
+
+std::string python() {
+  const char* const chosen = std::getenv("PYTHON");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+}
+
+}  // namespace
+
+Value OptunaSampler::settings(const SearchSpace& space, std::uint64_t seed) {
+  return Value::Map{{"optuna", space.written()}, {"seed", static_cast<std::int64_t>(seed & 0x7fffffff)}};
+}
+
+OptunaSampler::OptunaSampler(const SweepState& sweep) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw IoError(format("cannot make a connection to {}: {}", python(), std::strerror(errno)));
+  stream_ = Descriptor(ends[0]);
+  {
+    const Descriptor other(ends[1]);
+    const std::vector<std::string> words = {"/usr/bin/env", python(), "-c", std::string(kSampler[0].text)};
+    process_ = start_child(words, other.number(), other.number(), STDERR_FILENO);
+  }
+  write(Value::Map{{"space", sweep.sampler.at("optuna")}, {"seed", sweep.sampler.at("seed")}, {"maximize", sweep.maximize}});
+  read();
+  for (const Trial& trial : sweep.trials) {
+    if (trial.has_failed() || !trial.scores.empty()) tell(trial);
+  }
+}
+
+OptunaSampler::~OptunaSampler() {
+  stream_ = Descriptor();
+  waitpid(process_, nullptr, 0);
+}
+
+Assignment OptunaSampler::ask(const Trial& trial) {
+  write(Value::Map{{"ask", static_cast<std::int64_t>(trial.number)}});
+  Assignment values;
+  for (const auto& [key, text] : read().at("values").as_map()) values.emplace_back(key, text.as_string());
+  return values;
+}
+
+void OptunaSampler::tell(const Trial& trial) {
+  Value values(Value::Map{});
+  for (const auto& [key, text] : trial.values) values[key] = text;
+  const std::optional<double> score = trial.has_failed() ? std::nullopt : trial.score();
+  write(Value::Map{{"tell", static_cast<std::int64_t>(trial.number)},
+                   {"values", std::move(values)},
+                   {"score", score ? Value(*score) : Value()}});
+}
+
+void OptunaSampler::write(const Value& message) {
+  const std::string line = to_json(message) + "\n";
+  for (std::size_t sent = 0; sent < line.size();) {
+    const ssize_t count = send(stream_.number(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno != EINTR) return;  // what it says before it ends is read next
+    sent += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+  }
+}
+
+Value OptunaSampler::read() {
+  std::size_t end = 0;
+  while ((end = unread_.find('\n')) == std::string::npos) {
+    std::array<char, 4096> part{};
+    const ssize_t count = recv(stream_.number(), part.data(), part.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) throw IoError(format("--sampler optuna: {} has ended, see above", python()));
+    unread_.append(part.data(), static_cast<std::size_t>(count));
+  }
+  Value answer = parse_json(unread_.substr(0, end));
+  unread_.erase(0, end + 1);
+  if (const Value* const error = answer.find("error"))
+    throw IoError(
+        format("--sampler optuna: {}. Install it with `{} -m pip install optuna`, or say with the environment variable "
+               "PYTHON which Python has it.",
+               error->as_string(), python()));
+  return answer;
+}
+
+}  // namespace levin::cli

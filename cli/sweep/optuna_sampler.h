@@ -1,0 +1,42 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "levin/cli/sweep/search_space.h"
+#include "levin/cli/sweep/sweep_state.h"
+#include "levin/core/files/descriptor.h"
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// Draws the values of trials by TPE (the tree-structured Parzen estimator of Bergstra et al., 2011): Optuna's, in a Python
+/// process. Threading: the one that made it.
+class OptunaSampler {
+ public:
+  /// What `SweepState::sampler` keeps of such a sampler.
+  static Value settings(const SearchSpace& space, std::uint64_t seed);
+
+  /// Starts $PYTHON, python3 by default, and tells it of the trials that have ended. Throws IoError where it has no Optuna.
+  explicit OptunaSampler(const SweepState& sweep);
+  ~OptunaSampler();
+  OptunaSampler(const OptunaSampler&) = delete;
+  OptunaSampler& operator=(const OptunaSampler&) = delete;
+
+  /// The values for a new trial. Throws IoError where the process has ended.
+  Assignment ask(const Trial& trial);
+  /// A trial that `ask` gave its values to, or one of before, has ended.
+  void tell(const Trial& trial);
+
+ private:
+  void write(const Value& message);
+  Value read();
+
+  Descriptor stream_;  ///< to its standard input, and from its standard output
+  std::string unread_;
+  pid_t process_ = -1;
+};
+
+}  // namespace levin::cli

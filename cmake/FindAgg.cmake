@@ -1,0 +1,10 @@
+# Anti-Grain Geometry, which draws figures: the target Agg::agg, the archive that may go into a shared library.
+find_path(Agg_INCLUDE_DIR agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2)
+find_library(Agg_LIBRARY NAMES agg_pic agg)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Agg REQUIRED_VARS Agg_LIBRARY Agg_INCLUDE_DIR)
+if(Agg_FOUND AND NOT TARGET Agg::agg)
+  add_library(Agg::agg UNKNOWN IMPORTED)
+  set_target_properties(Agg::agg PROPERTIES IMPORTED_LOCATION "${Agg_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${Agg_INCLUDE_DIR}")
+endif()
+mark_as_advanced(Agg_INCLUDE_DIR Agg_LIBRARY)
