@@ -2,39 +2,32 @@
 
 #include <signal.h>
 
-#include <ctime>
-#include <initializer_list>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "levin/core/files/descriptor.h"
 
 namespace levin::cli {
 
-/// While one lives, these signals do not end the process, but are waited for. A child that is to be ended by them unblocks them
-/// first. Threading: the main thread, before there are others.
+/// While one lives, these signals do not end the process, but are waited for, whichever thread gets them. One at a time, in the
+/// main thread.
 class AwaitedSignals {
  public:
-  AwaitedSignals(std::initializer_list<int> signals) {
-    sigemptyset(&signals_);
-    for (const int signal : signals) sigaddset(&signals_, signal);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~AwaitedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  /// Throws IoError.
+  explicit AwaitedSignals(const std::vector<int>& signals);
+  ~AwaitedSignals();
   AwaitedSignals(const AwaitedSignals&) = delete;
   AwaitedSignals& operator=(const AwaitedSignals&) = delete;
 
   /// Waits for the next of them.
-  int wait() const {
-    int signal = 0;
-    sigwait(&signals_, &signal);
-    return signal;
-  }
-  /// True when one came before so many seconds were over.
-  bool come_within(std::time_t seconds) const {
-    const timespec time{seconds, 0};
-    return sigtimedwait(&signals_, nullptr, &time) > 0;
-  }
+  int wait() const;
+  /// True when one came before this time was over.
+  bool come_within(std::chrono::seconds time) const;
 
  private:
-  sigset_t signals_{};
-  sigset_t before_{};
+  Descriptor arrivals_;
+  std::vector<std::pair<int, struct sigaction>> before_;
 };
 
 }  // namespace levin::cli

@@ -1,6 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -52,8 +52,8 @@ void write_report(const ReportCommand& command, const std::vector<RunFolder>& ru
 }
 
 void watch(const ReportCommand& command) {
-  constexpr std::time_t kPeriod = 2;
-  const AwaitedSignals signals{SIGINT, SIGTERM};
+  constexpr std::chrono::seconds kPeriod(2);
+  const AwaitedSignals signals({SIGINT, SIGTERM});
   FileStates shown;
   do {
     // Runs may come while it watches.

@@ -25,9 +25,7 @@ namespace fs = std::filesystem;
   if (getppid() != parent) _exit(1);
   // Ctrl-C in the terminal reaches the sweep alone, which passes it on, once.
   setpgid(0, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
   dup2(streams[0], STDIN_FILENO);
   dup2(streams[1], STDOUT_FILENO);
   dup2(streams[2], STDERR_FILENO);

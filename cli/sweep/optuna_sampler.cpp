@@ -68,8 +68,9 @@ OptunaSampler::~OptunaSampler() {
 
 Assignment OptunaSampler::ask(const Trial& trial) {
   write(Value::Map{{"ask", static_cast<std::int64_t>(trial.number)}});
+  const Value answer = read();
   Assignment values;
-  for (const auto& [key, text] : read().at("values").as_map()) values.emplace_back(key, text.as_string());
+  for (const auto& [key, text] : answer.at("values").as_map()) values.emplace_back(key, text.as_string());
   return values;
 }
 

@@ -40,7 +40,7 @@ class TrialRunner {
 
   SweepState& sweep_;
   std::size_t jobs_;
-  const AwaitedSignals signals_{SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  const AwaitedSignals signals_{{SIGINT, SIGTERM, SIGHUP, SIGCHLD}};
   std::optional<OptunaSampler> sampler_;
   std::vector<std::size_t> waiting_;  ///< trials of the rung in work, the next one last
   std::vector<Running> running_;

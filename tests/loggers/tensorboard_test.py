@@ -90,6 +90,15 @@ class TensorBoard(unittest.TestCase):
         grid = self.events.Images("digits")[0]
         self.assertEqual((grid.width, grid.height), (8 * 10 - 2, 2 * 10 - 2))
 
+    def test_figures_are_the_files_that_csv_logger_keeps(self):
+        for name in ("confusion", "roc", "accuracy"):
+            shown = self.events.Images(name)
+            self.assertEqual(len(shown), 2)
+            for event in shown:
+                file = self.run_folder / "media/figures" / name / f"{event.step:06}.png"
+                self.assertEqual(file.read_bytes(), event.encoded_image_string)
+                self.assertEqual(Image.open(file).size, (960, 640))
+
     def test_histograms(self):
         for epoch, event in enumerate(self.events.Histograms("ramp")):
             histogram = event.histogram_value
@@ -163,7 +172,7 @@ class TensorBoard(unittest.TestCase):
             ranks = [events(run / f"rank_{rank}") for rank in range(2)]
             for rank, own in enumerate(ranks):
                 self.assertEqual(len(own.Scalars("train_loss")), 12)
-                self.assertEqual(set(own.Tags()["images"]), {"digits", "ramps/colours", "ramps/grey"} if rank == 1 else set())
+                self.assertEqual(set(own.Tags()["images"]), {"digits", "ramps/colours", "ramps/grey", "confusion", "roc", "accuracy"} if rank == 1 else set())
             for step, mean in means.items():
                 own = [event.value for rank in ranks for event in rank.Scalars("val_loss") if event.step == step]
                 self.assertEqual(len(own), 2)

@@ -23,7 +23,7 @@ def main():
             write(f"{folder}/{run}/config.yaml", f"# levin 0.1.0\nmodel: {{lr: {lr}, name: '<b>same</b>'}}\n")
             write(f"{folder}/{run}/hparams.yaml", f"lr: {lr}\nname: '<img src=x onerror=\"document.title=1\">'\n")
             write(f"{folder}/{run}/fit-profile-0.txt", "action | total\n--------------\nall    | 1.2 s\n")
-            write(f"{folder}/{run}/media/figures/{run}/3.svg",
+            write(f"{folder}/{run}/media/files/{run}/3_plot.svg",
                   "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><script>parent.document.title='taken'</script></svg>")
         subprocess.run([levin, "report", folder, "-o", f"{folder}/report.html"], check=True)
         command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", "--dump-dom",

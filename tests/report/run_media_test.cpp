@@ -57,7 +57,7 @@ TEST_CASE("each kind is embedded as the page shows it, and what is not of its ki
   const TemporaryFolder run;
   write_file(run / "media/images/a/1.png", "\x89PNG and so on");
   write_file(run / "media/images/a/2.png", "<script>");
-  write_file(run / "media/figures/b/1.svg", "<svg onload='alert(1)'/>");
+  write_file(run / "media/files/b/1_x.svg", "<svg onload='alert(1)'/>");
   write_file(run / "media/histograms/h/1.csv", "up_to,count\n0.5,2\n");
   write_file(run / "media/texts/c/1.txt", "<b>text</b>");
   write_file(run / "media/tables/d/1.csv", "name,count\n\"a,b\",2\n");
@@ -66,7 +66,7 @@ TEST_CASE("each kind is embedded as the page shows it, and what is not of its ki
   CHECK(
       levin::to_json(media.series) ==
       R"([{"run":0,"kind":"images","key":"a","items":[{"step":1,"part":"","data":"data:image/png;base64,iVBORyBhbmQgc28gb24="}]},)"
-      R"({"run":0,"kind":"figures","key":"b","items":[{"step":1,"part":"","data":)"
+      R"({"run":0,"kind":"figures","key":"b","items":[{"step":1,"part":"x","data":)"
       R"("data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9J2FsZXJ0KDEpJy8+"}]},)"
       R"({"run":0,"kind":"histograms","key":"h","items":[{"step":1,"part":"","data":[["up_to","count"],["0.5","2"]]}]},)"
       R"({"run":0,"kind":"texts","key":"c","items":[{"step":1,"part":"","data":"<b>text</b>"}]},)"

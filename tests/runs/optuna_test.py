@@ -96,7 +96,7 @@ class OptunaSampler(unittest.TestCase):
 
     def test_trials_that_fail_are_told_as_such_and_several_run_at_a_time(self):
         with tempfile.TemporaryDirectory() as root:
-            done = run(sweep_words(root, "--jobs", "2", "--space", "trainer.limit_val_batches=choice:1,-1"))
+            done = run(sweep_words(root, "--jobs", "2", "--space", "trainer.limit_val_batches=choice:-1,1"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             statuses = {trial["status"] for trial in trials_of(root)}
             self.assertEqual(statuses, {"finished", "failed"})

@@ -31,8 +31,14 @@ struct Extent {
     least = std::min(least, value);
     greatest = std::max(greatest, value);
   }
-  bool is_empty() const { return least > greatest; }
-  Axis axis() const { return is_empty() ? axis_for(0, 1, kMostTicks) : axis_for(least, greatest, kMostTicks); }
+  /// With some room below the least number and above the greatest, where they are not 0.
+  Extent widened() const {
+    constexpr double kShare = 0.04;
+    const double room = (greatest - least) * kShare;
+    if (!std::isfinite(room)) return *this;
+    return {least == 0 ? 0 : least - room, greatest == 0 ? 0 : greatest + room};
+  }
+  Axis axis() const { return least > greatest ? axis_for(0, 1, kMostTicks) : axis_for(least, greatest, kMostTicks); }
 };
 
 std::vector<std::string> labels_of(const Axis& axis) {
@@ -82,7 +88,7 @@ Sheet lines_drawn(const Plot& plot) {
     }
   }
   const Axis x = x_extent.axis();
-  const Axis y = y_extent.axis();
+  const Axis y = y_extent.widened().axis();
   Sheet sheet(plot, labels_of(y), labels_of(x));
   sheet.draw_y_axis(y);
   sheet.draw_x_axis(x);
@@ -100,7 +106,7 @@ Sheet bars_drawn(const Plot& plot) {
     columns = std::max(columns, series.y.size());
     for (const double height : series.y) heights.add(height);
   }
-  const Axis y = heights.axis();
+  const Axis y = heights.widened().axis();
   const std::vector<std::string> names = names_of(plot.columns, columns);
   Sheet sheet(plot, labels_of(y), names);
   sheet.draw_y_axis(y);
@@ -196,7 +202,6 @@ Sheet drawn(const Plot& plot) {
 LoggedImage draw_figure(const Plot& plot) {
   Sheet sheet = drawn(plot);
   sheet.draw_frame();
-  if (plot.kind != FigureKind::kHeatMap) sheet.draw_legend(plot);
   const Canvas& canvas = sheet.canvas();
   return encode_rgb_png(canvas.pixels(), canvas.width(), canvas.height());
 }

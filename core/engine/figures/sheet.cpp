@@ -42,12 +42,12 @@ Sheet::Sheet(const Plot& plot, const std::vector<std::string>& beside, const std
     : canvas_(kSheetWidth, kSheetHeight) {
   left_ = 2 * kSpace + std::min(widest(beside), kWidestBeside) + (plot.y_label.empty() ? 0 : kLetters + kSpace);
   right_ = kSheetWidth - 3 * kSpace;
-  top_ = 2 * kSpace + (plot.title.empty() ? 0 : 2 * kLetters);
+  top_ = draw_legend(plot, kSpace + (plot.title.empty() ? 0 : 2 * kLetters)) + kSpace;
   const double widest_below = widest(below);
   turned_ = !below.empty() && widest_below + kSpace > width() / static_cast<double>(below.size());
   const double room_below = 2 * kSpace + (turned_ ? std::min(widest_below, kTallestBelow) : kLetters);
   bottom_ = kSheetHeight - room_below - (plot.x_label.empty() ? 0 : kLetters + kSpace);
-  canvas_.text(fitted(plot.title, kSheetWidth / 1.2), {kSheetWidth / 2.0, kSpace + kLetters}, {.height = kLetters * 1.2});
+  canvas_.text(fitted(plot.title, kSheetWidth / 1.2), {kSheetWidth / 2.0, kSpace + kLetters / 2}, {.height = kLetters * 1.2});
   canvas_.text(fitted(plot.x_label, width()), {at(0.5, 0).x, kSheetHeight - kSpace - kLetters / 2}, {});
   canvas_.text(fitted(plot.y_label, height()), {kSpace + kLetters / 2, at(0, 0.5).y}, {.upwards = true});
 }
@@ -80,25 +80,25 @@ void Sheet::draw_x_axis(const Axis& axis) {
 
 void Sheet::draw_frame() { canvas_.line(std::array{at(0, 0), at(1, 0), at(1, 1), at(0, 1), at(0, 0)}, 1, kFrameColor); }
 
-void Sheet::draw_legend(const Plot& plot) {
-  constexpr std::size_t kMost = 12;
-  std::vector<std::string> names;
-  std::vector<Color> colors;
-  for (std::size_t index = 0; index < plot.series.size() && names.size() < kMost; ++index) {
-    if (plot.series[index].name.empty()) continue;
-    names.push_back(fitted(plot.series[index].name, width() / 3));
-    colors.push_back(color_of(index));
-  }
-  if (names.empty()) return;
+double Sheet::draw_legend(const Plot& plot, double top) {
+  constexpr int kMostRows = 3;
   const double row = kLetters + kSpace;
-  const double left = right_ - widest(names) - 5 * kSpace;
-  const double end = top_ + kSpace + static_cast<double>(names.size()) * row;
-  canvas_.fill({left, top_ + kSpace / 2}, {right_ - kSpace / 2, end}, {255, 255, 255});
-  double y = top_ + kSpace / 2 + row / 2;
-  for (std::size_t index = 0; index < names.size(); ++index, y += row) {
-    canvas_.line(std::array{Point{left + kSpace, y}, Point{left + 3 * kSpace, y}}, 4, colors[index]);
-    canvas_.text(names[index], {left + 4 * kSpace, y}, {.across = Align::kAfter});
+  double x = left_;
+  int rows = 0;
+  for (std::size_t index = 0; index < plot.series.size(); ++index) {
+    if (plot.series[index].name.empty()) continue;
+    const std::string name = fitted(plot.series[index].name, width() / 2);
+    const double size = 3 * kSpace + Canvas::text_width(name, kLetters);
+    if (rows == 0 || x + size > right_) {
+      if (++rows > kMostRows) return top + kMostRows * row;
+      x = left_;
+    }
+    const double y = top + (rows - 0.5) * row;
+    canvas_.line(std::array{Point{x, y}, Point{x + 2 * kSpace, y}}, 4, color_of(index));
+    canvas_.text(name, {x + 3 * kSpace, y}, {.across = Align::kAfter});
+    x += size + 2 * kSpace;
   }
+  return top + rows * row;
 }
 
 }  // namespace levin

@@ -15,7 +15,8 @@ class Sheet {
  public:
   using Plot = FigureOf<std::vector<double>>;
 
-  /// With title and labels. `beside` and `below`: the texts that will stand left of the area and under it.
+  /// With title, labels and, above the area, the names of series in their colours, as many as have room. `beside` and `below`:
+  /// the texts that will stand left of the area and under it.
   Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below);
 
   Canvas& canvas() { return canvas_; }
@@ -30,12 +31,13 @@ class Sheet {
   void draw_y_axis(const Axis& axis);
   void draw_x_axis(const Axis& axis);
   void draw_frame();
-  /// The colours of the series that have a name, in the upper right corner; the first twelve.
-  void draw_legend(const Plot& plot);
 
   static Color color_of(std::size_t series);
 
  private:
+  /// Begins the names at this height, and gives that of their end.
+  double draw_legend(const Plot& plot, double top);
+
   Canvas canvas_;
   bool turned_ = false;  ///< texts below
   double left_ = 0;

@@ -119,20 +119,21 @@ void check_figure(const Figure& figure, const ItemCall& call) {
     const auto refuse = [&](const std::string& why) {
       call.misuse(series.name.empty() ? why : format("{}: {}", quoted_text(series.name), why));
     };
-    for (const at::Tensor& numbers : {series.y, series.x}) {
-      if (!numbers.defined() && &numbers != &series.y) continue;
+    const auto check = [&](const at::Tensor& numbers) {
       if (!numbers.defined() || numbers.layout() != at::kStrided || numbers.is_complex() || numbers.dim() != (is_map ? 2 : 1))
         refuse(
             format("got {}; it takes a dense tensor of real numbers [{}]", kind_of(numbers), is_map ? "rows, columns" : "N"));
-    }
+    };
+    check(series.y);
+    if (series.x.defined()) check(series.x);
     if (series.x.defined() && series.x.numel() != series.y.numel())
       refuse(format("it has {} x, but {} y", series.x.numel(), series.y.numel()));
     const auto columns = static_cast<std::int64_t>(figure.columns.size());
     if (figure.kind != FigureKind::kLines && columns > 0 && series.y.size(-1) != columns)
-      refuse(format("{} names of columns are given for {}", columns, series.y.size(-1)));
+      refuse(format("names of columns: {} are given for {}", columns, series.y.size(-1)));
     const auto rows = static_cast<std::int64_t>(figure.rows.size());
     if (is_map && rows > 0 && series.y.size(0) != rows)
-      refuse(format("{} names of rows are given for {}", rows, series.y.size(0)));
+      refuse(format("names of rows: {} are given for {}", rows, series.y.size(0)));
   }
 }
 

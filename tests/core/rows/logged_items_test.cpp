@@ -163,6 +163,45 @@ TEST_CASE("images come in all shapes that people have, and others are told at th
   CHECK_THAT(error_with(at::Tensor()), Catch::Contains(shown + "no tensor"));
 }
 
+TEST_CASE("a figure is drawn of what its tensors were, and a logger has the numbers too") {
+  Fit fit("M.on_train_end", [](Module& module) {
+    at::Tensor counts = torch::tensor({{3, 1}, {0, 4}});
+    module.log_figure("confusion", Figure::heat_map(counts, {.x_label = "taken for", .columns = {"a", "b"}}));
+    counts.zero_();
+    module.log_figure("curve", Figure::lines({{"one", torch::tensor({1.0, 2.0}, torch::kHalf), torch::tensor({5, 7})}}));
+    module.log_figure("heights", Figure::bars({{"one", torch::tensor({1.0, 2.0}).requires_grad_() * 2}}));
+  });
+  fit.run();
+  const auto map = std::get<LoggedFigure>(fit.logger->named("confusion").content);
+  CHECK(map.kind == FigureKind::kHeatMap);
+  CHECK(map.series.front().y == std::vector<double>{3, 1, 0, 4});
+  CHECK(map.width == 2);
+  CHECK(map.x_label == "taken for");
+  CHECK(map.image.png.substr(1, 3) == "PNG");
+  const auto curve = std::get<LoggedFigure>(fit.logger->named("curve").content);
+  CHECK(curve.series.front().x == std::vector<double>{5, 7});
+  CHECK(curve.series.front().y == std::vector<double>{1, 2});
+  CHECK(std::get<LoggedFigure>(fit.logger->named("heights").content).series.front().y == std::vector<double>{2, 4});
+}
+
+TEST_CASE("a figure whose parts do not fit together is told at the call") {
+  const auto error_of_figure = [](const Figure& figure) {
+    return Fit("M.on_train_start", [&](Module& module) { module.log_figure("roc", figure); }).error();
+  };
+  const at::Tensor two = torch::zeros({2}), three = torch::zeros({3}), square = torch::zeros({2, 2});
+  CHECK_THAT(error_of_figure(Figure::lines({})), Catch::Contains("log_figure('roc'): it has nothing to draw"));
+  CHECK_THAT(error_of_figure(Figure::lines({{"car", two, three}})), Catch::Contains("'car': it has 3 x, but 2 y"));
+  CHECK_THAT(error_of_figure(Figure::lines({{"car", square}})),
+             Catch::Contains("'car': got Float [2, 2]; it takes a dense tensor of real numbers [N]"));
+  CHECK_THAT(error_of_figure(Figure::lines({{"car", {}}})), Catch::Contains("got no tensor"));
+  CHECK_THAT(error_of_figure(Figure::bars({{"car", two}}, {.columns = {"one"}})),
+             Catch::Contains("names of columns: 1 are given for 2"));
+  CHECK_THAT(error_of_figure(Figure::heat_map(two)), Catch::Contains("[rows, columns]"));
+  CHECK_THAT(error_of_figure(Figure::heat_map(square, {.rows = {"a", "b", "c"}})),
+             Catch::Contains("names of rows: 3 are given for 2"));
+  CHECK(error_of_figure(Figure::heat_map(torch::zeros({0, 0}))).empty());
+}
+
 TEST_CASE("what is no histogram, table, file or name is told at the call") {
   const auto error_in = [](const std::function<void(Module&)>& log) { return Fit("M.on_train_start", log).error(); };
   CHECK_THAT(error_in([](Module& module) { module.log_histogram("h", torch::zeros({2}, torch::kComplexFloat)); }),
@@ -203,6 +242,7 @@ TEST_CASE("logging does not wait for a device, nor for a logger") {
     module.log_text("first", "text");  // at the gate, so that what follows waits in the queue
     module.log_image("image", torch::zeros({3, 8, 8}).to(CountingDevice::device()));
     module.log_histogram("numbers", torch::ones({8}, torch::kHalf).to(CountingDevice::device()));
+    module.log_figure("map", Figure::heat_map(torch::ones({8, 8}).to(CountingDevice::device())));
     waits = CountingDevice::waits() - before;
   });
   fit.logger->close();
@@ -212,7 +252,7 @@ TEST_CASE("logging does not wait for a device, nor for a logger") {
   };
   fit.run();
   CHECK(waits == 0);
-  CHECK(CountingDevice::waits() - before == 2);
+  CHECK(CountingDevice::waits() - before == 3);
   CHECK(std::get<LoggedHistogram>(fit.logger->named("numbers").content).number == 8);
 }
 

@@ -108,10 +108,11 @@ TEST_CASE("bars are as high as their numbers, below zero too, and those of one c
   CHECK(picture.where(kSecond).left > all.left);
 }
 
-TEST_CASE("series that have a name are in a legend, in the upper right corner") {
+TEST_CASE("the names of series stand in their colours above the plot") {
   const Picture without(bars({{"", {1, 1}}, {"", {1, 0}}}));
   const Picture with(bars({{"one", {1, 1}}, {"two", {1, 0}}}));
-  CHECK(with.where(kSecond).right > without.where(kSecond).right + 100);
+  CHECK(with.where(kSecond).top < without.where(kSecond).top - 10);
+  CHECK(with.where(kFirst).top < with.where(kFirst, with.where(kFirst).right - 20).top);
 }
 
 TEST_CASE("a heat map is darker where its numbers are greater, and its first row is on top") {

@@ -1,0 +1,58 @@
+#include "levin/cli/awaited_signals.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+
+namespace levin::cli {
+namespace {
+
+/// Where the handler writes to, as a handler sees nothing else.
+std::atomic<int> arrivals_end = -1;
+
+void note_signal(int signal) {
+  const int error = errno;
+  const auto byte = static_cast<char>(signal);
+  [[maybe_unused]] const ssize_t written = write(arrivals_end, &byte, 1);
+  errno = error;
+}
+
+}  // namespace
+
+AwaitedSignals::AwaitedSignals(const std::vector<int>& signals) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw IoError(format("cannot make a pipe: {}", std::strerror(errno)));
+  arrivals_ = Descriptor(ends[0]);
+  // A full pipe must not stop the handler; whoever reads it looks for all that has happened.
+  fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  arrivals_end = ends[1];
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : signals) sigaction(signal, &action, &before_.emplace_back(signal, action).second);
+}
+
+AwaitedSignals::~AwaitedSignals() {
+  for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
+  close(arrivals_end.exchange(-1));
+}
+
+int AwaitedSignals::wait() const {
+  char signal = 0;
+  while (read(arrivals_.number(), &signal, 1) != 1) {
+  }
+  return signal;
+}
+
+bool AwaitedSignals::come_within(std::chrono::seconds time) const {
+  return is_ready_by(std::chrono::steady_clock::now() + time, arrivals_.number(), POLLIN);
+}
+
+}  // namespace levin::cli
