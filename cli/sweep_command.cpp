@@ -1,5 +1,9 @@
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,6 +24,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/core/files/paths.h"
 
 namespace levin::cli {
@@ -190,8 +195,19 @@ void write_report(const SweepState& sweep) {
   std::cout << format("report: {}\n", as_typed(file));
 }
 
+/// Keeps others from running the sweep of this folder, as long as it is open. Throws IoError where another process does.
+Descriptor locked(const fs::path& folder) {
+  Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw IoError(format("the sweep {} is being run by another process: wait for its end, or stop it", as_typed(folder)));
+  return descriptor;
+}
+
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
-  SweepState sweep = options.resume.empty() ? new_sweep(options, line) : resumed_sweep(options, line);
+  const bool is_new = options.resume.empty();
+  Descriptor lock = is_new ? Descriptor() : locked(options.resume);
+  SweepState sweep = is_new ? new_sweep(options, line) : resumed_sweep(options, line);
+  if (is_new) lock = locked(sweep.folder);
   std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
   TrialRunner(sweep, options.jobs).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));

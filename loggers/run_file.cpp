@@ -6,12 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/value_json.h"
 
@@ -42,8 +41,7 @@ void write_record(const fs::path& folder, const Value& record) {
 /// What note_start() has written; empty where somebody has changed or removed it since.
 Value read_record(const fs::path& folder) {
   try {
-    std::ifstream stream(run_file(folder), std::ios::binary);
-    Value record = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+    Value record = parse_json(file_bytes(run_file(folder)).value_or(""));
     if (record.is_map()) return record;
   } catch (const IoError&) {
   }
@@ -58,7 +56,7 @@ void note_start(const fs::path& folder, int ranks) {
   const Value* const earlier = record.find("pid");
   const bool goes_on = earlier != nullptr && *earlier == Value(process) && record.find("started") != nullptr;
   if (!goes_on) {
-    record = Value::Map{{"status", ""},    {"started", local_time()}, {"started_seconds", seconds_now()},
+    record = Value::Map{{"status", ""},   {"started", local_time()}, {"started_seconds", seconds_now()},
                         {"pid", process}, {"host", host_name()},     {"ranks", ranks}};
   }
   record["status"] = "running";

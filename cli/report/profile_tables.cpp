@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "levin/cli/report/file_bytes.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "levin/cli/report/csv_lines.h"
-#include "levin/cli/report/file_bytes.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
 namespace {

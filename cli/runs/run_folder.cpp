@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <system_error>
@@ -19,6 +18,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
 
@@ -49,10 +49,7 @@ Value read_if_there(RunFolder& run, const char* name, const Read& read) {
   }
 }
 
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
+std::string text_of(const fs::path& file) { return file_bytes(file).value_or(""); }
 
 Value read_json_file(const fs::path& file) { return parse_json(text_of(file)); }
 

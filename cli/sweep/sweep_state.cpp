@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
 
@@ -104,12 +103,12 @@ void SweepState::write() const {
 
 SweepState SweepState::read(const fs::path& folder) {
   const fs::path file = folder / "sweep.json";
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
+  const std::optional<std::string> text = file_bytes(file);
+  if (!text)
     throw IoError(format("{} is not the folder of a sweep: it has no sweep.json{}", quoted_text(folder.native()),
                          working_folder_of(folder)));
   try {
-    return state_of(folder, parse_json(std::string(std::istreambuf_iterator<char>(stream), {})));
+    return state_of(folder, parse_json(*text));
   } catch (const Error& error) {
     throw IoError(format("{} is damaged: {}", file, error.what()));
   }

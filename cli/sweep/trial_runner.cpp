@@ -19,6 +19,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
 namespace {
@@ -53,8 +54,7 @@ void score(const SweepState& sweep, Trial& trial) {
 /// Adds a line to the commands that a trial has consisted of, to be typed in the folder of the sweep's start.
 void write_command(const fs::path& folder, const std::vector<std::string>& words) {
   const fs::path file = folder / "command.txt";
-  std::ifstream stream(file, std::ios::binary);
-  const std::string earlier(std::istreambuf_iterator<char>(stream), {});
+  const std::string earlier = file_bytes(file).value_or("");
   const std::string line = join(words, " ", shell_quoted) + "\n";
   if (!earlier.ends_with(line)) write_file(file, earlier + line);
 }

@@ -8,10 +8,10 @@
 #include <string>
 #include <system_error>
 
-namespace levin::cli {
+namespace levin {
 
 /// What is in a file; nothing where it cannot be read, is no file, or is longer than so many bytes.
-inline std::optional<std::string> file_bytes(const std::filesystem::path& file, std::size_t longest) {
+inline std::optional<std::string> file_bytes(const std::filesystem::path& file, std::size_t longest = SIZE_MAX) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
@@ -23,4 +23,4 @@ inline std::optional<std::string> file_bytes(const std::filesystem::path& file, 
   return bytes;
 }
 
-}  // namespace levin::cli
+}  // namespace levin
