@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all fuzz gpu-check bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all test-trackers fuzz gpu-check bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -87,6 +87,13 @@ tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ f
 	@cmake --build build-tidy --target generated_headers
 	@scripts/tidy.sh build-tidy $(TIDY)
 
+test-trackers: build ## Test what is written for others with TensorBoard, MLflow, W&B and Optuna themselves, from PyPI
+	@test -x $(BUILD)/trackers/bin/python || python3 -m venv $(BUILD)/trackers
+	@$(BUILD)/trackers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/loggers/requirements.txt
+	@cmake -DLEVIN_TRACKERS_PYTHON=$(abspath $(BUILD))/trackers/bin/python $(BUILD) >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L trackers
+
 # EXPORT_PYTHON: one with torch, lightning and torchmetrics from PyPI.
 EXPORT_PYTHON ?= python3
 packages: ## Export the packages of tests/exported anew, with EXPORT_PYTHON
@@ -101,10 +108,12 @@ site: ## Make a site of docs/ and of the public headers in build/site, with mkdo
 	@scripts/setup.sh site
 	@scripts/site.sh
 
-picture: ## Make the README's picture of a run anew
-	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
+picture: ## Make the pictures of the README and the documentation anew
+	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits shown_items
 	@rm -rf $(BUILD)/demo
 	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)
+	@scripts/picture_of_figures.sh $(BUILD)
+	@scripts/picture_of_report.py --build $(BUILD)
 
 clean: ## Remove the build folders
 	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy
