@@ -5,6 +5,7 @@ Usage: benchmarks/large_report.py [LEVIN] [--rows N] [--rank_rows N] [--ranks N]
 Makes the run in a temporary folder (4 GB), and prints the time, the size of the page and the most memory.
 """
 import argparse
+import json
 import math
 import os
 import random
@@ -55,8 +56,10 @@ def main():
         subprocess.run(["taskset", "-c", "0", options.levin, "report", run, "-o", page], check=True)
         seconds = time.monotonic() - begin
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        megabytes = os.path.getsize(page) / 1e6
         print(f"{size / 1e9:.2f} GB of CSV: {seconds:.1f} s ({usage.ru_utime:.1f} s user, {usage.ru_stime:.1f} s system) on one core, "
-              f"page {os.path.getsize(page) / 1e6:.2f} MB, memory {usage.ru_maxrss / 1024:.0f} MiB")
+              f"page {megabytes:.2f} MB, memory {usage.ru_maxrss / 1024:.0f} MiB")
+        print(json.dumps({"value": seconds, "megabytes": megabytes}))
 
 
 if __name__ == "__main__":

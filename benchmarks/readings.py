@@ -101,6 +101,7 @@ READINGS = {
     "started": lambda finished: float(line_of_json(finished.output)["at"]) - finished.started,
     "peak": lambda finished: float(line_of_json(finished.output)["peak"]),
     "loading": lambda finished: float(line_of_json(finished.output)["loading"]),
+    "megabytes": lambda finished: float(line_of_json(finished.output)["megabytes"]),
     "copies": lambda finished: float(line_of_json(finished.output)["copies"]),
     "peak_memory": lambda finished: finished.peak_memory / 1e6,
     "seconds": lambda finished: finished.seconds,

@@ -157,6 +157,18 @@ def exported(network, what, target, limit, baseline_name=BY_HAND):
                note="AdamW is torch::optim::AdamW by hand, and fused in PyTorch by hand and with torch.compile.")
 
 
+def logger(name, how=""):
+    return Row(key=name, short=f"MLP step with {name} / without",
+               what=f"the MLP's step with everything on and {name}{how}, over the same without it", target="≤ 1.05 ×", kind="ratio",
+               limit=1.05, unit="µs", levin=Side(name, step(name)), baseline=Side("CSVLogger alone", step("everything")))
+
+
+def report_row(key, what, target, limit, unit, reads):
+    return Row(key=key, what=f"levin report, a run of 1,000,000 rows × 100 metrics and 64 ranks: {what}", short=f"report: {what}",
+               target=target, kind="value", limit=limit, unit=unit, rounds=0.1,
+               levin=Side(LEVIN, ("python3", "{source}/large_report.py", "{bin}/levin"), reads=reads, slow=True))
+
+
 def exported_rows():
     one = Side("one process", program("exported_step", "package", "mlp", "{packages}/mlp.pt2"))
     return [
@@ -268,6 +280,11 @@ def all_rows(cores):
             baseline=Side("not averaged", program("large_model", "trainer", "transformer"))),
         *activation_checkpointing(),
         *exported_rows(),
+        logger("TensorBoardLogger"),
+        logger("MLflowLogger", " whose server is away"),
+        logger("WandbLogger", ", offline"),
+        report_row("report_time", "seconds on one core", "≤ 10 s", 10, "s", "value"),
+        report_row("report_size", "size of the page", "≤ 5 MB", 5, "MB", "megabytes"),
         more_ranks_than_cores(4, cores),
         more_ranks_than_cores(8, cores),
         Row(key="scale", short="boundary's work, 1,024 ranks / 8",

@@ -3,11 +3,11 @@
 // sides begin with the same weights and data: how many numbers come near to zero, which processors are slow with, depends on
 // them.
 //
-//     step_overhead by_hand|by_hand_saving|trainer|everything|graphed OPTIMIZER [RANKS] [ACCELERATOR]
+//     step_overhead by_hand|by_hand_saving|trainer|everything|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
 //
-// `graphed` is everything with `cuda_graph: auto`.
-// OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that
-// `optimizer:` makes in YAML.
+// `graphed` is everything with `cuda_graph: auto`. CLASS, such as TensorBoardLogger, is everything with that logger beside
+// CSVLogger; an MLflowLogger has a server that is away. OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a
+// name alone, such as AdamW, is the class that `optimizer:` makes in YAML.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
 
@@ -39,7 +39,8 @@ struct Request {
   std::string accelerator = "cpu";
   at::Device device = at::kCPU;
 
-  bool is_whole() const { return side == "everything" || side == "graphed"; }
+  bool has_logger() const { return side.ends_with("Logger"); }
+  bool is_whole() const { return side == "everything" || side == "graphed" || has_logger(); }
 };
 
 torch::nn::Sequential make_net() {
@@ -94,6 +95,13 @@ class Mlp : public levin::Module {
   double microseconds_ = 0;
 };
 
+levin::Component<levin::Logger> make_logger(const std::string& name) {
+  levin::Value arguments(levin::Value::Map{});
+  if (name == "MLflowLogger") arguments = levin::Value::Map{{"tracking_uri", "http://127.0.0.1:9"}, {"end_timeout", 1}};
+  if (name == "WandbLogger") arguments = levin::Value::Map{{"offline", true}};
+  return levin::Registry<levin::Logger>::instance().make(name, arguments);
+}
+
 levin::TrainerOptions trainer_options(const Request& request, const fs::path& folder) {
   levin::TrainerOptions options;
   options.max_epochs = kEpochs;
@@ -106,7 +114,9 @@ levin::TrainerOptions trainer_options(const Request& request, const fs::path& fo
   options.enable_model_summary = false;
   options.log_level = levin::LogLevel::kWarning;
   if (request.is_whole()) {
-    options.logger = std::make_shared<levin::CsvLogger>();
+    std::vector<levin::Component<levin::Logger>> loggers = {std::make_shared<levin::CsvLogger>()};
+    if (request.has_logger()) loggers.push_back(make_logger(request.side));
+    options.logger = loggers;
     options.callbacks = {std::make_shared<levin::ProgressBar>(),
                          std::make_shared<levin::EarlyStopping>(levin::EarlyStoppingOptions{
                              .monitor = "train_loss_epoch", .patience = kEpochs, .check_on_train_epoch_end = true}),
@@ -165,7 +175,8 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|graphed OPTIMIZER [RANKS] [ACCELERATOR]\n";
+    std::cerr
+        << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]\n";
     return 2;
   }
   Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
