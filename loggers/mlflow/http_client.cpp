@@ -120,6 +120,8 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
     lib.set(handle_, CURLOPT_READDATA, file.get());
     lib.set(handle_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
   } else if (!request.body.empty()) {
+    // On a connection that was used before and is closed, libcurl would send it once more by itself.
+    lib.set(handle_, CURLOPT_FRESH_CONNECT, 1L);
     lib.set(handle_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     lib.set(handle_, CURLOPT_POSTFIELDS, request.body.c_str());
   }

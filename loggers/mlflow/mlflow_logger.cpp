@@ -69,7 +69,7 @@ void MLflowLoggerOptions::declare(OptionList<MLflowLoggerOptions>& options) {
   declare_version_folder(options);
   options.add(&O::per_rank, "Every rank's own unreduced values too, as NAME/rank_{rank}");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
-  options.add(&O::end_timeout, "Seconds for which the run's end waits for a server that is away").min(0);
+  options.add(&O::end_timeout, "Seconds for which the run's end waits for a server that is away").min(1);
   options.rule({"log_model"}, [](const O& logger) { return log_model_problem(logger.log_model); });
   options.rule({"tracking_uri"},
                [](const O& logger) { return mlflow::tracking_uri_problem(mlflow::tracking_uri(logger.tracking_uri)); });

@@ -77,7 +77,6 @@ void Outbox::work() {
   while (wait_for_work()) {
     try {
       send();
-      note_success();
     } catch (const std::exception& error) {
       note_failure(error.what());
     }
@@ -92,9 +91,7 @@ void Outbox::send() {
       if (!is_last) return;
       break;
     }
-    const std::lock_guard lock(mutex_);
-    most_bytes_ = 0;
-    put_off_end();
+    note_success();
   }
   delivery_.send_later();
   const std::lock_guard lock(mutex_);
@@ -128,6 +125,11 @@ void Outbox::note_failure(const std::string& reason) {
 }
 
 void Outbox::note_success() {
+  {
+    const std::lock_guard lock(mutex_);
+    most_bytes_ = 0;
+    put_off_end();
+  }
   pause_ = kFirstPause;
   if (std::exchange(is_away_, false) && tells_) rank_zero_info(format("MLflow at {} is back", server_.uri()));
 }

@@ -161,8 +161,7 @@ class MLflow(unittest.TestCase):
         return pathlib.Path(self.client.download_artifacts(run.info.run_id, path, tempfile.mkdtemp(dir=self.root))).read_bytes()
 
     def test_a_run(self):
-        output = finish(self.command("--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_last: true}}",
-                                     logger=("run_name: first", "tags: {fold: 3, who: me}", "log_model: true")))
+        output = finish(self.command(logger=("run_name: first", "tags: {fold: 3, who: me}", "log_model: true")))
         run = self.run_of()
         self.assertIn(f"/runs/{run.info.run_id}", output)
         self.assertEqual(self.client.get_experiment(run.info.experiment_id).name, "digits")
@@ -240,7 +239,7 @@ class MLflow(unittest.TestCase):
 
     def test_what_the_end_did_not_wait_for_is_sent_later(self):
         self.server.stop()
-        output = finish(self.command(logger=("end_timeout: 0",)))
+        output = finish(self.command(logger=("end_timeout: 1",)))
         self.assertIn(f"levin runs sync {self.run_folder}", output)
         self.server.start()
         said = finish([LEVIN, "runs", "sync", str(self.run_folder)])
