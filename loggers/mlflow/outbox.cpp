@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
 
 namespace levin::mlflow {
 namespace {
@@ -119,7 +120,7 @@ void Outbox::note_failure(const std::string& reason) {
   pause_ = std::min<std::chrono::duration<double>>(2 * pause_, kLongestPause);
   if (!std::exchange(is_away_, true) && tells_) {
     rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is kept in {}, and sent when it does",
-                          server_.uri(), reason, journal_.file()));
+                          server_.uri(), reason, as_typed(journal_.file())));
   }
   wake();
 }
