@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
@@ -11,7 +12,7 @@ namespace levin {
 inline void each_leaf(const Value& value, const std::string& path,
                       const std::function<void(const std::string& path, const Value& leaf)>& call) {
   if (!value.is_map()) return call(path, value);
-  for (const auto& [name, part] : value.as_map()) each_leaf(part, path.empty() ? name : path + "." + name, call);
+  for (const auto& [name, part] : value.as_map()) each_leaf(part, path.empty() ? name : format("{}.{}", path, name), call);
 }
 
 }  // namespace levin

@@ -202,6 +202,15 @@ void Delivery::send_status(const Value& entry) {
   Value update = Value::Map{{"run_id", run_id()}, {"status", entry.at("status")}};
   copy_if_there(entry, "time", update, "end_time");
   server_.post("runs/update", update);
+  if (entry.at("status") == Value("RUNNING")) {
+    // How an earlier part of the run has ended is of no account.
+    for (const char* const tag : {"failure", "stop_reason"}) {
+      try {
+        server_.post("runs/delete-tag", Value::Map{{"run_id", run_id()}, {"key", tag}});
+      } catch (const Refused&) {  // there is none
+      }
+    }
+  }
   journal_.state()["status"] = entry.at("status");
 }
 

@@ -80,7 +80,7 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
       if (is_sent && !is_known) result.known.add(entry.value);
       is_over = is_over || (!is_sent && !is_known);
       if (is_over) continue;
-      write(is_sent || from == to ? std::move(entry.value) : moved(std::move(entry.value), earlier.run_folder()));
+      write(is_sent || from == to ? entry.value : moved(entry.value, earlier.run_folder()));
       if (is_sent) sent = written;
     }
   }

@@ -72,62 +72,62 @@ int tell_progress(void* goes_on, curl_off_t, curl_off_t received, curl_off_t, cu
 
 }  // namespace
 
-HttpClient::HttpClient(HttpCredentials credentials) : credentials_(std::move(credentials)), handle_(curl().init()) {
+HttpClient::HttpClient(HttpCredentials credentials)
+    : credentials_(std::move(credentials)), handle_(curl().init(), curl().cleanup) {
   if (handle_ == nullptr) throw IoError("libcurl cannot begin: there is too little memory");
 }
 
-HttpClient::~HttpClient() { curl().cleanup(handle_); }
-
 HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
   const Curl& lib = curl();
+  void* const handle = handle_.get();
   HttpAnswer answer;
   std::array<char, CURL_ERROR_SIZE> reason{};
   // What takes a file may answer when it has stored it; everything else at once.
   constexpr long kConnectSeconds = 10, kSilentSeconds = 20, kSilentSecondsOfFile = 300;
-  lib.reset(handle_);
-  lib.set(handle_, CURLOPT_URL, request.url.c_str());
-  lib.set(handle_, CURLOPT_NOSIGNAL, 1L);
-  lib.set(handle_, CURLOPT_ERRORBUFFER, reason.data());
-  lib.set(handle_, CURLOPT_WRITEFUNCTION, &take_bytes);
-  lib.set(handle_, CURLOPT_WRITEDATA, &answer.body);
-  lib.set(handle_, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  lib.set(handle_, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  lib.set(handle_, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
+  lib.reset(handle);
+  lib.set(handle, CURLOPT_URL, request.url.c_str());
+  lib.set(handle, CURLOPT_NOSIGNAL, 1L);
+  lib.set(handle, CURLOPT_ERRORBUFFER, reason.data());
+  lib.set(handle, CURLOPT_WRITEFUNCTION, &take_bytes);
+  lib.set(handle, CURLOPT_WRITEDATA, &answer.body);
+  lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  lib.set(handle, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
   if (!credentials_.user.empty()) {
-    lib.set(handle_, CURLOPT_USERNAME, credentials_.user.c_str());
-    lib.set(handle_, CURLOPT_PASSWORD, credentials_.password.c_str());
+    lib.set(handle, CURLOPT_USERNAME, credentials_.user.c_str());
+    lib.set(handle, CURLOPT_PASSWORD, credentials_.password.c_str());
   } else if (!credentials_.token.empty()) {
-    lib.set(handle_, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-    lib.set(handle_, CURLOPT_XOAUTH2_BEARER, credentials_.token.c_str());
+    lib.set(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    lib.set(handle, CURLOPT_XOAUTH2_BEARER, credentials_.token.c_str());
   }
-  if (!credentials_.certificates.empty()) lib.set(handle_, CURLOPT_CAINFO, credentials_.certificates.c_str());
-  lib.set(handle_, CURLOPT_SSL_VERIFYPEER, credentials_.checks_certificate ? 1L : 0L);
+  if (!credentials_.certificates.empty()) lib.set(handle, CURLOPT_CAINFO, credentials_.certificates.c_str());
+  lib.set(handle, CURLOPT_SSL_VERIFYPEER, credentials_.checks_certificate ? 1L : 0L);
   if (goes_on) {
-    lib.set(handle_, CURLOPT_NOPROGRESS, 0L);
-    lib.set(handle_, CURLOPT_XFERINFOFUNCTION, &tell_progress);
-    lib.set(handle_, CURLOPT_XFERINFODATA, &goes_on);
+    lib.set(handle, CURLOPT_NOPROGRESS, 0L);
+    lib.set(handle, CURLOPT_XFERINFOFUNCTION, &tell_progress);
+    lib.set(handle, CURLOPT_XFERINFODATA, &goes_on);
   }
   // Without "Expect", which would cost a server that knows nothing of it a second.
   curl_slist* headers = lib.append(nullptr, "Expect:");
   if (!request.body.empty()) headers = lib.append(headers, "Content-Type: application/json");
   const std::unique_ptr<curl_slist, decltype(lib.free_all)> owner(headers, lib.free_all);
-  lib.set(handle_, CURLOPT_HTTPHEADER, headers);
+  lib.set(handle, CURLOPT_HTTPHEADER, headers);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
   if (!request.file.empty()) {
     file.reset(std::fopen(request.file.c_str(), "rbe"));
     if (!file) throw IoError(format("cannot read {}: {}", request.file, std::strerror(errno)));
-    lib.set(handle_, CURLOPT_UPLOAD, 1L);
-    lib.set(handle_, CURLOPT_READDATA, file.get());
-    lib.set(handle_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
+    lib.set(handle, CURLOPT_UPLOAD, 1L);
+    lib.set(handle, CURLOPT_READDATA, file.get());
+    lib.set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
   } else if (!request.body.empty()) {
     // On a connection that was used before and is closed, libcurl would send it once more by itself.
-    lib.set(handle_, CURLOPT_FRESH_CONNECT, 1L);
-    lib.set(handle_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    lib.set(handle_, CURLOPT_POSTFIELDS, request.body.c_str());
+    lib.set(handle, CURLOPT_FRESH_CONNECT, 1L);
+    lib.set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    lib.set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
   }
-  if (const CURLcode code = lib.perform(handle_); code != CURLE_OK)
+  if (const CURLcode code = lib.perform(handle); code != CURLE_OK)
     throw IoError(reason[0] != '\0' ? reason.data() : lib.text_of(code));
-  lib.get(handle_, CURLINFO_RESPONSE_CODE, &answer.status);
+  lib.get(handle, CURLINFO_RESPONSE_CODE, &answer.status);
   return answer;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,6 @@ class HttpClient {
  public:
   /// Throws IoError, with the Debian package, where libcurl is not installed.
   explicit HttpClient(HttpCredentials credentials);
-  ~HttpClient();
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
 
   /// Called at least once a second while something is asked, with the bytes that have gone either way; false: give up.
   using GoesOn = std::function<bool(std::int64_t bytes)>;
@@ -45,7 +43,7 @@ class HttpClient {
 
  private:
   HttpCredentials credentials_;
-  void* handle_;  ///< kept, so that connections are used again
+  std::unique_ptr<void, void (*)(void*)> handle_;  ///< kept, so that connections are used again
 };
 
 /// The text as a part of a URL, with its slashes.

@@ -177,7 +177,7 @@ void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::in
   Value metrics(Value::Map{});
   if (!row.values.contains("epoch") && suffix.empty()) metrics["epoch"] = static_cast<double>(row.epoch);
   const std::string prefix = options_.prefix.empty() ? "" : options_.prefix + "-";
-  for (const auto& [name, value] : row.values) metrics[mlflow::name_for_server(prefix + name + suffix)] = value;
+  for (const auto& [name, value] : row.values) metrics[mlflow::name_for_server(format("{}{}{}", prefix, name, suffix))] = value;
   Value entry = Value::Map{{count_name, count}, {"step", row.step}, {"time", last_time_}, {"metrics", std::move(metrics)}};
   if (known_) known_->remove_from(entry);
   outbox().add(entry);
