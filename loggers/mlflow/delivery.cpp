@@ -220,22 +220,23 @@ void Delivery::send_file(const Value& entry) {
   const std::string& place = journal_.state().at("run").at("artifact_uri").as_string();
   Console& console = Console::instance();
   if (!std::ifstream(file)) return console.warn_once(format("{} is gone: MLflow does not get it", file));
-  if (!MlflowServer::takes_files(place)) {
-    return console.warn_once(
-        format("MLflow has the run's artifacts in {}, where MLflow's Python alone can write: files stay in {}. An experiment "
-               "of a server that serves artifacts, as `mlflow server` does unless told otherwise, gets them.",
+  if (MlflowServer::takes_files(place)) {
+    try {
+      server_.upload(place, path, file);
+      if (entry.contains("table")) note_table(path);
+    } catch (const Refused& refused) {
+      journal_.state()["later"].push_back(entry);
+      return console.warn_once(
+          format("MLflow does not take the file {}, which is sent again in the end: {}", path, refused.what()),
+          "a file that MLflow does not take");
+    }
+  } else {
+    console.warn_once(
+        format("MLflow has the run's artifacts in {}, where its Python alone can write: they stay in {}. `mlflow server` takes "
+               "them, unless told otherwise, for experiments that it makes.",
                quoted_text(without_credentials(place)), journal_.run_folder()),
         "artifacts of MLflow");
   }
-  try {
-    server_.upload(place, path, file);
-  } catch (const Refused& refused) {
-    journal_.state()["later"].push_back(entry);
-    return console.warn_once(
-        format("MLflow does not take the file {}, which is sent again in the end: {}", path, refused.what()),
-        "a file that MLflow does not take");
-  }
-  if (entry.contains("table")) note_table(path);
   std::error_code ignored;
   if (entry.contains("held")) fs::remove(file, ignored);
 }

@@ -58,7 +58,8 @@ bool may_pass(long status) {
   } catch (const IoError&) {  // of a proxy, in HTML
   }
   constexpr std::size_t kLongest = 400;
-  const std::string text = format("status {}: {}", answer.status, quoted_text(message, kLongest));
+  const std::string text =
+      format("{}status {}: {}", code.empty() ? "not by MLflow itself: " : "", answer.status, quoted_text(message, kLongest));
   if (is_refusal) throw Refused(text, code);
   throw IoError(text);
 }

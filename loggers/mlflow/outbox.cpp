@@ -19,8 +19,8 @@ constexpr std::chrono::seconds kLongestPause(60);
 }  // namespace
 
 Outbox::Outbox(const std::filesystem::path& file, const Value& header, const std::string& uri)
-    : journal_(file, header),
-      server_(uri),
+    : server_(uri),
+      journal_(file, header),
       delivery_(journal_, server_),
       tells_(journal_.header().at("rank").as_int() == 0),
       pause_(kFirstPause) {

@@ -46,8 +46,8 @@ class Outbox {
   void note_success();
   void wake();
 
-  Journal journal_;
   MlflowServer server_;
+  Journal journal_;
   Delivery delivery_;
   const bool tells_;
   std::chrono::duration<double> pause_;  ///< before the next try
