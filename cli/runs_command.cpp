@@ -18,6 +18,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/loggers/mlflow/mlflow_logger.h"
 
 namespace levin::cli {
 namespace {
@@ -137,6 +138,13 @@ void export_csv(const RunsOptions& options) {
   std::cout << format("{}: {}\n", options.file, counted(runs.size(), "run"));
 }
 
+void sync(const RunsOptions& options) {
+  for (const std::string& run : options.runs) {
+    const fs::path folder = MLflowLogger::has_journal(run) ? fs::path(run) : folder_of_run(run);
+    std::cout << format("{}: {}\n", folder, MLflowLogger::sync(folder));
+  }
+}
+
 void add_folders(CLI::App& app, RunsOptions& options) {
   app.add_option("folders", options.folders, "Where to look for runs, in any depth; left out: logs and sweeps, else here");
 }
@@ -179,6 +187,7 @@ void declare(CLI::App& app, RunsOptions& options) {
   CLI::App& removal = add_action(app, options, "delete", "Delete runs, checkpoints included", remove);
   add_runs(removal, 1);
   removal.add_flag("--yes", options.yes, "Without asking");
+  add_runs(add_action(app, options, "sync", "Send MLflow what it has not got of a run, also of one that was killed", sync), 1);
   CLI::App& table = add_action(app, options, "export", "Write all runs, with options and metrics, as CSV", export_csv);
   table.add_option("file", options.file, "The file")->required();
   add_folders(table, options);

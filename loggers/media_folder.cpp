@@ -9,6 +9,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/csv_text.h"
+#include "levin/core/options/value_json.h"
 #include "levin/loggers/metrics_file.h"
 
 namespace levin {
@@ -69,6 +70,12 @@ std::string text_of(const Table& table) {
   return text;
 }
 
+std::string split_json(const Table& table) {
+  Value::List rows(table.rows.begin(), table.rows.end());
+  return plain_json(
+      Value::Map{{"columns", Value::List(table.columns.begin(), table.columns.end())}, {"data", std::move(rows)}});
+}
+
 void write_media_file(const fs::path& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
@@ -111,7 +118,8 @@ fs::path MediaFolder::write(const LoggedItem& item) {
   if (const auto* figure = std::get_if<LoggedFigure>(&item.content)) return written(".png", figure->image.png);
   if (const auto* histogram = std::get_if<LoggedHistogram>(&item.content)) return written(".csv", text_of(*histogram));
   if (const auto* text = std::get_if<LoggedText>(&item.content)) return written(".txt", text->text);
-  if (const auto* table = std::get_if<Table>(&item.content)) return written(".csv", text_of(*table));
+  if (const auto* table = std::get_if<Table>(&item.content))
+    return tables_ == Tables::kJson ? written(".json", split_json(*table)) : written(".csv", text_of(*table));
   const fs::path& from = std::get<LoggedFile>(item.content).path;
   fs::path path = path_of(item, "_" + folder_name(from.filename().string()));
   copy_media_file(from, path);

@@ -20,8 +20,11 @@ namespace levin {
 /// it logs anew.
 class MediaFolder {
  public:
+  /// Tables as CSV, or as pandas' "split" JSON: {"columns": [...], "data": [[...]]}.
+  enum class Tables { kCsv, kJson };
+
   /// `run`: the run's folder. Nothing is made before the first item.
-  explicit MediaFolder(std::filesystem::path run) : run_(std::move(run)) {}
+  explicit MediaFolder(std::filesystem::path run, Tables tables = Tables::kCsv) : run_(std::move(run)), tables_(tables) {}
 
   /// Writes an item's file, and gives its path. Throws IoError.
   std::filesystem::path write(const LoggedItem& item);
@@ -30,6 +33,7 @@ class MediaFolder {
   std::filesystem::path path_of(const LoggedItem& item, const std::string& end);
 
   std::filesystem::path run_;
+  Tables tables_;
   struct Newest {
     std::int64_t step = -1;
     int items = 0;

@@ -1,10 +1,9 @@
 #include "levin/loggers/tensorboard/summaries.h"
 
-#include <functional>
-
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
+#include "levin/loggers/each_leaf.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "tensorboard/messages.pb.h"
 
@@ -59,12 +58,6 @@ std::string cell_text(const Value& cell) {
     text = to_json(cell);
   }
   return text;
-}
-
-/// Calls with each value that is no map, and its path: "model.lr".
-void each_leaf(const Value& value, const std::string& path, const std::function<void(const std::string&, const Value&)>& call) {
-  if (!value.is_map()) return call(path, value);
-  for (const auto& [name, part] : value.as_map()) each_leaf(part, path.empty() ? name : format("{}.{}", path, name), call);
 }
 
 HParamValue hparam_of(const Value& value) {

@@ -1,9 +1,10 @@
-// Shows one of everything that a module can log, so that tensorboard_test.py can look for it.
+// Shows one of everything that a module can log, so that tensorboard_test.py and mlflow_test.py can look for it.
 #include <levin/levin.h>
 
 #include <torch/torch.h>
 
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace levin::test {
@@ -38,7 +39,15 @@ class ShownItems : public Callback {
   }
 };
 
+class FailsInStep5 : public Callback {
+ public:
+  void on_train_batch_start(Trainer& trainer, Module&, const Batch&, std::int64_t) override {
+    if (trainer.global_step() == 5) throw std::runtime_error("broken on purpose");
+  }
+};
+
 LEVIN_REGISTER_CALLBACK(ShownItems, "One of everything");
+LEVIN_REGISTER_CALLBACK(FailsInStep5, "Ends the run with an error");
 
 }  // namespace
 }  // namespace levin::test

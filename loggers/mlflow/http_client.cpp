@@ -1,0 +1,144 @@
+#include "levin/loggers/mlflow/http_client.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+
+namespace levin::mlflow {
+namespace {
+
+/// What is used of libcurl.
+struct Curl {
+  decltype(&curl_global_init) global_init;
+  decltype(&curl_easy_init) init;
+  decltype(&curl_easy_reset) reset;
+  decltype(&curl_easy_setopt) set;
+  decltype(&curl_easy_perform) perform;
+  decltype(&curl_easy_getinfo) get;
+  decltype(&curl_easy_strerror) text_of;
+  decltype(&curl_easy_cleanup) cleanup;
+  decltype(&curl_slist_append) append;
+  decltype(&curl_slist_free_all) free_all;
+};
+
+template <class Function>
+void find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) throw IoError(format("libcurl.so.4 has no {}: {}", name, dlerror()));
+}
+
+Curl load_curl() {
+  void* const library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    throw IoError(format("MLflowLogger needs libcurl: `apt-get install libcurl4` installs it ({})", dlerror()));
+  Curl curl{};
+  find_function(library, "curl_global_init", curl.global_init);
+  find_function(library, "curl_easy_init", curl.init);
+  find_function(library, "curl_easy_reset", curl.reset);
+  find_function(library, "curl_easy_setopt", curl.set);
+  find_function(library, "curl_easy_perform", curl.perform);
+  find_function(library, "curl_easy_getinfo", curl.get);
+  find_function(library, "curl_easy_strerror", curl.text_of);
+  find_function(library, "curl_easy_cleanup", curl.cleanup);
+  find_function(library, "curl_slist_append", curl.append);
+  find_function(library, "curl_slist_free_all", curl.free_all);
+  curl.global_init(CURL_GLOBAL_DEFAULT);
+  return curl;
+}
+
+const Curl& curl() {
+  static const Curl loaded = load_curl();
+  return loaded;
+}
+
+std::size_t take_bytes(const char* bytes, std::size_t, std::size_t count, void* body) {
+  static_cast<std::string*>(body)->append(bytes, count);
+  return count;
+}
+
+int tell_progress(void* goes_on, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
+  return (*static_cast<const HttpClient::GoesOn*>(goes_on))(received + sent) ? 0 : 1;
+}
+
+}  // namespace
+
+HttpClient::HttpClient(HttpCredentials credentials)
+    : credentials_(std::move(credentials)), handle_(curl().init(), curl().cleanup) {
+  if (handle_ == nullptr) throw IoError("libcurl cannot begin: there is too little memory");
+}
+
+HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
+  const Curl& lib = curl();
+  void* const handle = handle_.get();
+  HttpAnswer answer;
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  // What takes a file may answer when it has stored it; everything else at once.
+  constexpr long kConnectSeconds = 10, kSilentSeconds = 20, kSilentSecondsOfFile = 300;
+  lib.reset(handle);
+  lib.set(handle, CURLOPT_URL, request.url.c_str());
+  lib.set(handle, CURLOPT_NOSIGNAL, 1L);
+  lib.set(handle, CURLOPT_ERRORBUFFER, reason.data());
+  lib.set(handle, CURLOPT_WRITEFUNCTION, &take_bytes);
+  lib.set(handle, CURLOPT_WRITEDATA, &answer.body);
+  lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  lib.set(handle, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
+  if (!credentials_.user.empty()) {
+    lib.set(handle, CURLOPT_USERNAME, credentials_.user.c_str());
+    lib.set(handle, CURLOPT_PASSWORD, credentials_.password.c_str());
+  } else if (!credentials_.token.empty()) {
+    lib.set(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    lib.set(handle, CURLOPT_XOAUTH2_BEARER, credentials_.token.c_str());
+  }
+  if (!credentials_.certificates.empty()) lib.set(handle, CURLOPT_CAINFO, credentials_.certificates.c_str());
+  lib.set(handle, CURLOPT_SSL_VERIFYPEER, credentials_.checks_certificate ? 1L : 0L);
+  if (goes_on) {
+    lib.set(handle, CURLOPT_NOPROGRESS, 0L);
+    lib.set(handle, CURLOPT_XFERINFOFUNCTION, &tell_progress);
+    lib.set(handle, CURLOPT_XFERINFODATA, &goes_on);
+  }
+  // Without "Expect", which would cost a server that knows nothing of it a second.
+  curl_slist* headers = lib.append(nullptr, "Expect:");
+  if (!request.body.empty()) headers = lib.append(headers, "Content-Type: application/json");
+  const std::unique_ptr<curl_slist, decltype(lib.free_all)> owner(headers, lib.free_all);
+  lib.set(handle, CURLOPT_HTTPHEADER, headers);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
+  if (!request.file.empty()) {
+    file.reset(std::fopen(request.file.c_str(), "rbe"));
+    if (!file) throw IoError(format("cannot read {}: {}", request.file, std::strerror(errno)));
+    lib.set(handle, CURLOPT_UPLOAD, 1L);
+    lib.set(handle, CURLOPT_READDATA, file.get());
+    lib.set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
+  } else if (!request.body.empty()) {
+    // On a connection that was used before and is closed, libcurl would send it once more by itself.
+    lib.set(handle, CURLOPT_FRESH_CONNECT, 1L);
+    lib.set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    lib.set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  }
+  if (const CURLcode code = lib.perform(handle); code != CURLE_OK)
+    throw IoError(reason[0] != '\0' ? reason.data() : lib.text_of(code));
+  lib.get(handle, CURLINFO_RESPONSE_CODE, &answer.status);
+  return answer;
+}
+
+std::string url_encoded(const std::string& text) {
+  std::string encoded;
+  for (const char one : text) {
+    const auto byte = static_cast<unsigned char>(one);
+    const bool stays = byte < 0x80 && (std::isalnum(byte) != 0 || std::strchr("-._~/", one) != nullptr);
+    encoded += stays ? std::string(1, one) : format("%{:02X}", byte);
+  }
+  return encoded;
+}
+
+}  // namespace levin::mlflow

@@ -1,0 +1,272 @@
+#include "levin/loggers/mlflow/mlflow_logger.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/options/registry.h"
+#include "levin/loggers/media_folder.h"
+#include "levin/loggers/mlflow/earlier_journal.h"
+#include "levin/loggers/mlflow/journal.h"
+#include "levin/loggers/mlflow/mlflow_server.h"
+#include "levin/loggers/mlflow/outbox.h"
+#include "levin/loggers/mlflow/texts.h"
+#include "levin/loggers/version_folder.h"
+
+namespace levin {
+namespace {
+
+namespace fs = std::filesystem;
+using mlflow::Journal;
+
+constexpr const char* kMLflowHelp = "Sends metrics, hyper-parameters, images, files and checkpoints to an MLflow server";
+
+std::string log_model_problem(const Value& log_model) {
+  const bool has_meaning = log_model.is_bool() || log_model == Value("all");
+  return has_meaning ? "" : "log_model is false (no checkpoints), true (those that are kept at the end) or 'all'";
+}
+
+/// What nobody else calls a run.
+std::string make_key() {
+  std::random_device random;
+  return format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+/// Empty where it cannot be read.
+std::string key_of(const fs::path& journal) {
+  try {
+    return Journal(journal).header().at("key").as_string();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string status_for_server(const std::string& status) {
+  return status == "success" ? "FINISHED" : status == "failed" ? "FAILED" : "KILLED";
+}
+
+}  // namespace
+
+LEVIN_REGISTER_(Logger, MLflowLogger, "MLflowLogger", kMLflowHelp);
+LEVIN_REGISTER_(Logger, MLflowLogger, "MLFlowLogger", "MLflowLogger, as Lightning spells it");
+
+void MLflowLoggerOptions::declare(OptionList<MLflowLoggerOptions>& options) {
+  using O = MLflowLoggerOptions;
+  options.add(&O::experiment_name, "Experiment of the server, made where it is not there");
+  options.add(&O::run_name, "What the run is called there; null: MLflow makes a name up");
+  options.add(&O::tracking_uri, "Address of the server; null: the environment's MLFLOW_TRACKING_URI");
+  options.add(&O::tags, "Tags of the run");
+  options.add(&O::log_model, "Checkpoints as artifacts: true those that are kept at the end, 'all' each when it is saved");
+  options.add(&O::prefix, "Put before each metric's name, with a '-'");
+  options.add(&O::artifact_location, "Where an experiment that is made has its artifacts; null: the server's choice");
+  options.add(&O::run_id, "A run of the server to go on in");
+  declare_version_folder(options);
+  options.add(&O::per_rank, "Every rank's own unreduced values too, as NAME/rank_{rank}");
+  options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
+  options.add(&O::end_timeout, "Seconds for which the run's end waits for a server that is away").min(1);
+  options.rule({"log_model"}, [](const O& logger) { return log_model_problem(logger.log_model); });
+  options.rule({"tracking_uri"},
+               [](const O& logger) { return mlflow::tracking_uri_problem(mlflow::tracking_uri(logger.tracking_uri)); });
+}
+
+MLflowLogger::MLflowLogger(Options options) : options_(checked("MLflowLogger", std::move(options))) {}
+MLflowLogger::~MLflowLogger() = default;
+
+VersionFolder MLflowLogger::version_folder(const RunInfo& run) const {
+  return VersionFolder::of(options_, run.default_root_dir);
+}
+
+std::vector<fs::path> MLflowLogger::earlier_runs(const RunInfo& run) const { return version_folder(run).earlier(); }
+
+std::string MLflowLogger::version() const { return folder_.empty() ? "" : version_folder(run_).version_of(folder_); }
+
+fs::path MLflowLogger::earlier_journal(const RunInfo& run) const {
+  fs::path file = Journal::file_of(folder_, run.rank);
+  if (run.resuming && !fs::exists(file) && !run.resume_checkpoint.empty()) {
+    const fs::path below = Journal::file_of({}, run.rank);
+    file = version_folder(run).of_checkpoint(run.resume_checkpoint, below) / below;
+  }
+  const bool goes_on = run.resuming || !run.earlier_token.empty();
+  return goes_on && fs::exists(file) ? file : fs::path();
+}
+
+std::string MLflowLogger::open(const RunInfo& run) {
+  RunInfo info = run;
+  info.earlier_token = info.earlier_token.substr(0, info.earlier_token.find('\n'));
+  // A second run with the same logger (a test after a fit) goes on in the same folder, and in the same run of MLflow.
+  if (folder_.empty()) {
+    const auto has_none = [](const fs::path& folder) { return !has_journal(folder); };
+    folder_ = version_folder(run).make(info, has_none);
+    key_ = make_key();
+  }
+  run_ = run;
+  if (const fs::path earlier = earlier_journal(run); !earlier.empty()) {
+    try {
+      const Value there = Journal(earlier).header();
+      const Value here = header();
+      const bool is_same = there.at("uri") == here.at("uri") && there.at("experiment") == here.at("experiment");
+      key_ = is_same ? there.at("key").as_string() : make_key();
+    } catch (const Error& error) {
+      rank_zero_warn(format("MLflowLogger: {}. So this is a new run in MLflow.", error.what()));
+      key_ = make_key();
+    }
+  }
+  return folder_.string() + "\n" + key_;
+}
+
+void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
+  const std::vector<std::string> parts = split(token, "\n");
+  folder_ = parts.front();
+  key_ = parts.back();
+  run_ = run;
+  media_ = std::make_unique<MediaFolder>(folder_, MediaFolder::Tables::kJson);
+  outbox_.reset();
+  const fs::path own = Journal::file_of(folder_, run.rank);
+  const fs::path earlier = earlier_journal(run);
+  if (!earlier.empty() && key_of(earlier) == key_) {
+    const mlflow::JournalCut nothing{.rows = {0, 0}};
+    mlflow::EarlierJournal carried =
+        carry_over(earlier, own, run.resuming ? mlflow::JournalCut{run.resume_rows, run.resume_step} : nothing);
+    rows_ = carried.rows;
+    known_ = std::make_unique<mlflow::KnownPoints>(std::move(carried.known));
+    outbox();
+  } else if (fs::exists(own) && key_of(own) != key_) {
+    const fs::path aside = Journal::set_aside(own);
+    Console::instance().warn(
+        format("{} is of an earlier run, which this run does not resume: it is kept as {}", own, aside.filename()));
+  }
+}
+
+Value MLflowLogger::header() const {
+  Value tags = mlflow::source_tags();
+  for (const auto& [name, text] : options_.tags) tags[mlflow::name_for_server(name)] = mlflow::cut(printable(text), 8000);
+  Value header = Value::Map{{"uri", mlflow::without_credentials(mlflow::tracking_uri(options_.tracking_uri))},
+                            {"key", key_},
+                            {"rank", run_.rank},
+                            {"experiment", options_.experiment_name},
+                            {"start", mlflow::milliseconds_now()},
+                            {"tags", std::move(tags)}};
+  if (options_.run_name) header["run_name"] = *options_.run_name;
+  if (options_.artifact_location) header["artifact_location"] = *options_.artifact_location;
+  if (options_.run_id) header["run_id"] = *options_.run_id;
+  return header;
+}
+
+mlflow::Outbox& MLflowLogger::outbox() {
+  if (!media_) throw MisuseError("MLflowLogger: something is logged before open() and attach()");
+  const std::lock_guard lock(mutex_);
+  if (!outbox_) {
+    const fs::path file = Journal::file_of(folder_, run_.rank);
+    const bool goes_on = fs::exists(file);
+    outbox_ = std::make_unique<mlflow::Outbox>(file, header(), mlflow::tracking_uri(options_.tracking_uri));
+    if (goes_on && run_.rank == 0) outbox_->add(Value::Map{{"status", "RUNNING"}});
+  }
+  return *outbox_;
+}
+
+void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix) {
+  // The server takes two equal values of a step for one where the times are equal, too.
+  const std::int64_t now = mlflow::milliseconds_now();
+  last_time_ = std::exchange(last_step_, row.step) == row.step ? std::max(now, last_time_ + 1) : now;
+  Value metrics(Value::Map{});
+  if (!row.values.contains("epoch") && suffix.empty()) metrics["epoch"] = static_cast<double>(row.epoch);
+  const std::string prefix = options_.prefix.empty() ? "" : options_.prefix + "-";
+  for (const auto& [name, value] : row.values) metrics[mlflow::name_for_server(format("{}{}{}", prefix, name, suffix))] = value;
+  Value entry = Value::Map{{count_name, count}, {"step", row.step}, {"time", last_time_}, {"metrics", std::move(metrics)}};
+  if (known_) known_->remove_from(entry);
+  outbox().add(entry);
+}
+
+void MLflowLogger::log_metrics(const MetricRow& row) { add_row(row, "row", rows_.rows++, ""); }
+
+void MLflowLogger::log_rank_metrics(const MetricRow& row) {
+  const std::int64_t index = row.evaluation_batch.value_or(row.step);
+  if (!row.epoch_end && (index + 1) % options_.every_n_steps != 0) return;
+  add_row(row, "rank_row", rows_.rank_rows++, format("/rank_{}", run_.rank));
+}
+
+void MLflowLogger::add_file(const fs::path& file, const std::string& artifact, const char* mark) {
+  const fs::path below = file.lexically_relative(folder_);
+  const bool is_below = !below.empty() && !leaves_folder(below);
+  Value entry = Value::Map{{"artifact", artifact}, {"file", (is_below ? below : fs::absolute(file)).string()}};
+  if (mark != nullptr) entry[mark] = true;
+  outbox().add(entry);
+}
+
+bool MLflowLogger::log_item(const LoggedItem& item) {
+  outbox();
+  const fs::path file = media_->write(item);
+  std::string artifact = file.lexically_relative(folder_ / "media").string();
+  // The server takes no name that could be a part of an address.
+  std::ranges::replace_if(
+      artifact, [](char one) { return one == '#' || one == '%'; }, '_');
+  add_file(file, artifact, item.kind() == LoggedItem::Kind::kTable ? "table" : nullptr);
+  return true;
+}
+
+void MLflowLogger::log_hyperparams(const Value& hyperparams) {
+  if (hyperparams.size() > 0) outbox().add(Value::Map{{"params", mlflow::parameters_of(hyperparams)}});
+}
+
+void MLflowLogger::after_save_checkpoint(const fs::path& file) {
+  if (options_.log_model == Value("all")) {
+    // By a name of its own, until it is sent: ModelCheckpoint may remove the file before.
+    const fs::path held = folder_ / "mlflow" / "checkpoints" / format("{}_{}", mlflow::milliseconds_now(), file.filename());
+    std::error_code error;
+    fs::create_directories(held.parent_path(), error);
+    if (!error) fs::create_hard_link(fs::canonical(file, error), held, error);
+    add_checkpoint(file, error ? file : held);
+  } else if (options_.log_model == Value(true) && std::ranges::find(checkpoints_, file) == checkpoints_.end()) {
+    checkpoints_.push_back(file);
+  }
+}
+
+void MLflowLogger::add_checkpoint(const fs::path& file, const fs::path& content) {
+  const std::string artifact = format("model/checkpoints/{}/{}", file.stem(), file.filename());
+  add_file(content, artifact, content == file ? nullptr : "held");
+}
+
+RowCounts MLflowLogger::rows_written() const {
+  return {run_.rank == 0 ? rows_.rows : -1, options_.per_rank ? rows_.rank_rows : -1};
+}
+
+void MLflowLogger::save() {
+  // At the latest when it has set all up, a run is one of MLflow's, whether it has something to log yet or not.
+  if (run_.rank == 0) outbox();
+}
+
+void MLflowLogger::log_outcome(const RunOutcome& outcome) { outcome_ = outcome; }
+
+void MLflowLogger::finalize(const std::string& status) {
+  if (!outbox_) return;  // a start that failed
+  if (run_.rank == 0) {
+    for (const fs::path& file : std::exchange(checkpoints_, {})) {
+      if (fs::exists(file)) add_checkpoint(file, file);
+    }
+    Value tags(Value::Map{});
+    constexpr std::size_t kLongestTag = 8000;
+    const auto add_tag = [&](const char* name, const std::string& text) {
+      if (!text.empty()) tags[name] = mlflow::cut(printable(text), kLongestTag);
+    };
+    add_tag("failure", outcome_.failure);
+    add_tag("stop_reason", outcome_.stop_reason);
+    if (tags.size() > 0) outbox_->add(Value::Map{{"tags", std::move(tags)}});
+    outbox_->add(Value::Map{{"status", status_for_server(status)}, {"time", mlflow::milliseconds_now()}});
+  }
+  const std::string rest = outbox_->finish(std::chrono::duration<double>(options_.end_timeout));
+  outbox_.reset();
+  if (rest.empty()) return;
+  Console::instance().warn(
+      format("MLflow has not got {} of this run, kept in {}. When it is back, `levin runs sync {}` sends them.", rest,
+             as_typed(folder_ / "mlflow"), as_typed(folder_)));
+}
+
+bool MLflowLogger::has_journal(const fs::path& run_folder) { return !Journal::files_in(run_folder).empty(); }
+
+}  // namespace levin

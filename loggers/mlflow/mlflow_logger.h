@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/logger.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+class MediaFolder;
+struct VersionFolder;
+namespace mlflow {
+class KnownPoints;
+class Outbox;
+}  // namespace mlflow
+
+/// Lightning's arguments, where it has them. `name` and `version` are of the folder.
+struct LEVIN_API MLflowLoggerOptions {
+  std::string experiment_name = "lightning_logs";  ///< Lightning's default
+  std::optional<std::string> run_name = {};        ///< null: MLflow makes one up
+  std::optional<std::string> tracking_uri = {};    ///< null: the environment's MLFLOW_TRACKING_URI
+  std::map<std::string, std::string> tags = {};    ///< of the run
+  Value log_model = false;                         ///< true: checkpoints that are kept at the end; "all": each when it is saved
+  std::string prefix = {};                         ///< "fold1" makes fold1-val_loss of val_loss
+  std::optional<std::string> artifact_location = {};   ///< of the experiment, where it is made; null: the server's choice
+  std::optional<std::string> run_id = {};              ///< go on in this run of the server
+  std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
+  std::string name = "logs";                           ///< folder below save_dir; empty: none
+  Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
+  bool per_rank = false;                               ///< each rank's own values too, as val_loss/rank_0, val_loss/rank_1
+  std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
+  double end_timeout = 30;                             ///< how long the run's end waits for a server that is away, seconds
+
+  static void declare(OptionList<MLflowLoggerOptions>& options);
+};
+
+/// Sends what a run logs to an MLflow server, over its REST API: metrics, hyper-parameters as parameters, images, figures,
+/// histograms, texts, tables and files as artifacts, checkpoints where log_model says so, and how the run has ended.
+///
+/// No step waits for the server, and nothing is lost with it: what is logged goes to a journal in `mlflow` of the version's
+/// folder, which is shared with a CSVLogger that stands before, and a thread sends it. While the server is away, even at the
+/// start, the journal grows. What the server has not got when the run ends, or is killed, `levin runs sync` sends later.
+///
+/// A run that resumes from a checkpoint goes on in the same run of MLflow. What was logged after the checkpoint and not sent is
+/// dropped; what was sent, MLflow keeps, and the same values are not sent again.
+///
+/// All ranks log to one run. libcurl is loaded when the run begins; an IoError names the package where it is missing.
+class LEVIN_API MLflowLogger final : public Logger {
+ public:
+  using Options = MLflowLoggerOptions;
+
+  /// Throws: ConfigError when an option has no meaning, or there is no server to send to.
+  explicit MLflowLogger(Options options = {});
+  ~MLflowLogger() override;
+  Value settings() const override { return write_options(options_); }
+
+  /// Sends what the journals of a run's folder have still, and tells MLflow that a run was killed whose process is gone without
+  /// an end. Gives what was done, in words. Throws IoError when the folder has no journal, a process has it open, or the server
+  /// does not take it all.
+  static std::string sync(const std::filesystem::path& run_folder);
+  /// Whether there is something to sync().
+  static bool has_journal(const std::filesystem::path& run_folder);
+
+  std::vector<std::filesystem::path> earlier_runs(const RunInfo& run) const override;
+  std::string open(const RunInfo& run) override;
+  void attach(const RunInfo& run, const std::string& token) override;
+  void log_metrics(const MetricRow& row) override;
+  bool wants_rank_metrics() const override { return options_.per_rank; }
+  void log_rank_metrics(const MetricRow& row) override;
+  bool log_item(const LoggedItem& item) override;
+  void log_hyperparams(const Value& hyperparams) override;
+  void after_save_checkpoint(const std::filesystem::path& file) override;
+  RowCounts rows_written() const override;
+  void save() override;
+  void log_outcome(const RunOutcome& outcome) override;
+  void finalize(const std::string& status) override;
+
+  std::string name() const override { return options_.name; }
+  std::string version() const override;
+  std::filesystem::path log_dir() const override { return folder_; }
+
+ private:
+  VersionFolder version_folder(const RunInfo& run) const;
+  /// The journal, of this rank, that a run goes on with; empty: none.
+  std::filesystem::path earlier_journal(const RunInfo& run) const;
+  mlflow::Outbox& outbox();
+  Value header() const;
+  void add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix);
+  void add_file(const std::filesystem::path& file, const std::string& artifact, const char* mark = nullptr);
+  /// `content`: the file itself, or another name of it that goes when it is sent.
+  void add_checkpoint(const std::filesystem::path& file, const std::filesystem::path& content);
+
+  Options options_;
+  std::filesystem::path folder_;
+  std::string key_;  ///< by which the run is found at the server
+  RunInfo run_;
+  RowCounts rows_{0, 0};
+  std::int64_t last_step_ = -1;
+  std::int64_t last_time_ = 0;  ///< of a row
+  std::unique_ptr<mlflow::KnownPoints> known_;
+  std::vector<std::filesystem::path> checkpoints_;  ///< that were saved, for the end
+  RunOutcome outcome_;
+  std::mutex mutex_;                        ///< of outbox_, which is made when first asked for
+  std::unique_ptr<mlflow::Outbox> outbox_;  ///< gone where the run has ended
+  std::unique_ptr<MediaFolder> media_;      ///< for the thread that calls log_item()
+};
+
+}  // namespace levin

@@ -1,0 +1,136 @@
+#include "levin/loggers/mlflow/mlflow_server.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/value_json.h"
+
+namespace levin::mlflow {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// What stands between "://" and "@" of a URI; empty where nothing does.
+std::string user_part(const std::string& uri) {
+  const std::size_t begin = uri.find("://");
+  if (begin == std::string::npos) return {};
+  const std::string host = uri.substr(begin + 3, uri.find('/', begin + 3) - begin - 3);
+  const std::size_t end = host.rfind('@');
+  return end == std::string::npos ? "" : host.substr(0, end);
+}
+
+HttpCredentials credentials_for(const std::string& uri) {
+  HttpCredentials found{.user = variable("MLFLOW_TRACKING_USERNAME"),
+                        .password = variable("MLFLOW_TRACKING_PASSWORD"),
+                        .token = variable("MLFLOW_TRACKING_TOKEN"),
+                        .certificates = variable("MLFLOW_TRACKING_SERVER_CERT_PATH")};
+  const std::string insecure = variable("MLFLOW_TRACKING_INSECURE_TLS");
+  found.checks_certificate = insecure != "true" && insecure != "1";
+  if (const std::string user = user_part(uri); found.user.empty() && !user.empty()) {
+    const std::size_t colon = user.find(':');
+    found.user = user.substr(0, colon);
+    if (colon != std::string::npos) found.password = user.substr(colon + 1);
+  }
+  return found;
+}
+
+/// Statuses that say nothing of what was asked: who asks, how often, and proxies whose server is away.
+bool may_pass(long status) {
+  constexpr std::array kPassing{401L, 403L, 408L, 429L, 502L, 503L, 504L};
+  return std::ranges::find(kPassing, status) != kPassing.end();
+}
+
+/// Throws for an answer that is an error.
+[[noreturn]] void throw_error(const HttpAnswer& answer, bool is_refusal) {
+  std::string message = answer.body.substr(0, answer.body.find('\n'));
+  std::string code;
+  try {
+    const Value body = parse_json(answer.body);
+    if (const Value* const text = body.find("message"); text != nullptr && text->is_string()) message = text->as_string();
+    if (const Value* const text = body.find("error_code"); text != nullptr && text->is_string()) code = text->as_string();
+  } catch (const IoError&) {  // of a proxy, in HTML
+  }
+  constexpr std::size_t kLongest = 400;
+  const std::string text =
+      format("{}status {}: {}", code.empty() ? "not by MLflow itself: " : "", answer.status, quoted_text(message, kLongest));
+  if (is_refusal) throw Refused(text, code);
+  throw IoError(text);
+}
+
+bool is_ok(const HttpAnswer& answer) { return answer.status >= 200 && answer.status < 300; }
+
+constexpr std::string_view kArtifacts = "mlflow-artifacts:";
+
+}  // namespace
+
+std::string tracking_uri(const std::optional<std::string>& option) {
+  std::string uri = option ? *option : variable("MLFLOW_TRACKING_URI");
+  while (uri.ends_with('/')) uri.pop_back();
+  return uri;
+}
+
+std::string tracking_uri_problem(const std::string& uri) {
+  constexpr std::string_view kExample = "start `mlflow server`, and give its address, such as http://127.0.0.1:5000";
+  if (uri.empty()) return format("MLflowLogger needs a server: {}, here or in the environment's MLFLOW_TRACKING_URI", kExample);
+  if (uri.starts_with("http://") || uri.starts_with("https://")) return {};
+  return format("{} is no address of an MLflow server (a file or a database is for MLflow's Python alone): {}",
+                quoted_text(uri), kExample);
+}
+
+std::string without_credentials(std::string text) {
+  for (std::size_t at = text.find("://"); at != std::string::npos; at = text.find("://", at + 1)) {
+    const std::size_t end = text.find_first_of("@/ ", at + 3);
+    if (end != std::string::npos && text[end] == '@') text.erase(at + 3, end + 1 - (at + 3));
+  }
+  return text;
+}
+
+MlflowServer::MlflowServer(const std::string& uri) : uri_(without_credentials(uri)), client_(credentials_for(uri)) {}
+
+Value MlflowServer::read(const HttpAnswer& answer) const {
+  if (!is_ok(answer)) throw_error(answer, answer.status < 500 && !may_pass(answer.status));
+  try {
+    return parse_json(answer.body);
+  } catch (const IoError& error) {
+    throw IoError(format("its answer is none of MLflow's ({}): is this the address of an MLflow server?", error.what()));
+  }
+}
+
+Value MlflowServer::get(const std::string& call, const std::string& query) {
+  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}?{}", uri_, call, query)}, goes_on_));
+}
+
+Value MlflowServer::post(const std::string& call, const Value& body) {
+  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}", uri_, call), .body = to_json(body)}, goes_on_));
+}
+
+bool MlflowServer::takes_files(const std::string& artifact_uri) {
+  return artifact_uri.starts_with(kArtifacts) || artifact_uri.starts_with("http://") || artifact_uri.starts_with("https://");
+}
+
+void MlflowServer::upload(const std::string& artifact_uri, const std::string& path, const std::filesystem::path& file) {
+  std::string folder = artifact_uri;
+  if (folder.starts_with(kArtifacts)) {
+    // mlflow-artifacts:/PATH of this server, or mlflow-artifacts://HOST:PORT/PATH of another one.
+    folder.erase(0, kArtifacts.size());
+    std::string server = uri_;
+    if (folder.starts_with("//")) {
+      const std::size_t slash = std::min(folder.find('/', 2), folder.size());
+      const std::string host = folder.substr(0, slash);
+      folder.erase(0, slash);
+      if (host.size() > 2) server = uri_.substr(0, uri_.find("://") + 1) + host;
+    }
+    folder = format("{}/api/2.0/mlflow-artifacts/artifacts{}", server, folder);
+  }
+  const HttpAnswer answer = client_.ask({.url = format("{}/{}", folder, url_encoded(path)), .file = file}, goes_on_);
+  if (!is_ok(answer)) throw_error(answer, !may_pass(answer.status));
+}
+
+}  // namespace levin::mlflow

@@ -1,0 +1,61 @@
+#include <string>
+#include <vector>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/loggers/mlflow/delivery.h"
+#include "levin/loggers/mlflow/journal.h"
+#include "levin/loggers/mlflow/mlflow_logger.h"
+#include "levin/loggers/mlflow/mlflow_server.h"
+#include "levin/loggers/mlflow/texts.h"
+
+namespace levin {
+namespace {
+
+/// Sends what one journal has, and gives what that was.
+std::string sync_journal(const std::filesystem::path& file) {
+  using mlflow::Journal;
+  const Value earlier = Journal::read_state(file);
+  if (const Value* const place = earlier.find("continued_in"))
+    throw IoError(format("the run of {} goes on in {}, which has all of it: sync that", file, place->as_string()));
+  Journal journal(file);
+  mlflow::MlflowServer server(journal.header().at("uri").as_string());
+  mlflow::Delivery delivery(journal, server);
+  std::string sent = delivery.rest();
+  const auto send_all = [&] {
+    while (delivery.send_next()) {
+    }
+  };
+  try {
+    send_all();
+    const Value* const status = journal.state().find("status");
+    // No process has it open: the run was killed.
+    if (journal.header().at("rank") == Value(0) && status != nullptr && *status == Value("RUNNING")) {
+      journal.append(Value::Map{{"status", "KILLED"}, {"time", mlflow::milliseconds_now()}});
+      send_all();
+      sent += sent.empty() ? "that the run was killed" : ", and that the run was killed";
+    }
+    delivery.send_later();
+  } catch (const Error& error) {
+    throw IoError(format("MLflow at {} does not take {} of {}: {}", server.uri(), delivery.rest(), file, error.what()));
+  }
+  if (const std::string rest = delivery.rest(); !rest.empty())
+    throw IoError(format("MLflow at {} does not take {} of {}", server.uri(), rest, file));
+  return sent.empty() ? "" : format("{} sent to MLflow at {}", sent, server.uri());
+}
+
+}  // namespace
+
+std::string MLflowLogger::sync(const std::filesystem::path& run_folder) {
+  const std::vector<std::filesystem::path> files = mlflow::Journal::files_in(run_folder);
+  if (files.empty())
+    throw IoError(format("{} has no journal of MLflowLogger, in which something waits for a server", run_folder));
+  std::vector<std::string> done;
+  for (const std::filesystem::path& file : files) {
+    if (std::string sent = sync_journal(file); !sent.empty()) done.push_back(std::move(sent));
+  }
+  return done.empty() ? "there was nothing left to send" : join(done, ", ");
+}
+
+}  // namespace levin

@@ -1,0 +1,138 @@
+#include "levin/loggers/mlflow/outbox.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
+
+namespace levin::mlflow {
+namespace {
+
+constexpr std::chrono::seconds kFirstPause(1);
+constexpr std::chrono::seconds kLongestPause(60);
+
+}  // namespace
+
+Outbox::Outbox(const std::filesystem::path& file, const Value& header, const std::string& uri)
+    : server_(uri),
+      journal_(file, header),
+      delivery_(journal_, server_),
+      tells_(journal_.header().at("rank").as_int() == 0),
+      pause_(kFirstPause) {
+  server_.set_goes_on([this](std::int64_t bytes) { return goes_on(bytes); });
+  thread_ = quiet_thread([this] { work(); });
+}
+
+Outbox::~Outbox() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Outbox::add(const Value& entry) {
+  journal_.append(entry);
+  wake();
+}
+
+void Outbox::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_work_ = true;
+  }
+  changed_.notify_all();
+}
+
+std::string Outbox::finish(std::chrono::duration<double> patience) {
+  {
+    const std::lock_guard lock(mutex_);
+    patience_ = patience;
+    finishes_ = true;
+    put_off_end();
+  }
+  changed_.notify_all();
+  thread_.join();
+  return delivery_.rest();
+}
+
+bool Outbox::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stops_ || finishes_ || has_work_; });
+  if (!finishes_) {
+    changed_.wait_for(lock, pause_, [this] { return stops_ || finishes_; });
+  } else if (is_away_) {
+    changed_.wait_for(lock, kFirstPause, [this] { return stops_; });
+  }
+  has_work_ = false;
+  return !stops_ && (!finishes_ || Clock::now() < gives_up_at_);
+}
+
+void Outbox::work() {
+  while (wait_for_work()) {
+    try {
+      send();
+    } catch (const std::exception& error) {
+      note_failure(error.what());
+    }
+  }
+}
+
+void Outbox::send() {
+  while (true) {
+    // Asked before, lest something that was added just before finish() be left out.
+    const bool is_last = finishes();
+    if (!delivery_.send_next()) {
+      if (!is_last) return;
+      break;
+    }
+    note_success();
+  }
+  delivery_.send_later();
+  const std::lock_guard lock(mutex_);
+  stops_ = true;
+}
+
+bool Outbox::finishes() {
+  const std::lock_guard lock(mutex_);
+  return finishes_;
+}
+
+void Outbox::put_off_end() { gives_up_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience_); }
+
+bool Outbox::goes_on(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  // The same bytes once more are no progress: a server that is stopped takes some each time.
+  if (bytes > most_bytes_) {
+    most_bytes_ = bytes;
+    put_off_end();
+  }
+  return !stops_ && (!finishes_ || Clock::now() < gives_up_at_);
+}
+
+void Outbox::note_failure(const std::string& reason) {
+  pause_ = std::min<std::chrono::duration<double>>(2 * pause_, kLongestPause);
+  if (!std::exchange(is_away_, true) && tells_) {
+    rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is kept in {}, and sent when it does",
+                          server_.uri(), reason, as_typed(journal_.file())));
+  }
+  wake();
+}
+
+void Outbox::note_success() {
+  {
+    const std::lock_guard lock(mutex_);
+    most_bytes_ = 0;
+    put_off_end();
+  }
+  pause_ = kFirstPause;
+  if (std::exchange(is_away_, false) && tells_) rank_zero_info(format("MLflow at {} is back", server_.uri()));
+}
+
+}  // namespace levin::mlflow

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "levin/loggers/mlflow/delivery.h"
+#include "levin/loggers/mlflow/journal.h"
+#include "levin/loggers/mlflow/mlflow_server.h"
+
+namespace levin::mlflow {
+
+/// A journal, and a thread that sends it while it grows: what was logged within a second together, and while the server does
+/// not take it, after growing pauses. Rank 0 tells when that begins and ends. Threading: for the threads that log.
+class Outbox {
+ public:
+  /// `uri`: that of the server, with what it needs to know who asks. Throws IoError as Journal and MlflowServer do.
+  Outbox(const std::filesystem::path& file, const Value& header, const std::string& uri);
+  /// Gives up what is under way.
+  ~Outbox();
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  /// Adds an entry to the journal. Throws IoError where that cannot be written.
+  void add(const Value& entry);
+  /// Sends the rest, but waits no longer than this without any progress. Gives what is left, in words; "" nothing.
+  std::string finish(std::chrono::duration<double> patience);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void work();
+  /// Waits until there is something to do; false: the thread is to end.
+  bool wait_for_work();
+  /// Sends all there is. Throws IoError.
+  void send();
+  bool finishes();
+  /// There was progress: the patience begins anew. With the lock.
+  void put_off_end();
+  bool goes_on(std::int64_t bytes);
+  void note_failure(const std::string& reason);
+  void note_success();
+  void wake();
+
+  MlflowServer server_;
+  Journal journal_;
+  Delivery delivery_;
+  const bool tells_;
+  std::chrono::duration<double> pause_;  ///< before the next try
+  bool is_away_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_work_ = false;
+  bool finishes_ = false;
+  bool stops_ = false;
+  std::chrono::duration<double> patience_{0};
+  std::int64_t most_bytes_ = 0;    ///< that a try of the request under way has come to
+  Clock::time_point gives_up_at_;  ///< once it finishes
+  std::thread thread_;
+};
+
+}  // namespace levin::mlflow

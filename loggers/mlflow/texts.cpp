@@ -1,0 +1,114 @@
+#include "levin/loggers/mlflow/texts.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/text.h"
+#include "levin/core/options/value_json.h"
+#include "levin/loggers/each_leaf.h"
+#include "levin/loggers/mlflow/mlflow_server.h"
+
+namespace levin::mlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestName = 250;
+constexpr std::size_t kLongestParameter = 6000;
+constexpr std::size_t kLongestTag = 8000;
+
+std::string parameter_text(const Value& value) {
+  std::string text;
+  if (value.is_double()) {
+    append_float(text, value.as_double());
+  } else {
+    text = value.is_string() ? printable(value.as_string()) : to_json(value);
+  }
+  return cut(std::move(text), kLongestParameter);
+}
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+/// The commit that is checked out; empty where that is not known.
+std::string git_commit() {
+  std::error_code error;
+  for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
+    const std::string head = first_line(folder / ".git" / "HEAD");
+    constexpr std::string_view kReference = "ref: ";
+    if (!head.empty())
+      return head.starts_with(kReference) ? first_line(folder / ".git" / head.substr(kReference.size())) : head;
+    if (!folder.has_relative_path()) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::int64_t milliseconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string cut(std::string text, std::size_t longest) {
+  if (text.size() <= longest) return text;
+  while (longest > 0 && is_utf8_continuation(text[longest])) --longest;
+  text.resize(longest);
+  return text;
+}
+
+std::string name_for_server(std::string name) {
+  constexpr std::string_view kTaken = "_-. :/";
+  const auto is_wrong = [&](char one) {
+    const auto byte = static_cast<unsigned char>(one);
+    return byte >= 0x80 || (std::isalnum(byte) == 0 && kTaken.find(one) == std::string_view::npos);
+  };
+  std::ranges::replace_if(name, is_wrong, '_');
+  // It must not lead anywhere as a path.
+  std::vector<std::string> parts = split(name, "/");
+  for (std::string& part : parts) {
+    if (part.empty() || part == "." || part == "..") part = "_";
+  }
+  return cut(join(parts, "/"), kLongestName);
+}
+
+Value parameters_of(const Value& hyperparams) {
+  Value parameters(Value::Map{});
+  each_leaf(hyperparams, "",
+            [&](const std::string& path, const Value& value) { parameters[name_for_server(path)] = parameter_text(value); });
+  return parameters;
+}
+
+Value source_tags() {
+  Value tags(Value::Map{});
+  std::string command = content_of("/proc/self/cmdline");
+  while (command.ends_with('\0')) command.pop_back();
+  std::ranges::replace(command, '\0', ' ');
+  tags["mlflow.source.type"] = "LOCAL";
+  tags["mlflow.source.name"] = cut(printable(without_credentials(command)), kLongestTag);
+  if (const passwd* const user = getpwuid(geteuid())) tags["mlflow.user"] = printable(user->pw_name);
+  if (const std::string commit = git_commit(); !commit.empty()) tags["mlflow.source.git.commit"] = printable(commit);
+  return tags;
+}
+
+}  // namespace levin::mlflow

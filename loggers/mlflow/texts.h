@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "levin/core/options/value.h"
+
+namespace levin::mlflow {
+
+/// Milliseconds since 1970, as MLflow counts time.
+std::int64_t milliseconds_now();
+
+/// The name of a metric or parameter as the server takes it: what it does not, such as "$", becomes "_", and no more than 250
+/// characters.
+std::string name_for_server(std::string name);
+
+/// The text, no longer than so many bytes.
+std::string cut(std::string text, std::size_t longest);
+
+/// The hyper-parameters, sections inside one another, as parameters: {"model.lr": "0.002"}.
+Value parameters_of(const Value& hyperparams);
+
+/// The tags by which MLflow's pages show where a run comes from: the command, the user and, where the working folder is in a
+/// clone of Git, the commit.
+Value source_tags();
+
+}  // namespace levin::mlflow
