@@ -69,12 +69,6 @@ std::string text_of(const Table& table) {
   return text;
 }
 
-void write_media_file(const fs::path& path, std::string_view content) {
-  AtomicFile file(path);
-  file.write(content);
-  file.commit(AtomicFile::Disk::kLeaveToKernel);
-}
-
 /// A copy that takes its name when it is whole.
 void copy_media_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -101,12 +95,16 @@ fs::path MediaFolder::path_of(const LoggedItem& item, const std::string& end) {
   return folder / format("{:06d}{}{}{}", item.step, rank, again, end);
 }
 
+fs::path MediaFolder::write(const LoggedItem& item, const std::string& end, std::string_view content) {
+  fs::path path = path_of(item, end);
+  AtomicFile file(path);
+  file.write(content);
+  file.commit(AtomicFile::Disk::kLeaveToKernel);
+  return path;
+}
+
 fs::path MediaFolder::write(const LoggedItem& item) {
-  const auto written = [&](const std::string& end, std::string_view content) {
-    const fs::path path = path_of(item, end);
-    write_media_file(path, content);
-    return path;
-  };
+  const auto written = [&](const std::string& end, std::string_view content) { return write(item, end, content); };
   if (const auto* image = std::get_if<LoggedImage>(&item.content)) return written(".png", image->png);
   if (const auto* figure = std::get_if<LoggedFigure>(&item.content)) return written(".png", figure->image.png);
   if (const auto* histogram = std::get_if<LoggedHistogram>(&item.content)) return written(".csv", text_of(*histogram));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "levin/core/logged_item.h"
@@ -25,6 +26,8 @@ class MediaFolder {
 
   /// Writes an item's file, and gives its path. Throws IoError.
   std::filesystem::path write(const LoggedItem& item);
+  /// Writes such a file with a content and an end of its name (".html") that are the caller's.
+  std::filesystem::path write(const LoggedItem& item, const std::string& end, std::string_view content);
 
  private:
   std::filesystem::path path_of(const LoggedItem& item, const std::string& end);
