@@ -87,6 +87,7 @@ RecordReader::RecordReader(const fs::path& path) : stream_(path, std::ios::binar
 
 bool RecordReader::next(std::string& record) {
   record.clear();
+  bool has_begun = false;  // a first part may have no bytes
   while (true) {
     const std::int64_t gap = gap_at(place_);
     std::string header(kChunkHeader, '\0');
@@ -96,12 +97,13 @@ bool RecordReader::next(std::string& record) {
     if (!stream_.read(bytes.data(), std::ssize(bytes))) return false;
     place_ += gap + kChunkHeader + std::ssize(bytes);
     const bool begins = part == kWhole || part == kFirst;
-    const bool fits = part >= kWhole && part <= kLast && begins == record.empty();
+    const bool fits = part >= kWhole && part <= kLast && begins != has_begun;
     if (!fits || crc_of(part, bytes) != little_endian(std::string_view(header).substr(0, 4))) {
       stream_.setstate(std::ios::failbit);
       return false;
     }
     record += bytes;
+    has_begun = true;
     if (part == kWhole || part == kLast) return true;
   }
 }

@@ -65,7 +65,6 @@ std::vector<fs::path> runs_in(const fs::path& root) {
 }
 
 std::vector<Record> records_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
   std::vector<Record> records;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".wandb") continue;
@@ -99,7 +98,7 @@ std::vector<Fields> rows_of(const fs::path& folder) {
   return rows;
 }
 
-const Record& only(const std::vector<Record>& records, bool (Record::*has)() const) {
+Record only(const std::vector<Record>& records, bool (Record::*has)() const) {
   const auto found = std::ranges::find_if(records, [&](const Record& record) { return (record.*has)(); });
   REQUIRE(found != records.end());
   return *found;
@@ -148,7 +147,8 @@ TEST_CASE("a run is told with its names, its hyper-parameters and how it ended")
   CHECK(logger.name() == "digits");
   const std::vector<Record> records = records_of(runs_in(root.path()).at(0));
   CHECK(records.front().has_header());
-  const auto& run = only(records, &Record::has_run).run();
+  const Record told = only(records, &Record::has_run);
+  const auto& run = told.run();
   CHECK((run.project() == "digits" && run.display_name() == "first" && run.entity() == "us" && run.notes() == "why"));
   CHECK((run.run_group() == "of the environment" && run.tags_size() == 2 && run.tags(1) == "quick"));
   CHECK_FALSE(run.resume());
@@ -301,7 +301,8 @@ TEST_CASE("other ranks' items and unreduced values are runs of the same group") 
   one.finalize("success");
   std::map<std::string, std::pair<std::string, std::size_t>> told;
   for (const fs::path& folder : runs_in(root.path())) {
-    const auto& named = only(records_of(folder), &Record::has_run).run();
+    const Record record = only(records_of(folder), &Record::has_run);
+    const auto& named = record.run();
     CHECK(named.run_group() == zero.version());
     told[named.display_name()] = {named.job_type(), rows_of(folder).size()};
   }
