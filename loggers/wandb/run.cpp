@@ -22,6 +22,13 @@ namespace fs = std::filesystem;
 
 std::string file_name(const std::string& id) { return format("run-{}.wandb", id); }
 
+/// As W&B does; not where the disk has no links.
+void link_newest(const fs::path& folder) {
+  std::error_code no_links;
+  fs::remove(folder.parent_path() / "latest-run", no_links);
+  fs::create_directory_symlink(folder.filename(), folder.parent_path() / "latest-run", no_links);
+}
+
 /// Makes `run-DATE_TIME-ID` or `offline-run-DATE_TIME-ID`, with `files` and `logs`.
 fs::path make_run_folder(const fs::path& wandb, const std::string& id, bool is_online) {
   const std::time_t now = std::time(nullptr);
@@ -36,9 +43,7 @@ fs::path make_run_folder(const fs::path& wandb, const std::string& id, bool is_o
   for (int again = 1; !fs::create_directory(folder, error) && !error; ++again) folder = first.string() + format("-{}", again);
   make_folder(folder / "files");
   make_folder(folder / "logs");
-  std::error_code no_links;
-  fs::remove(wandb / "latest-run", no_links);
-  fs::create_directory_symlink(folder.filename(), wandb / "latest-run", no_links);
+  link_newest(folder);
   return folder;
 }
 
@@ -141,12 +146,17 @@ void Run::connect(const Start& start) {
   } catch (const IoError& error) {
     problem = error.what();
   }
-  const fs::path offline = folder_.parent_path() / format("offline-{}", folder_.filename());
-  fs::rename(folder_, offline);
-  folder_ = offline;
+  move_offline();
   media_ = MediaFolder(folder_ / "files");
   Console::instance().warn(
       format("WandbLogger: the run is offline: {}. Upload it with: wandb sync {}", problem, as_typed(folder_)));
+}
+
+void Run::move_offline() {
+  const fs::path offline = folder_.parent_path() / format("offline-{}", folder_.filename());
+  fs::rename(folder_, offline);
+  folder_ = offline;
+  link_newest(folder_);
 }
 
 std::int64_t Run::rows() const { return metric_rows_; }
@@ -186,8 +196,7 @@ void Run::write_added() {
     if (core_ && !warned_of_core_ && !core_->failure().empty()) {
       warned_of_core_ = true;
       Console::instance().warn(
-          format("WandbLogger: wandb-core fails: {}. The run goes on in {}: upload the rest with: wandb sync {}",
-                 core_->failure(), as_typed(folder_), as_typed(folder_)));
+          format("WandbLogger: wandb-core fails: {}. All that is logged is kept in {}", core_->failure(), as_typed(folder_)));
     }
     lock.lock();
     is_writing_ = false;
@@ -254,15 +263,15 @@ void Run::finish(int exit_code) {
   const Record exit = exit_record(exit_code, runtime());
   add(exit);
   save();
-  if (!core_) return Console::instance().info(format("W&B: upload the run with: wandb sync {}", as_typed(folder_)));
-  core_->finish(exit, format("WandbLogger: waiting for W&B to take the rest of the run, which lies in {}; once stopped, wandb "
-                             "sync uploads it, too",
-                             as_typed(folder_)));
-  const std::string failure = core_->failure();
-  if (!failure.empty() && !warned_of_core_)
-    Console::instance().warn(
-        format("WandbLogger: wandb-core fails: {}. Upload the rest with: wandb sync {}", failure, as_typed(folder_)));
-  core_.reset();
+  if (core_) {
+    core_->finish(exit,
+                  format("WandbLogger: waiting for W&B to take the rest of the run, which is kept in {}", as_typed(folder_)));
+    const bool is_uploaded = core_->failure().empty();
+    core_.reset();
+    if (is_uploaded) return;
+    move_offline();  // `wandb sync` takes the others for uploaded
+  }
+  Console::instance().info(format("W&B: upload the run with: wandb sync {}", as_typed(folder_)));
 }
 
 void Run::discard() {

@@ -80,6 +80,7 @@ class Run {
 
  private:
   void connect(const Start& start);
+  void move_offline();
   void add(Record record);
   void add_row(Fields fields, std::int64_t step);
   void write_added();
