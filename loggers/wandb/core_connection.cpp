@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -31,8 +32,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-/// For how long W&B may be away when a run begins, as its own clients wait.
-constexpr double kInitTimeout = 90;
+/// For how many seconds W&B may be away when a run begins, as its own clients wait.
+double init_timeout() {
+  const double wanted = std::atof(environment("WANDB_INIT_TIMEOUT").c_str());
+  return wanted > 0 ? wanted : 90;
+}
+
 constexpr std::size_t kMostBytesWaiting = std::size_t{256} << 20U;
 /// Before each message: "W" and the length in four bytes.
 constexpr std::size_t kFrame = 5;
@@ -78,7 +83,7 @@ Settings settings_of(const Account& account, const CoreConnection::Run& run) {
   settings.mutable_disable_job_creation()->set_value(true);
   if (!run.identity.entity.empty()) settings.mutable_entity()->set_value(run.identity.entity);
   settings.mutable_host()->set_value(host_name());
-  settings.mutable_init_timeout()->set_value(kInitTimeout);
+  settings.mutable_init_timeout()->set_value(init_timeout());
   settings.mutable_log_dir()->set_value((run.folder / "logs").string());
   settings.mutable_log_internal()->set_value((run.folder / "logs" / "debug-internal.log").string());
   settings.mutable_mode()->set_value("online");
@@ -89,13 +94,13 @@ Settings settings_of(const Account& account, const CoreConnection::Run& run) {
   settings.mutable_run_name()->set_value(run.identity.name);
   settings.mutable_silent()->set_value(true);
   settings.mutable_sync_dir()->set_value(run.folder.string());
-  settings.mutable_sync_file()->set_value((run.folder / format("run-{}.wandb", run.identity.id)).string());
+  settings.mutable_sync_file()->set_value((run.folder / "logs" / "wandb-core.wandb").string());
   settings.mutable_wandb_dir()->set_value(run.folder.parent_path().string());
   settings.mutable_x_stats_pid()->set_value(getpid());
   settings.mutable_x_start_time()->set_value(run.start_time);
   settings.mutable_x_primary()->set_value(true);
   settings.mutable_x_update_finish_state()->set_value(true);
-  // The run file is levin's, so that it is whole whatever becomes of wandb-core.
+  // The run file is levin's, so that it is whole whatever becomes of wandb-core; an old one writes its own elsewhere.
   settings.mutable_x_skip_transaction_log()->set_value(true);
   return settings;
 }
@@ -170,7 +175,7 @@ void CoreConnection::begin(const Account& account, const Run& run, const Record&
   *init.mutable_inform_init()->mutable_settings() = settings_of(account, run);
   init.mutable_inform_init()->mutable_info()->set_stream_id(stream_);
   queue(init);
-  const auto deadline = Clock::now() + seconds(static_cast<int>(kInitTimeout) + 10);
+  const auto deadline = Clock::now() + seconds(static_cast<int>(init_timeout()) + 10);
   const auto answer = [&]() -> ServerResponse {
     std::optional<ServerResponse> response = receive(deadline);
     if (!response) throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));

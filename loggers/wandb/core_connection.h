@@ -35,8 +35,8 @@ class CoreConnection {
     bool resumes = false;
   };
 
-  /// Starts the program and the run. `record` tells of the run. Throws IoError with what W&B says when that is not done within
-  /// 90 seconds.
+  /// Starts the program and the run. `record` tells of the run. Throws IoError with what W&B says, or when that is not done
+  /// within 90 seconds, or those of WANDB_INIT_TIMEOUT.
   CoreConnection(const std::filesystem::path& core, const Account& account, const Run& run, const Record& record);
   /// Ends the program when finish() has not.
   ~CoreConnection();

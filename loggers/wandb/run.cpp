@@ -9,6 +9,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
 #include "levin/loggers/version_folder.h"
@@ -19,6 +20,9 @@ namespace levin::wandb {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// So many records may wait to be written: whoever logs more waits.
+constexpr std::size_t kMostWaiting = 100'000;
 
 std::string file_name(const std::string& id) { return format("run-{}.wandb", id); }
 
@@ -95,7 +99,7 @@ Run::Run(Start start)
       earlier_(start.goes_on ? read_earlier(start.wandb, id_) : EarlierRows()),
       folder_(make_run_folder(start.wandb, id_, !start.core.empty())),
       media_(folder_ / "files"),
-      next_row_(earlier_.rows),
+      next_row_(std::max(earlier_.rows, start.first_row)),
       metric_rows_(std::ssize(earlier_.steps)) {
   if (start.logs_anew) {
     skipped_until_ = metric_rows_;
@@ -108,7 +112,7 @@ Run::Run(Start start)
   file_.emplace(folder_ / file_name(id_));
   thread_ = quiet_thread([this] { write_added(); });
   add(header_record());
-  add(run_record(start.identity, start_time_, earlier_.rows > 0, earlier_.runtime));
+  add(run_record(start.identity, start_time_, start.goes_on, earlier_.runtime));
   add(environment_record(start_time_));
   // W&B shows the summary and the x axes that the last part of a run tells.
   if (!earlier_.summary.empty()) add(summary_record({earlier_.summary.begin(), earlier_.summary.end()}));
@@ -131,20 +135,20 @@ void Run::connect(const Start& start) {
   std::string problem = "there is no API key: neither in WANDB_API_KEY nor in ~/.netrc";
   try {
     if (!account.api_key.empty()) {
-      const Record record = run_record(start.identity, start_time_, earlier_.rows > 0, earlier_.runtime);
+      const Record record = run_record(start.identity, start_time_, start.goes_on, earlier_.runtime);
       core_ = std::make_unique<CoreConnection>(
-          start.core, account, CoreConnection::Run{start.identity, folder_, start_time_, earlier_.rows > 0}, record);
+          start.core, account, CoreConnection::Run{start.identity, folder_, start_time_, start.goes_on}, record);
       Console::instance().info(format("W&B: {}", account.page_of(core_->entity(), core_->project(), id_)));
       // What an earlier part has written, but its wandb-core has not uploaded.
       each_record(start.wandb, id_, [&](const Record& earlier) {
-        if (earlier_.rows > 0 && earlier.has_history() && earlier.history().step().num() >= core_->first_row())
+        if (start.goes_on && earlier.has_history() && earlier.history().step().num() >= core_->first_row())
           core_->send(earlier);
       });
       next_row_ = std::max(next_row_, core_->first_row());
       return;
     }
   } catch (const IoError& error) {
-    problem = error.what();
+    problem = split(error.what(), "\n").front();
   }
   move_offline();
   media_ = MediaFolder(folder_ / "files");
@@ -165,6 +169,7 @@ double Run::runtime() const { return earlier_.runtime + seconds_now() - start_ti
 void Run::add(Record record) {
   {
     std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return added_.size() < kMostWaiting || error_; });
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     added_.push_back(std::move(record));
   }
@@ -253,8 +258,8 @@ void Run::log_file(const fs::path& file, const std::string& name) {
   make_folder(copy.parent_path());
   std::error_code error;
   fs::remove(copy, error);
-  fs::create_hard_link(file, copy, error);
-  if (error) fs::copy(file, copy, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+  fs::create_hard_link(fs::canonical(file, error), copy, error);
+  if (error) fs::copy_file(file, copy, fs::copy_options::overwrite_existing, error);
   if (error) throw IoError(format("WandbLogger: cannot copy {} to {}: {}", file, copy, error.message()));
   add(file_record(name));
 }

@@ -275,6 +275,15 @@ class Online(Base):
         self.assertRegex(said, f"wandb-core is not there.*wandb sync {folder}")
         self.assertEqual(self.server.runs, {})
 
+    def test_without_a_server_the_run_is_offline(self):
+        env = environment(self.root, self.server) | {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_INIT_TIMEOUT": "2"}
+        said = fit(self.root, "log_model: false", env=env, epochs=1)
+        folder, = folders(self.root)
+        self.assertRegex(said, f"the run is offline: .*wandb sync {folder}")
+        sync(self.root, self.server, folder)
+        run, = self.server.runs.values()
+        self.assert_same_as_csv(run.history, table(self.root / "logs/version_0"))
+
     def test_when_wandb_core_is_killed_nothing_is_lost(self):
         process = subprocess.Popen(command(self.root, "log_model: false", epochs=60), cwd=SOURCE, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, env=environment(self.root, self.server))
