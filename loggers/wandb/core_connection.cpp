@@ -175,21 +175,15 @@ void CoreConnection::begin(const Account& account, const Run& run, const Record&
   *init.mutable_inform_init()->mutable_settings() = settings_of(account, run);
   init.mutable_inform_init()->mutable_info()->set_stream_id(stream_);
   queue(init);
+  send(record, "run");
   const auto deadline = Clock::now() + seconds(static_cast<int>(init_timeout()) + 10);
-  const auto answer = [&]() -> ServerResponse {
-    std::optional<ServerResponse> response = receive(deadline);
-    if (!response) throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
-    if (response->has_error_response()) throw IoError(response->error_response().message());
-    return *std::move(response);
-  };
-  answer();
-  ServerRequest request;
-  request.set_request_id("run");
-  *request.mutable_record_publish() = record;
-  request.mutable_record_publish()->mutable_info()->set_stream_id(stream_);
-  queue(request);
-  const ServerResponse told = answer();
-  const Result::RunResult& result = told.result_communicate().run_result();
+  std::optional<ServerResponse> told;
+  do {  // an old wandb-core gives no answer to the first
+    told = receive(deadline);
+    if (!told) throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
+    if (told->has_error_response()) throw IoError(told->error_response().message());
+  } while (!told->result_communicate().has_run_result());
+  const Result::RunResult& result = told->result_communicate().run_result();
   if (result.has_error()) throw IoError(result.error().message());
   entity_ = result.run().entity();
   project_ = result.run().project();
@@ -199,9 +193,13 @@ void CoreConnection::begin(const Account& account, const Run& run, const Record&
   send(run_start);
 }
 
-void CoreConnection::send(const Record& record) {
+void CoreConnection::send(const Record& record, const std::string& question) {
   ServerRequest request;
   *request.mutable_record_publish() = record;
+  if (!question.empty()) {
+    request.set_request_id(question);
+    request.mutable_record_publish()->mutable_control()->set_mailbox_slot(question);  // what an old wandb-core looks at
+  }
   request.mutable_record_publish()->mutable_info()->set_stream_id(stream_);
   queue(request);
 }
@@ -282,11 +280,7 @@ std::string CoreConnection::receive_bytes(std::size_t size, Clock::time_point de
 }
 
 void CoreConnection::finish(const Record& exit, const std::string& if_it_takes_long) {
-  ServerRequest request;
-  request.set_request_id("exit");
-  *request.mutable_record_publish() = exit;
-  request.mutable_record_publish()->mutable_info()->set_stream_id(stream_);
-  queue(request);
+  send(exit, "exit");
   if (failure().empty() && !is_ready_by(Clock::now() + seconds(10), socket_.number(), POLLIN))
     Console::instance().info(if_it_takes_long);
   bool is_done = false;

@@ -49,7 +49,8 @@ class CoreConnection {
   /// The first number that a row may have: W&B has those before it.
   std::int64_t first_row() const { return first_row_; }
 
-  void send(const Record& record);
+  /// `question`: names an answer to it; empty: none is wanted.
+  void send(const Record& record, const std::string& question = {});
   /// Sends the run's last record, and waits until all is uploaded. Tells a person when that takes long.
   void finish(const Record& exit, const std::string& if_it_takes_long);
   /// Why nothing is sent any more; empty while all is well.

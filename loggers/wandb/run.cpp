@@ -198,11 +198,7 @@ void Run::write_added() {
     } catch (...) {
       error = std::current_exception();  // whoever adds the next hears of it
     }
-    if (core_ && !warned_of_core_ && !core_->failure().empty()) {
-      warned_of_core_ = true;
-      Console::instance().warn(
-          format("WandbLogger: wandb-core fails: {}. All that is logged is kept in {}", core_->failure(), as_typed(folder_)));
-    }
+    warn_of_core();
     lock.lock();
     is_writing_ = false;
     error_ = error;
@@ -210,6 +206,13 @@ void Run::write_added() {
                   std::move_iterator(records.end()));
     changed_.notify_all();
   }
+}
+
+void Run::warn_of_core() {
+  if (!core_ || warned_of_core_ || core_->failure().empty()) return;
+  warned_of_core_ = true;
+  Console::instance().warn(
+      format("WandbLogger: wandb-core fails: {}. All that is logged is kept in {}", core_->failure(), as_typed(folder_)));
 }
 
 void Run::save() {
@@ -271,9 +274,9 @@ void Run::finish(int exit_code) {
   if (core_) {
     core_->finish(exit,
                   format("WandbLogger: waiting for W&B to take the rest of the run, which is kept in {}", as_typed(folder_)));
-    const bool is_uploaded = core_->failure().empty();
+    warn_of_core();
     core_.reset();
-    if (is_uploaded) return;
+    if (!warned_of_core_) return;
     move_offline();  // `wandb sync` takes the others for uploaded
   }
   Console::instance().info(format("W&B: upload the run with: wandb sync {}", as_typed(folder_)));

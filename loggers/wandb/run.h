@@ -84,6 +84,7 @@ class Run {
   void add(Record record);
   void add_row(Fields fields, std::int64_t step);
   void write_added();
+  void warn_of_core();
   double runtime() const;
 
   const std::string id_;
