@@ -28,8 +28,8 @@ struct LEVIN_API CsvLoggerOptions {
   static void declare(OptionList<CsvLoggerOptions>& options);
 };
 
-/// Writes metrics to `save_dir/name/version_N/metrics.csv`, hyper-parameters to `hparams.yaml` beside it, and how the run began and
-/// ended to `run.json` (run_file.h).
+/// Writes metrics to `save_dir/name/version_N/metrics.csv`, hyper-parameters to `hparams.yaml` beside it, and how the run began
+/// and ended to `run.json` (run_file.h).
 ///
 /// metrics.csv has the columns `epoch`, `step` and one for each metric; a row without a value for a metric has an empty cell.
 /// Floats are written so that they read back exactly. Rows reach the disk after flush_logs_every_n_steps steps, after a second

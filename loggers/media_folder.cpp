@@ -70,18 +70,6 @@ std::string text_of(const Table& table) {
   return text;
 }
 
-std::string split_json(const Table& table) {
-  Value::List rows(table.rows.begin(), table.rows.end());
-  return plain_json(
-      Value::Map{{"columns", Value::List(table.columns.begin(), table.columns.end())}, {"data", std::move(rows)}});
-}
-
-void write_media_file(const fs::path& path, std::string_view content) {
-  AtomicFile file(path);
-  file.write(content);
-  file.commit(AtomicFile::Disk::kLeaveToKernel);
-}
-
 /// A copy that takes its name when it is whole.
 void copy_media_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -97,6 +85,12 @@ void copy_media_file(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+std::string table_json(const Table& table) {
+  Value::List columns(table.columns.begin(), table.columns.end());
+  Value::List rows(table.rows.begin(), table.rows.end());
+  return plain_json(Value::Map{{"columns", std::move(columns)}, {"data", std::move(rows)}});
+}
+
 fs::path MediaFolder::path_of(const LoggedItem& item, const std::string& end) {
   fs::path folder = run_ / "media" / format("{}s", kind_name(item.kind()));
   for (std::string& part : split(item.name, "/")) folder /= folder_name(std::move(part));
@@ -108,18 +102,21 @@ fs::path MediaFolder::path_of(const LoggedItem& item, const std::string& end) {
   return folder / format("{:06d}{}{}{}", item.step, rank, again, end);
 }
 
+fs::path MediaFolder::write(const LoggedItem& item, const std::string& end, std::string_view content) {
+  fs::path path = path_of(item, end);
+  AtomicFile file(path);
+  file.write(content);
+  file.commit(AtomicFile::Disk::kLeaveToKernel);
+  return path;
+}
+
 fs::path MediaFolder::write(const LoggedItem& item) {
-  const auto written = [&](const std::string& end, std::string_view content) {
-    const fs::path path = path_of(item, end);
-    write_media_file(path, content);
-    return path;
-  };
+  const auto written = [&](const std::string& end, std::string_view content) { return write(item, end, content); };
   if (const auto* image = std::get_if<LoggedImage>(&item.content)) return written(".png", image->png);
   if (const auto* figure = std::get_if<LoggedFigure>(&item.content)) return written(".png", figure->image.png);
   if (const auto* histogram = std::get_if<LoggedHistogram>(&item.content)) return written(".csv", text_of(*histogram));
   if (const auto* text = std::get_if<LoggedText>(&item.content)) return written(".txt", text->text);
-  if (const auto* table = std::get_if<Table>(&item.content))
-    return tables_ == Tables::kJson ? written(".json", split_json(*table)) : written(".csv", text_of(*table));
+  if (const auto* table = std::get_if<Table>(&item.content)) return written(".csv", text_of(*table));
   const fs::path& from = std::get<LoggedFile>(item.content).path;
   fs::path path = path_of(item, "_" + folder_name(from.filename().string()));
   copy_media_file(from, path);

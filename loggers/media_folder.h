@@ -4,11 +4,15 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "levin/core/logged_item.h"
 
 namespace levin {
+
+/// A table as trackers read it, in pandas' "split" form: {"columns": […], "data": [[…], …]}.
+std::string table_json(const Table& table);
 
 /// The folder `media` of a run, in which what is no number is a file of its own, by kind, name and step:
 ///
@@ -20,20 +24,18 @@ namespace levin {
 /// it logs anew.
 class MediaFolder {
  public:
-  /// Tables as CSV, or as pandas' "split" JSON: {"columns": [...], "data": [[...]]}.
-  enum class Tables { kCsv, kJson };
-
   /// `run`: the run's folder. Nothing is made before the first item.
-  explicit MediaFolder(std::filesystem::path run, Tables tables = Tables::kCsv) : run_(std::move(run)), tables_(tables) {}
+  explicit MediaFolder(std::filesystem::path run) : run_(std::move(run)) {}
 
   /// Writes an item's file, and gives its path. Throws IoError.
   std::filesystem::path write(const LoggedItem& item);
+  /// Writes such a file with a content and an end of its name (".html") that are the caller's.
+  std::filesystem::path write(const LoggedItem& item, const std::string& end, std::string_view content);
 
  private:
   std::filesystem::path path_of(const LoggedItem& item, const std::string& end);
 
   std::filesystem::path run_;
-  Tables tables_;
   struct Newest {
     std::int64_t step = -1;
     int items = 0;

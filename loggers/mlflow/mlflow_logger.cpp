@@ -125,7 +125,7 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
   folder_ = parts.front();
   key_ = parts.back();
   run_ = run;
-  media_ = std::make_unique<MediaFolder>(folder_, MediaFolder::Tables::kJson);
+  media_ = std::make_unique<MediaFolder>(folder_);
   outbox_.reset();
   const fs::path own = Journal::file_of(folder_, run.rank);
   const fs::path earlier = earlier_journal(run);
@@ -201,12 +201,13 @@ void MLflowLogger::add_file(const fs::path& file, const std::string& artifact, c
 
 bool MLflowLogger::log_item(const LoggedItem& item) {
   outbox();
-  const fs::path file = media_->write(item);
+  const auto* const table = std::get_if<Table>(&item.content);
+  const fs::path file = table != nullptr ? media_->write(item, ".json", table_json(*table)) : media_->write(item);
   std::string artifact = file.lexically_relative(folder_ / "media").string();
   // The server takes no name that could be a part of an address.
   std::ranges::replace_if(
       artifact, [](char one) { return one == '#' || one == '%'; }, '_');
-  add_file(file, artifact, item.kind() == LoggedItem::Kind::kTable ? "table" : nullptr);
+  add_file(file, artifact, table != nullptr ? "table" : nullptr);
   return true;
 }
 

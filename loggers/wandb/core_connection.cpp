@@ -1,0 +1,303 @@
+#include "levin/loggers/wandb/core_connection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/loggers/wandb/account.h"
+#include "levin/loggers/wandb/records.h"
+#include "wandb/messages.pb.h"
+
+namespace levin::wandb {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds;
+
+/// For how many seconds W&B may be away when a run begins, as its own clients wait.
+double init_timeout() {
+  const double wanted = std::atof(environment("WANDB_INIT_TIMEOUT").c_str());
+  return wanted > 0 ? wanted : 90;
+}
+
+constexpr std::size_t kMostBytesWaiting = std::size_t{256} << 20U;
+/// Before each message: "W" and the length in four bytes.
+constexpr std::size_t kFrame = 5;
+
+std::string text_in(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A program in a session of its own, so that a Ctrl-C at the terminal is the run's alone. What it prints goes to `output`.
+pid_t spawn(std::vector<std::string> words, const fs::path& output) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  pid_t process = -1;
+  const int error = posix_spawn(&process, words[0].c_str(), &files, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) throw IoError(format("cannot start {}: {}", words[0], std::strerror(error)));
+  return process;
+}
+
+/// True when a child has ended, and is no more.
+bool has_ended(pid_t process) { return waitpid(process, nullptr, WNOHANG) != 0; }
+
+Settings settings_of(const Account& account, const CoreConnection::Run& run) {
+  Settings settings;
+  settings.mutable_api_key()->set_value(account.api_key);
+  settings.mutable_base_url()->set_value(account.base_url);
+  settings.mutable_console()->set_value("off");
+  settings.mutable_disable_git()->set_value(true);
+  settings.mutable_disable_job_creation()->set_value(true);
+  if (!run.identity.entity.empty()) settings.mutable_entity()->set_value(run.identity.entity);
+  settings.mutable_host()->set_value(host_name());
+  settings.mutable_init_timeout()->set_value(init_timeout());
+  settings.mutable_log_dir()->set_value((run.folder / "logs").string());
+  settings.mutable_log_internal()->set_value((run.folder / "logs" / "debug-internal.log").string());
+  settings.mutable_mode()->set_value("online");
+  settings.mutable_project()->set_value(run.identity.project);
+  if (run.resumes) settings.mutable_resume()->set_value("allow");
+  settings.mutable_root_dir()->set_value(run.folder.parent_path().parent_path().string());
+  settings.mutable_run_id()->set_value(run.identity.id);
+  settings.mutable_run_name()->set_value(run.identity.name);
+  settings.mutable_silent()->set_value(true);
+  settings.mutable_sync_dir()->set_value(run.folder.string());
+  settings.mutable_sync_file()->set_value((run.folder / "logs" / "wandb-core.wandb").string());
+  settings.mutable_wandb_dir()->set_value(run.folder.parent_path().string());
+  settings.mutable_x_stats_pid()->set_value(getpid());
+  settings.mutable_x_start_time()->set_value(run.start_time);
+  settings.mutable_x_primary()->set_value(true);
+  settings.mutable_x_update_finish_state()->set_value(true);
+  // The run file is levin's, so that it is whole whatever becomes of wandb-core; an old one writes its own elsewhere.
+  settings.mutable_x_skip_transaction_log()->set_value(true);
+  return settings;
+}
+
+}  // namespace
+
+CoreConnection::CoreConnection(const fs::path& core, const Account& account, const Run& run, const Record& record)
+    : stream_(run.identity.id) {
+  try {
+    start(core, run.folder / "logs");
+    thread_ = quiet_thread([this] { send_queued(); });
+    begin(account, run, record);
+  } catch (...) {
+    fail("it did not start");
+    if (thread_.joinable()) thread_.join();
+    if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
+    throw;
+  }
+}
+
+CoreConnection::~CoreConnection() {
+  fail("the run is over");
+  if (thread_.joinable()) thread_.join();
+  // It has uploaded what it was told, or will not: without its connection it ends by itself, soon.
+  for (const auto deadline = Clock::now() + seconds(10); process_ > 0 && !has_ended(process_);) {
+    if (Clock::now() > deadline) kill(process_, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void CoreConnection::start(const fs::path& core, const fs::path& logs) {
+  const fs::path place = logs / "wandb-core-port.txt";
+  const fs::path output = logs / "wandb-core.log";
+  process_ = spawn({core.string(), "--no-observability", "--port-filename", place.string(), "--pid", std::to_string(getpid())},
+                   output);
+  std::string text;
+  for (const auto deadline = Clock::now() + seconds(30); !(text = text_in(place)).ends_with("EOF");) {
+    if (has_ended(process_)) {
+      process_ = -1;
+      throw IoError(format("{} has ended at once: see {}", core, output));
+    }
+    if (Clock::now() > deadline) throw IoError(format("{} did not say where it listens: see {}", core, output));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  fs::remove(place);
+  connect_to(split(text, "\n").front());
+}
+
+void CoreConnection::connect_to(const std::string& address) {
+  const std::size_t equals = address.find('=');
+  const std::string value = address.substr(equals + 1);
+  const bool is_unix = address.starts_with("unix=");
+  socket_ = Descriptor(socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int error = 0;
+  if (is_unix) {
+    sockaddr_un place{.sun_family = AF_UNIX, .sun_path = {}};
+    value.copy(&place.sun_path[0], sizeof(place.sun_path) - 1);
+    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&place), sizeof(place));
+  } else {
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_port = htons(static_cast<std::uint16_t>(std::strtoul(value.c_str(), nullptr, 10)));
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&place), sizeof(place));
+  }
+  if (error != 0) throw IoError(format("cannot reach wandb-core at {}: {}", address, std::strerror(errno)));
+}
+
+void CoreConnection::begin(const Account& account, const Run& run, const Record& record) {
+  ServerRequest init;
+  init.set_request_id("init");
+  *init.mutable_inform_init()->mutable_settings() = settings_of(account, run);
+  init.mutable_inform_init()->mutable_info()->set_stream_id(stream_);
+  queue(init);
+  send(record, "run");
+  const auto deadline = Clock::now() + seconds(static_cast<int>(init_timeout()) + 10);
+  std::optional<ServerResponse> told;
+  do {  // an old wandb-core gives no answer to the first
+    told = receive(deadline);
+    if (!told) throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
+    if (told->has_error_response()) throw IoError(told->error_response().message());
+  } while (!told->result_communicate().has_run_result());
+  const Result::RunResult& result = told->result_communicate().run_result();
+  if (result.has_error()) throw IoError(result.error().message());
+  entity_ = result.run().entity();
+  project_ = result.run().project();
+  first_row_ = result.run().starting_step();
+  Record run_start;
+  *run_start.mutable_request()->mutable_run_start()->mutable_run() = result.run();
+  send(run_start);
+}
+
+void CoreConnection::send(const Record& record, const std::string& question) {
+  ServerRequest request;
+  *request.mutable_record_publish() = record;
+  if (!question.empty()) {
+    request.set_request_id(question);
+    request.mutable_record_publish()->mutable_control()->set_mailbox_slot(question);  // what an old wandb-core looks at
+  }
+  request.mutable_record_publish()->mutable_info()->set_stream_id(stream_);
+  queue(request);
+}
+
+void CoreConnection::queue(const ServerRequest& request) {
+  const std::string bytes = request.SerializeAsString();
+  std::string message = "W";
+  for (std::size_t byte = 0; byte + 1 < kFrame; ++byte) message += static_cast<char>(bytes.size() >> (8 * byte) & 0xffU);
+  message += bytes;
+  bool is_too_much = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    waiting_bytes_ += message.size();
+    is_too_much = waiting_bytes_ > kMostBytesWaiting;
+    waiting_.push_back(std::move(message));
+  }
+  if (is_too_much) fail("it has taken nothing for too long");
+  changed_.notify_all();
+}
+
+void CoreConnection::send_queued() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ends_ || !waiting_.empty() || !failure_.empty(); });
+    if (!failure_.empty() || waiting_.empty()) return;
+    const std::string message = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= message.size();
+    lock.unlock();
+    std::string_view rest = message;
+    while (!rest.empty()) {
+      const ssize_t sent = ::send(socket_.number(), rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0) break;
+      rest.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    if (!rest.empty()) fail("it is gone");
+    lock.lock();
+  }
+}
+
+void CoreConnection::fail(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return;
+  failure_ = why;
+  // Wakes a thread that waits for it.
+  if (socket_.is_open()) shutdown(socket_.number(), SHUT_RDWR);
+  changed_.notify_all();
+}
+
+std::string CoreConnection::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::optional<ServerResponse> CoreConnection::receive(Clock::time_point deadline) {
+  const std::string frame = receive_bytes(kFrame, deadline);
+  if (frame.size() < kFrame || frame[0] != 'W') return std::nullopt;
+  std::uint32_t size = 0;
+  std::memcpy(&size, &frame[1], sizeof(size));
+  ServerResponse response;
+  if (!response.ParseFromString(receive_bytes(size, deadline))) return std::nullopt;
+  return response;
+}
+
+std::string CoreConnection::receive_bytes(std::size_t size, Clock::time_point deadline) {
+  std::string bytes(size, '\0');
+  std::size_t have = 0;
+  while (have < size && is_ready_by(deadline, socket_.number(), POLLIN)) {
+    const ssize_t got = recv(socket_.number(), &bytes[have], size - have, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+void CoreConnection::finish(const Record& exit, const std::string& if_it_takes_long) {
+  send(exit, "exit");
+  if (failure().empty() && !is_ready_by(Clock::now() + seconds(10), socket_.number(), POLLIN))
+    Console::instance().info(if_it_takes_long);
+  bool is_done = false;
+  while (!is_done) {
+    const std::optional<ServerResponse> response = receive(Clock::time_point::max());
+    if (!response) return fail("it has ended before all was uploaded");
+    is_done = response->result_communicate().has_exit_result();
+  }
+  ServerRequest teardown;
+  teardown.mutable_inform_teardown();
+  queue(teardown);
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+}  // namespace levin::wandb

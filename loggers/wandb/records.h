@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "levin/core/logged_item.h"
+#include "levin/core/options/value.h"
+
+namespace levin {
+class MediaFolder;
+}
+
+namespace levin::wandb {
+
+class Record;
+
+/// What a run is called. Texts that are empty are not said.
+struct RunIdentity {
+  std::string id;
+  std::string name = {};
+  std::string project = {};
+  std::string entity = {};
+  std::string group = {};
+  std::string job_type = {};
+  std::string notes = {};
+  std::vector<std::string> tags = {};
+};
+
+/// Names, and values as JSON.
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// The x axis of every metric: levin's step. W&B's own, `_step`, is the number of the row.
+inline constexpr std::string_view kStepName = "trainer/global_step";
+
+/// As W&B writes numbers: with NaN, Infinity and -Infinity.
+std::string json_of(double number);
+
+/// Seconds since 1970.
+double seconds_now();
+
+/// The file's first record, which W&B asks for.
+Record header_record();
+/// `resumes`: there is an earlier part of the run, which has lasted `runtime` seconds.
+Record run_record(const RunIdentity& run, double start_time, bool resumes, double runtime);
+/// What machine and program the run is of: wandb-metadata.json.
+Record environment_record(double start_time);
+Record history_record(std::int64_t row, const Fields& fields);
+Record summary_record(const Fields& fields);
+/// A map's parts, each with all that is in it.
+Record config_record(const Value& hyperparams);
+/// Says that a metric has kStepName as its x axis.
+Record metric_record(const std::string& name);
+/// `path`: below the run's folder `files`.
+Record file_record(const std::string& path);
+Record exit_record(int exit_code, double runtime);
+
+/// An item as W&B shows it.
+struct ShownItem {
+  std::string json = {};  ///< its value in a row; empty: none, it is a file alone
+  std::string path = {};  ///< of its file below the run's folder `files`, as file_record() takes it; empty: none
+};
+
+/// Writes an item's file to `media`, which is in the folder `files`, and says how a row shows it: a text as HTML. Throws
+/// IoError.
+ShownItem show(const LoggedItem& item, MediaFolder& media, const std::filesystem::path& files);
+
+}  // namespace levin::wandb
