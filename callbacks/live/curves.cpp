@@ -13,7 +13,7 @@
 namespace levin {
 namespace {
 
-constexpr std::size_t kLabelWidth = 8;
+constexpr std::size_t kLabelWidth = 8;  ///< of the range of values
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -138,7 +138,7 @@ std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t 
     std::string label;
     if (!is_empty && row == 0 && y_range.high > y_range.low) label = figure_text(y_range.high);
     if (!is_empty && row + 1 == height) label = figure_text(y_range.low);
-    StyledLine line = {{format("{:>{}}", label, kLabelWidth), Ink::kDim}, {style.utf8 ? "│" : "|", Ink::kDim}};
+    StyledLine line = {{format("{:>8}", label), Ink::kDim}, {style.utf8 ? "│" : "|", Ink::kDim}};
     for (std::size_t column = 0; column * (style.utf8 ? 2 : 1) < canvas.across; ++column) {
       Span cell = cell_text(canvas.cell(column, row), style);
       if (line.back().ink == cell.ink) {
