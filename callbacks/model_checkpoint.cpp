@@ -120,7 +120,8 @@ std::string ModelCheckpoint::next_save(const Trainer& trainer) const {
   const bool keeps_any = options_.save_top_k != 0 || options_.save_last.enabled();
   if (off(trainer) || !keeps_any) return "";
   if (every_n_train_steps_ > 0) {
-    return "in " + counted(static_cast<std::size_t>(every_n_train_steps_ - trainer.global_step() % every_n_train_steps_), "step");
+    return "in " +
+           counted(static_cast<std::size_t>(every_n_train_steps_ - trainer.global_step() % every_n_train_steps_), "step");
   }
   if (interval_) return "in " + duration_text(interval_->left(steady_seconds()));
   if (every_n_epochs_ < 1) return "";

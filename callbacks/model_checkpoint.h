@@ -95,7 +95,7 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   /// When it saves next, for a person: "in 54 steps", "after epoch 3"; empty: never, or nobody knows.
   std::string next_save(const Trainer& trainer) const;
   /// What was written last; empty: nothing yet.
-  const std::string& last_saved() const { return state_.saved_as; }
+  const std::string& last_saved() const { return newest_file_.empty() ? state_.saved_as : newest_file_; }
   std::string kth_best_model_path() const;
   double kth_value() const;
   /// Files and scores that are kept, oldest first. Empty without a monitor.

@@ -27,7 +27,8 @@ StyledLine legend(const LiveState& state, std::size_t width, const TextStyle& st
     add(state.curve.validation, style.utf8 ? style.color ? "⣀⠤⠒" : "•••" : "ooo", Ink::kValidation);
     right = format(" {} of {} {}{}", state.curve_number, state.curves, dash, dash);
   }
-  line = fitted(std::move(line), std::min(width, width_of(line)));
+  const std::size_t used_width = std::min(width, width_of(line));
+  line = fitted(std::move(line), used_width);
   std::string rule;
   for (std::size_t used = width_of(line) + display_width(right); used < width; ++used) rule += dash;
   line.push_back({rule + right, Ink::kDim});
@@ -111,8 +112,10 @@ std::string memory_text(std::int64_t bytes) {
 std::vector<std::string> live_screen(const LiveState& state, const TerminalSize& size, const TextStyle& style) {
   // The last column would make some terminals wrap.
   const int width = std::max(size.columns - 1, 1);
-  const std::string bar = progress_line(state.line, width, style.utf8);
-  if (size.columns < kLeastColumns || size.rows < kLeastRows) return {bar};
+  if (size.columns < kLeastColumns || size.rows < kLeastRows) return {progress_line(state.line, width, style.utf8)};
+  ProgressLine bar = state.line;  // what stands above it is not said twice
+  bar.samples_rate.reset();
+  bar.details.clear();
   const auto columns = static_cast<std::size_t>(width);
   const auto height = static_cast<std::size_t>(std::clamp(size.rows / 4, 6, 8));
   const std::size_t panel_width = columns < 99 ? 34 : 44;
@@ -129,7 +132,7 @@ std::vector<std::string> live_screen(const LiveState& state, const TerminalSize&
     }
     lines.push_back(text_of(line, columns, style.color));
   }
-  lines.push_back(bar);
+  lines.push_back(progress_line(bar, width, style.utf8));
   lines.push_back(text_of(keys_line(state), columns, style.color));
   return lines;
 }

@@ -29,6 +29,11 @@ LiveView::~LiveView() {
 
 void LiveView::show(LiveState figures) {
   const std::lock_guard lock(mutex_);
+  // An epoch that has just begun has no pace yet.
+  if (figures.line.current == 0 && figures_.line.rate) {
+    figures.line.rate = figures_.line.rate;
+    figures.line.samples_rate = figures_.line.samples_rate;
+  }
   figures_ = std::move(figures);
   figures_since_ = steady_seconds();
 }

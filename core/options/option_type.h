@@ -111,8 +111,7 @@ enum class ProgressView : std::uint8_t {
 };
 template <>
 inline constexpr std::array kChoices<ProgressView> = {Choice{ProgressView::kAuto, "auto"}, Choice{ProgressView::kLive, "live"},
-                                                      Choice{ProgressView::kBar, "bar"},
-                                                      Choice{ProgressView::kLines, "lines"}};
+                                                      Choice{ProgressView::kBar, "bar"}, Choice{ProgressView::kLines, "lines"}};
 
 enum class CudaGraph : std::uint8_t {
   kNever,
