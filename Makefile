@@ -101,10 +101,13 @@ site: ## Make a site of docs/ and of the public headers in build/site, with mkdo
 	@scripts/setup.sh site
 	@scripts/site.sh
 
-picture: ## Make the README's picture of a run anew
+picture: ## Make the pictures of runs in README and docs anew
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
 	@rm -rf $(BUILD)/demo
 	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)
+	@scripts/picture_of_a_run.py --columns 120 --rows 38 --until "Epoch 12:  8" \
+	  --typed "levin fit --config examples/digits/config.yaml --trainer.devices=2" docs/images/live.svg \
+	  $(BUILD)/bin/levin fit --config examples/digits/config.yaml --trainer.devices=2 --trainer.default_root_dir=$(BUILD)/demo
 
 clean: ## Remove the build folders
 	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy

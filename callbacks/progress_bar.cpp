@@ -205,6 +205,7 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const 
 
 void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
   if (view_) {
+    training_.paused += view_->take_pause();
     view_->show(live_figures(trainer, line_of(trainer, bar)));
   } else {
     console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kLeastColumns = 80;
 constexpr int kLeastRows = 16;
-constexpr std::size_t kBarWidth = 10;
+constexpr std::size_t kBarWidth = 8;
+constexpr std::size_t kWidePanel = 46;
 
 /// "loss: train_loss 0.123, val_loss 0.456" at the left of a rule, "2 of 3" at its right.
 StyledLine legend(const LiveState& state, std::size_t width, const TextStyle& style) {
@@ -39,22 +40,22 @@ StyledLine labeled(std::string_view label, std::string text) {
   return {{format("{:<11}", label), Ink::kDim}, {std::move(text)}};
 }
 
-StyledLine line_of(const LiveRank& rank, const TextStyle& style) {
-  std::vector<std::string> figures;
+StyledLine line_of(const LiveRank& rank, std::size_t width, const TextStyle& style) {
   StyledLine line = {{format("{:<11}", format("rank {}", rank.rank)), Ink::kDim}};
   if (rank.working) {
     const double share = std::clamp(*rank.working, 0.0, 1.0);
     line.push_back({progress_bar(share, kBarWidth, style.utf8), Ink::kTraining});
-    line.push_back({format("|{:3.0f}% works ", 100 * share)});
+    line.push_back({format("|{:3.0f}% work ", 100 * share)});
+    if (width >= kWidePanel) line.push_back({format("{:2.0f}% wait ", 100 * (1 - share))});
   }
   std::string memory = rank.memory > 0 ? memory_text(rank.memory) : "";
-  if (rank.device_memory > 0) memory += format("{}{} on GPU", memory.empty() ? "" : ", ", memory_text(rank.device_memory));
+  if (rank.device_memory > 0) memory += format(" + {} on GPU", memory_text(rank.device_memory));
   line.push_back({memory});
   return line;
 }
 
 /// As many as there is room for: those that others wait for.
-std::vector<StyledLine> rank_lines(std::vector<LiveRank> ranks, std::size_t room, const TextStyle& style) {
+std::vector<StyledLine> rank_lines(std::vector<LiveRank> ranks, std::size_t room, std::size_t width, const TextStyle& style) {
   std::size_t shown = ranks.size();
   if (shown > room) {
     std::stable_sort(ranks.begin(), ranks.end(),
@@ -62,13 +63,13 @@ std::vector<StyledLine> rank_lines(std::vector<LiveRank> ranks, std::size_t room
     shown = room > 0 ? room - 1 : 0;
   }
   std::vector<StyledLine> lines;
-  for (std::size_t i = 0; i < shown; ++i) lines.push_back(line_of(ranks[i], style));
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(line_of(ranks[i], width, style));
   if (shown < ranks.size() && room > 0)
     lines.push_back(labeled("", format("{} more ranks, which wait longer", ranks.size() - shown)));
   return lines;
 }
 
-std::vector<StyledLine> panel(const LiveState& state, std::size_t height, const TextStyle& style) {
+std::vector<StyledLine> panel(const LiveState& state, std::size_t width, std::size_t height, const TextStyle& style) {
   std::vector<StyledLine> lines;
   std::string speed = state.line.rate ? format("{:.2f} it/s", *state.line.rate) : "?";
   if (state.line.samples_rate) speed += ", " + samples_rate_text(*state.line.samples_rate);
@@ -78,7 +79,8 @@ std::vector<StyledLine> panel(const LiveState& state, std::size_t height, const 
   if (!state.last.empty()) last.push_back(labeled("", one_line(state.last)));
   if (!state.best.empty()) last.push_back(labeled("best", one_line(state.best)));
   const std::size_t used = lines.size() + last.size();
-  for (StyledLine& line : rank_lines(state.ranks, height > used ? height - used : 0, style)) lines.push_back(std::move(line));
+  for (StyledLine& line : rank_lines(state.ranks, height > used ? height - used : 0, width, style))
+    lines.push_back(std::move(line));
   std::move(last.begin(), last.end(), std::back_inserter(lines));
   lines.resize(height);
   return lines;
@@ -118,9 +120,9 @@ std::vector<std::string> live_screen(const LiveState& state, const TerminalSize&
   bar.details.clear();
   const auto columns = static_cast<std::size_t>(width);
   const auto height = static_cast<std::size_t>(std::clamp(size.rows / 4, 6, 8));
-  const std::size_t panel_width = columns < 99 ? 34 : 44;
+  const std::size_t panel_width = columns < 99 ? 34 : kWidePanel;
   const std::vector<StyledLine> left = draw(state.curve, columns - panel_width - 2, height, style);
-  const std::vector<StyledLine> right = panel(state, height, style);
+  const std::vector<StyledLine> right = panel(state, panel_width, height, style);
   std::vector<std::string> lines = {text_of(legend(state, columns, style), columns, style.color)};
   for (std::size_t row = 0; row < height; ++row) {
     StyledLine line = left[row];

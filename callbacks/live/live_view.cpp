@@ -43,6 +43,11 @@ void LiveView::add(const std::vector<std::pair<std::string, double>>& values, do
   for (const auto& [name, value] : values) history_.add(name, batches, value, is_validation);
 }
 
+double LiveView::take_pause() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(pause_, 0);
+}
+
 void LiveView::work() {
   std::unique_lock lock(mutex_);
   while (!ends_) {
@@ -78,8 +83,11 @@ void LiveView::press(char key) {
 LiveState LiveView::now() {
   LiveState state = figures_;
   const bool is_paused = trainer_.paused();
+  const double now = steady_seconds();
+  const double since = std::exchange(looked_at_, now);
+  if (was_paused_) pause_ += now - since;
   if (std::exchange(was_paused_, is_paused) && !is_paused) wants_pause_ = false;
-  state.line.elapsed_seconds += steady_seconds() - figures_since_;
+  state.line.elapsed_seconds += now - figures_since_;
   const auto& curves = history_.curves();
   state.curves = curves.size();
   if (!curves.empty()) {

@@ -25,6 +25,8 @@ class LiveView {
 
   /// The newest figures; curves, keys and what was asked for are the view's own.
   void show(LiveState figures);
+  /// Seconds that training has paused since the last call.
+  double take_pause();
   /// As CurveHistory::add().
   void add(const std::vector<std::pair<std::string, double>>& values, double batches, bool is_validation);
 
@@ -47,6 +49,8 @@ class LiveView {
   bool shows_help_ = false;
   bool wants_pause_ = false;
   bool was_paused_ = false;
+  double looked_at_ = 0;  ///< whether training pauses, in seconds of a clock
+  double pause_ = 0;
   bool stops_after_epoch_ = false;
   Keys keys_;
   std::thread thread_;

@@ -73,8 +73,8 @@ TEST_CASE("the screen has the curve, its values and the figures of ranks and che
   CHECK(lines[6].starts_with("   0.100|"));
   CHECK(lines[6].find('*') != std::string::npos);
   CHECK(lines[1].ends_with("  speed      4.50 it/s"));
-  CHECK(lines[2].ends_with("  rank 0     ########2 | 82% works 312 MB"));
-  CHECK(lines[3].ends_with("  rank 1     #########9|100% works 1.21 GB, 2.00 GB on GPU"));
+  CHECK(lines[2].ends_with("  rank 0     ######5 | 82% work 18% wait 312 MB"));
+  CHECK(lines[3].ends_with("  rank 1     #######9|100% work  0% wait 1.21 GB"));
   CHECK(lines[4].ends_with("  checkpoint in 54 steps"));
   CHECK(lines[5].ends_with("             epoch=2-step=300.ckpt"));
   CHECK(lines[6].ends_with("  best       val_loss=0.500"));
@@ -89,7 +89,7 @@ TEST_CASE("of more ranks than there is room for those are shown that others wait
   for (int rank = 0; rank < 8; ++rank) state.ranks.push_back({rank, rank == 5 ? 1.0 : 0.1, 0, 0});
   const std::vector<std::string> lines = live_screen(state, {120, 24}, kPlainText);
   INFO(all(lines));
-  CHECK(lines[2].find("rank 5     ##########|100% works") != std::string::npos);
+  CHECK(lines[2].find("rank 5     ########|100% work  0% wait") != std::string::npos);
   CHECK(lines[3].find("7 more ranks, which wait longer") != std::string::npos);
   CHECK(lines[4].find("checkpoint") != std::string::npos);
 }

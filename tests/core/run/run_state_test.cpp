@@ -77,6 +77,16 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   here.ask(RunCommand::kPause);
   here.ask(RunCommand::kGoOn);
   CHECK(meet() == Votes{});
+  // Or taken back when the vote is on its way.
+  Votes on_its_way;
+  here.ask(RunCommand::kPause);
+  here.add_to(on_its_way);
+  here.ask(RunCommand::kGoOn);
+  here.adopt(on_its_way);
+  there.adopt(on_its_way);
+  CHECK(there.is_paused());
+  CHECK(meet().change_pause);
+  CHECK_FALSE(there.is_paused());
   here.ask(RunCommand::kStopAfterEpoch);
   CHECK(here.stops_after_epoch());
   here.ask(RunCommand::kTrainOn);
