@@ -213,6 +213,9 @@ def all_rows(cores):
             what="the same step with AdamW, over the loop by hand with torch::optim::AdamW",
             target="≤ 0.80 ×", kind="ratio", limit=0.80, rounds=2,
             levin=Side(LEVIN, step("everything", "AdamW")), baseline=Side(BY_HAND, step("by_hand", "torch::optim::AdamW"))),
+        Row(key="live", short="MLP step on a live terminal / in a file",
+            what="the same step on a terminal with the live view, over progress in a file", target="≤ 1.01 × (and 3 % of noise)",
+            kind="ratio", limit=1.04, rounds=2, levin=Side("live", step("live")), baseline=Side("in a file", step("everything"))),
         Row(key="start", short="start to first step / smallest program",
             what="process start to the end of the first step of the digits example, over the smallest LibTorch "
             "program that takes one step", target="≤ 1.3 ×", kind="ratio", limit=1.3, rounds=2,

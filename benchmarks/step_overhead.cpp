@@ -3,18 +3,24 @@
 // sides begin with the same weights and data: how many numbers come near to zero, which processors are slow with, depends on
 // them.
 //
-//     step_overhead by_hand|by_hand_saving|trainer|everything|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
+//     step_overhead by_hand|by_hand_saving|trainer|everything|live|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
 //
-// `graphed` is everything with `cuda_graph: auto`. CLASS, such as TensorBoardLogger, is everything with that logger beside
-// CSVLogger; an MLflowLogger has a server that is away. OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a
-// name alone, such as AdamW, is the class that `optimizer:` makes in YAML.
+// `live` is everything on a terminal, with the live view. `graphed` is everything with `cuda_graph: auto`. CLASS, such as
+// TensorBoardLogger, is everything with that logger beside CSVLogger; an MLflowLogger has a server that is away. OPTIMIZER:
+// torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that `optimizer:` makes in
+// YAML.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
+#include <pty.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
+#include <thread>
 
 #include "sample.h"
 
@@ -40,7 +46,7 @@ struct Request {
   at::Device device = at::kCPU;
 
   bool has_logger() const { return side.ends_with("Logger"); }
-  bool is_whole() const { return side == "everything" || side == "graphed" || has_logger(); }
+  bool is_whole() const { return side == "everything" || side == "live" || side == "graphed" || has_logger(); }
 };
 
 torch::nn::Sequential make_net() {
@@ -106,6 +112,7 @@ levin::TrainerOptions trainer_options(const Request& request, const fs::path& fo
   levin::TrainerOptions options;
   options.max_epochs = kEpochs;
   options.accelerator = request.accelerator;
+  if (request.side == "live") options.progress = levin::ProgressView::kLive;
   if (request.side == "graphed") options.cuda_graph = levin::CudaGraph::kAuto;
   options.devices = levin::Devices(request.ranks);
   options.threads = 1;
@@ -128,6 +135,37 @@ levin::TrainerOptions trainer_options(const Request& request, const fs::path& fo
   }
   return options;
 }
+
+/// While it lives, standard output is a terminal of its own, which a thread reads as a terminal's window does.
+class OwnTerminal {
+ public:
+  OwnTerminal() {
+    winsize size{.ws_row = 40, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
+    int terminal = -1;
+    if (openpty(&window_, &terminal, nullptr, nullptr, &size) != 0) throw std::runtime_error("no terminal can be had");
+    setenv("TERM", "xterm", /*overwrite=*/1);
+    setenv("LC_ALL", "C.UTF-8", /*overwrite=*/1);
+    dup2(terminal, STDOUT_FILENO);
+    close(terminal);
+    reader_ = std::thread([this] {
+      std::array<char, 65536> bytes;
+      while (read(window_, bytes.data(), bytes.size()) > 0) {
+      }
+    });
+  }
+  ~OwnTerminal() {
+    dup2(output_, STDOUT_FILENO);
+    reader_.join();
+    close(window_);
+  }
+  OwnTerminal(const OwnTerminal&) = delete;
+  OwnTerminal& operator=(const OwnTerminal&) = delete;
+
+ private:
+  int output_ = dup(STDOUT_FILENO);
+  int window_ = -1;
+  std::thread reader_;
+};
 
 /// Nothing on ranks other than the first.
 std::optional<double> with_trainer(const Request& request, const fs::path& folder) {
@@ -175,21 +213,28 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr
-        << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]\n";
+    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|live|graphed|CLASS OPTIMIZER [RANKS] "
+                 "[ACCELERATOR]\n";
     return 2;
   }
   Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
   if (argc > 4) request.accelerator = argv[4];
   at::set_num_threads(1);
   const fs::path folder = fs::current_path();
-  return levin::run_main([&] {
-    if (request.side.starts_with("by_hand")) {
-      request.device = levin::Registry<levin::Accelerator>::instance().make(request.accelerator, {})->choose({}, 0);
-      torch::manual_seed(0);
-      levin::benchmarks::print_sample(by_hand(request, request.side == "by_hand_saving", folder));
-    } else if (const auto microseconds = with_trainer(request, folder)) {
-      levin::benchmarks::print_sample(*microseconds);
+  // Before levin looks at what standard output is.
+  std::optional<OwnTerminal> terminal;
+  if (request.side == "live") terminal.emplace();
+  std::optional<double> sample;
+  const int status = levin::run_main([&] {
+    if (!request.side.starts_with("by_hand")) {
+      sample = with_trainer(request, folder);
+      return;
     }
+    request.device = levin::Registry<levin::Accelerator>::instance().make(request.accelerator, {})->choose({}, 0);
+    torch::manual_seed(0);
+    sample = by_hand(request, request.side == "by_hand_saving", folder);
   });
+  terminal.reset();
+  if (sample) levin::benchmarks::print_sample(*sample);
+  return status;
 }

@@ -14,6 +14,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/console/console.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/logger.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
@@ -113,6 +114,18 @@ bool ModelCheckpoint::step_is_due(Trainer& trainer) {
   if (!due || trainer.global_step() == decisions_.triggered_step) return false;
   decisions_.triggered_step = trainer.global_step();
   return true;
+}
+
+std::string ModelCheckpoint::next_save(const Trainer& trainer) const {
+  const bool keeps_any = options_.save_top_k != 0 || options_.save_last.enabled();
+  if (off(trainer) || !keeps_any) return "";
+  if (every_n_train_steps_ > 0) {
+    return "in " +
+           counted(static_cast<std::size_t>(every_n_train_steps_ - trainer.global_step() % every_n_train_steps_), "step");
+  }
+  if (interval_) return "in " + duration_text(interval_->left(steady_seconds()));
+  if (every_n_epochs_ < 1) return "";
+  return format("after epoch {}", (trainer.current_epoch() / every_n_epochs_ + 1) * every_n_epochs_ - 1);
 }
 
 void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "levin/callbacks/live/live_figures.h"
+#include "levin/callbacks/live/live_view.h"
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -20,6 +22,10 @@ namespace levin {
 namespace {
 
 constexpr double kSecondsBetweenDraws = 0.1;
+
+// Of a terminal that `auto` takes for the live view.
+constexpr int kLeastColumns = 100;
+constexpr int kLeastRows = 24;
 
 std::optional<std::int64_t> known(std::int64_t batches) {
   return batches < 0 ? std::nullopt : std::optional<std::int64_t>(batches);
@@ -58,6 +64,9 @@ ProgressBar::ProgressBar(const Options& options, Console& console, std::function
       clock_(clock ? std::move(clock) : steady_seconds),
       utf8_(locale_is_utf8()) {}
 
+ProgressBar::ProgressBar(ProgressBar&&) noexcept = default;
+ProgressBar::~ProgressBar() = default;
+
 void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
   const std::size_t bars = trainer.callbacks_of<ProgressBar>().size();
   if (bars == 1) return;
@@ -66,12 +75,17 @@ void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
 }
 
 void ProgressBar::on_train_start(Trainer& trainer, Module&) {
-  if (enabled(trainer)) live_ = console_.has_live_line();
+  if (!enabled(trainer)) return;
+  live_ = has_terminal(trainer);
+  if (!live_ || !wants_view(trainer)) return;
+  console_.clear_live_line();
+  curve_values_ = std::make_unique<CurveValues>();
+  view_ = std::make_unique<LiveView>(trainer, console_);
 }
 
 void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
   if (!enabled(trainer)) return;
-  start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
+  start(trainer, training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
   training_.current = training_.done_before = trainer.batch_idx() + 1;
   training_.samples = 0;
   if (live_) draw(trainer, training_);
@@ -82,19 +96,26 @@ void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput
   training_.current = batch_idx + 1;
   const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
   training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
-  draw_if_due(trainer, training_);
+  if (!draw_if_due(trainer, training_) || !view_) return;
+  view_->add(curve_values_->of_step(trainer), static_cast<double>(trainer.total_batch_idx() + 1), false);
 }
 
 void ProgressBar::on_train_epoch_end(Trainer& trainer, Module&) {
   if (!enabled(trainer)) return;
   if (!live_) return print_line(trainer, training_);
   draw(trainer, training_);
-  if (options_.leave) console_.keep_live_line();
+  if (options_.leave) keep_bar(trainer, training_);
 }
 
 void ProgressBar::on_train_end(Trainer& trainer, Module&) { keep_line(trainer); }
 
 void ProgressBar::on_exception(Trainer& trainer, Module&, const std::exception&) { keep_line(trainer); }
+
+void ProgressBar::on_rank_metrics(Trainer& trainer, Module&, const MetricRow& row, const std::vector<MetricMap>&) {
+  if (!view_) return;
+  view_->add(curve_values_->of_row(trainer, row), static_cast<double>(trainer.total_batch_idx()),
+             row.stage == Stage::kValidate);
+}
 
 void ProgressBar::on_sanity_check_end(Trainer& trainer, Module&) {
   if (enabled(trainer) && live_) console_.clear_live_line();
@@ -131,16 +152,33 @@ void ProgressBar::on_predict_end(Trainer& trainer, Module&) { end_evaluation(tra
 
 bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
 
-void ProgressBar::keep_line(const Trainer& trainer) {
-  if (enabled(trainer) && live_) console_.keep_live_line();
+bool ProgressBar::has_terminal(const Trainer& trainer) const {
+  return console_.has_live_line() && trainer.options().progress != ProgressView::kLines;
 }
 
-void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
+bool ProgressBar::wants_view(const Trainer& trainer) const {
+  if (trainer.options().progress != ProgressView::kAuto) return trainer.options().progress == ProgressView::kLive;
+  const TerminalSize size = console_.live_size();
+  return OwnProcess::is_one() && Keys::are_there() && size.columns >= kLeastColumns && size.rows >= kLeastRows;
+}
+
+void ProgressBar::keep_line(const Trainer& trainer) {
+  if (!enabled(trainer) || !live_) return;
+  if (std::exchange(view_, nullptr)) return keep_bar(trainer, training_);
+  console_.keep_live_line();
+}
+
+void ProgressBar::keep_bar(const Trainer& trainer, const Bar& bar) {
+  if (!view_) console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+  view_ ? print_line(trainer, bar) : console_.keep_live_line();
+}
+
+void ProgressBar::start(const Trainer& trainer, Bar& bar, std::string description, std::optional<std::int64_t> total) {
   bar = Bar{};
   bar.description = std::move(description);
   bar.total = total;
   bar.started = clock_();
-  live_ = console_.has_live_line();
+  live_ = has_terminal(trainer);
   next_draw_ = 0;
 }
 
@@ -166,13 +204,19 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const 
 }
 
 void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
-  console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+  if (view_) {
+    training_.paused += view_->take_pause();
+    view_->show(live_figures(trainer, line_of(trainer, bar)));
+  } else {
+    console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+  }
   next_draw_ = clock_() + kSecondsBetweenDraws;
 }
 
-void ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {
-  if (!live_ || bar.current % options_.refresh_rate != 0 || clock_() < next_draw_) return;
+bool ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {
+  if (!live_ || bar.current % options_.refresh_rate != 0 || clock_() < next_draw_) return false;
   draw(trainer, bar);
+  return true;
 }
 
 void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
@@ -194,7 +238,7 @@ void ProgressBar::start_evaluation(Trainer& trainer, std::string name) {
   evaluation_name_ = std::move(name);
   evaluation_loader_ = 0;
   ends_epoch_ = trainer.is_last_batch();
-  start(evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
+  start(trainer, evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
         batches.empty() ? std::nullopt : known(batches.front()));
   if (live_) draw(trainer, evaluation_);
 }
@@ -226,7 +270,7 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
       evaluation_.total = totals.batches;
     }
     draw(trainer, evaluation_);
-    if (options_.leave || !trainer.fitting()) console_.keep_live_line();
+    if (options_.leave || !trainer.fitting()) keep_bar(trainer, evaluation_);
   } else if (needs_line) {
     evaluation_.description = evaluation_name_;
     evaluation_.current = totals.batches;

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
@@ -13,6 +15,8 @@
 
 namespace levin {
 
+class CurveValues;
+class LiveView;
 struct ProgressLine;
 
 struct LEVIN_API ProgressBarOptions {
@@ -23,17 +27,21 @@ struct LEVIN_API ProgressBarOptions {
   static void declare(OptionList<ProgressBarOptions>& options);
 };
 
-/// Shows how far a run is. On a terminal a bar at the bottom: "Sanity Checking", "Epoch n", "Validation", "Testing" or
-/// "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an evaluation. Only rank 0
-/// shows something. Training's batches and batches a second are steps of the whole run, in which each rank takes a batch of its
-/// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
-/// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
-/// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
+/// Shows how far a run is, in the manner of the Trainer's `progress`: `live` shows fit() with curves, figures of all ranks and
+/// keys (docs/live.md); else, and in other entry points, on a terminal a bar at the bottom: "Sanity Checking", "Epoch n",
+/// "Validation", "Testing" or "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an
+/// evaluation. Only rank 0 shows something. Training's batches and batches a second are steps of the whole run, in which each
+/// rank takes a batch of its own; samples a second are those of all ranks together, where they have one batch size. In an
+/// evaluation ranks do not wait for one another: its bar moves with rank 0's batches, and ends with the batches of the rank
+/// that had most and the samples of all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the
+/// pace.
 class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOptions> {
  public:
   /// `console` and `clock` (seconds) are for tests; both must outlive the bar.
   explicit ProgressBar(const Options& options = {}, Console& console = Console::instance(),
                        std::function<double()> clock = nullptr);
+  ProgressBar(ProgressBar&&) noexcept;
+  ~ProgressBar() override;
 
   /// Monitoring, so that an epoch's line has the metrics that the epoch ends with.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
@@ -59,6 +67,7 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
                             std::int64_t batch_idx, std::int64_t dataloader_idx) override;
   void on_predict_end(Trainer& trainer, Module& module) override;
+  void on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row, const std::vector<MetricMap>& by_rank) override;
   void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
 
  private:
@@ -73,21 +82,28 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   };
 
   bool enabled(const Trainer& trainer) const;
+  bool has_terminal(const Trainer& trainer) const;
   void keep_line(const Trainer& trainer);
-  void start(Bar& bar, std::string description, std::optional<std::int64_t> total);
+  /// Leaves a bar, or its line, on the terminal.
+  void keep_bar(const Trainer& trainer, const Bar& bar);
+  void start(const Trainer& trainer, Bar& bar, std::string description, std::optional<std::int64_t> total);
   void start_evaluation(Trainer& trainer, std::string name);
   void evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx);
   void end_evaluation(Trainer& trainer);
-  void draw_if_due(const Trainer& trainer, const Bar& bar);
+  /// True: it has drawn.
+  bool draw_if_due(const Trainer& trainer, const Bar& bar);
   void draw(const Trainer& trainer, const Bar& bar);
   ProgressLine line_of(const Trainer& trainer, const Bar& bar) const;
+  bool wants_view(const Trainer& trainer) const;
   /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
   void print_line(const Trainer& trainer, const Bar& bar);
 
   Console& console_;
   std::function<double()> clock_;
   bool utf8_;
-  bool live_ = false;  ///< a bar can be drawn
+  bool live_ = false;               ///< a bar can be drawn
+  std::unique_ptr<LiveView> view_;  ///< of a fit that is shown live
+  std::unique_ptr<CurveValues> curve_values_;
   double next_draw_ = 0;
   Bar training_;
   Bar evaluation_;

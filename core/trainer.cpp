@@ -220,6 +220,8 @@ bool Trainer::should_stop() const { return state_->stop.asked() || state_->stop.
 std::string Trainer::stop_reason() const { return state_->progress.end_reason; }
 const std::optional<Failure>& Trainer::failure() const { return state_->entry.failure; }
 void Trainer::clear_stop() { state_->stop.take_back(); }
+void Trainer::request(RunCommand command) { state_->commands.ask(command); }
+bool Trainer::paused() const { return state_->commands.is_paused(); }
 void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
   refuse_other_thread(*state_, "set_accumulate_grad_batches()");
@@ -285,6 +287,8 @@ std::vector<at::Tensor> gradient_norms(const Trainer& trainer, const torch::opti
   return norm_type == 2 ? TrainerState::of(trainer).measures.norms.before_clipping(optimizer)
                         : norms_of_gradients(all_parameters(optimizer), norm_type);
 }
+
+const std::vector<RankReport>& reports_of_ranks(const Trainer& trainer) { return TrainerState::of(trainer).reports.by_rank(); }
 
 const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) {
   return TrainerState::of(trainer).progress.evaluation_totals;

@@ -52,6 +52,13 @@ struct LEVIN_API Failure {
   std::string place() const;
 };
 
+/// What a rank did since the last row of training steps but one, and what it has.
+struct LEVIN_API RankReport {
+  std::optional<double> working = std::nullopt;  ///< share of its steps that was no wait for other ranks; unset: alone
+  std::int64_t memory = 0;                       ///< resident, in bytes
+  std::int64_t device_memory = 0;                ///< allocated on its device, in bytes; 0 where nobody counts it
+};
+
 /// Runs a module: the loops, the hooks in Lightning's order, metrics, checkpoints, and every rank of it.
 ///
 ///     levin::Trainer trainer({.max_epochs = 5, .devices = 2});
@@ -60,7 +67,8 @@ struct LEVIN_API Failure {
 /// With several devices the constructor starts the other ranks, by running this program again in processes of their own; the
 /// process that was started by the user only supervises them and exits with their status. It does so in the `levin` program and
 /// within run_main() and launch(), and throws MisuseError in others.
-/// Threading: one thread for each Trainer, which runs the hooks; any thread may call stop(), clear_stop() and skip_epoch().
+/// Threading: one thread for each Trainer, which runs the hooks; any thread may call stop(), clear_stop(), skip_epoch()
+/// and request().
 class LEVIN_API Trainer {
  public:
   explicit Trainer(TrainerOptions options = {});
@@ -174,6 +182,13 @@ class LEVIN_API Trainer {
   const std::optional<Failure>& failure() const;
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
+  /// Asks all ranks for a checkpoint, a validation or a pause, or to end with this epoch; any rank may. Wishes travel with the
+  /// gradients, so all ranks do it after the same step, before its row: the one under way, or the next one. A checkpoint is
+  /// `manual-epoch=E-step=S.ckpt` in the folder of checkpoints. Ranks that pause wait without work or a time limit for
+  /// kGoOn from any of them; a stop, a signal or an error ends it, too. What is not done when an entry point ends is
+  /// forgotten. Threading: any thread, and so for paused().
+  void request(RunCommand command);
+  bool paused() const;
   /// Ends the training epoch after this batch, without its validation, on this rank's vote. In on_train_batch_start of one
   /// process the batch is not trained on (Lightning's -1). On several ranks a vote after the batch's gradients were reduced
   /// counts one step later, and one after the epoch's last step not at all.
@@ -217,6 +232,9 @@ class LEVIN_API Trainer {
 /// without one batch size (BatchLoader::batch_size) under automatic optimization. `batch` is this rank's. Called: in
 /// on_train_batch_end. It reads what came with the gradients: with accumulation samples of several batches come with the last.
 LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
+
+/// By rank, as of the last row of training steps (log_every_n_steps); empty before the first. The same on all ranks.
+LEVIN_API const std::vector<RankReport>& reports_of_ranks(const Trainer& trainer);
 
 /// Dataset indices of the samples of the batch in work, by row; -1: only there to make ranks even. nullopt when the loader
 /// cannot tell (BatchLoader::epoch_samples). Called: in a hook of a batch. It takes longer the further the epoch is.

@@ -148,6 +148,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
 
   options.add("enable_checkpointing", &T::enable_checkpointing, "Add a ModelCheckpoint when there is none. Unset: true");
   options.add("enable_progress_bar", &T::enable_progress_bar, "Show progress. Unset: true");
+  options.add("progress", &T::progress,
+              "How: live (curves, figures and keys on a terminal), bar, or lines; auto: the first of these that fits");
   options.add("enable_model_summary", &T::enable_model_summary, "Print a table of the model. Unset: true");
   options.add("enable_prediction_writer", &T::enable_prediction_writer,
               "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");

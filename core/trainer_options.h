@@ -84,6 +84,7 @@ struct LEVIN_API TrainerOptions {
 
   std::optional<bool> enable_checkpointing = std::nullopt;
   std::optional<bool> enable_progress_bar = std::nullopt;
+  ProgressView progress = ProgressView::kAuto;
   std::optional<bool> enable_model_summary = std::nullopt;
   std::optional<bool> enable_prediction_writer = std::nullopt;
 

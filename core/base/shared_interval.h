@@ -37,6 +37,8 @@ class SharedInterval {
     const double half_way = seconds_per_batch > 0 ? left / 2 / seconds_per_batch : 1;
     return {passed, static_cast<std::int64_t>(std::clamp(half_way, 1.0, kMost))};
   }
+  /// Seconds of the span that are left.
+  double left(double now) const { return std::max(0.0, seconds_ - (now - span_start_)); }
   /// Every rank takes rank 0's proposal. True: the span is over, and a new one starts.
   bool accept(const Proposal& proposal, double now) {
     next_meeting_ = batches_ + std::max<std::int64_t>(proposal.batches_on, 1);

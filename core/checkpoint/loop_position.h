@@ -52,6 +52,7 @@ struct Iteration {
   bool ends_window = true;    ///< the optimizer steps
   bool is_last = false;       ///< no rank has another batch in this epoch
   bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
+  bool validates = false;     ///< a rank asked for a validation after it
 };
 
 /// The counters of training that a source of data may look at while it reads.
@@ -75,6 +76,7 @@ struct PlaceStart {
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
   bool skip_epoch_wish = false;
+  bool validate_wish = false;
   std::shared_ptr<const ParameterSet> parameters;
   std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
   std::shared_ptr<const ModuleModes> modes;

@@ -23,7 +23,9 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/live_block.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/console/terminal_guard.h"
 #include "levin/core/files/descriptor.h"
 
 namespace levin {
@@ -169,6 +171,8 @@ struct Console::Impl {
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
   std::string live_text;
   bool live_shown = false;
+  LiveBlock block;
+  bool block_shown = false;
 
   /// Of the sink. Taken before the other, if both are; a sink that prints takes it again.
   std::recursive_mutex sink_mutex;
@@ -303,6 +307,32 @@ void Console::clear_live_line() {
 void Console::keep_live_line() {
   const std::lock_guard lock(impl_->mutex);
   if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, "\n");
+}
+
+TerminalSize Console::live_size() const { return terminal_size(impl_->live_fd); }
+
+bool Console::live_colors() const { return terminal_has_color(impl_->live_fd); }
+
+void Console::set_live_block(const std::vector<std::string>& lines, const TerminalSize& size) {
+  if (!has_live_line() || lines.empty()) return;
+  if (lines.size() == 1) {
+    clear_live_block();
+    return set_live_line(lines.front());
+  }
+  clear_live_line();
+  const std::lock_guard lock(impl_->mutex);
+  const DrawingScope drawing;
+  if (!drawing) return;
+  note_live_block(impl_->live_fd);
+  impl_->block_shown = true;
+  write_whole(impl_->live_fd, impl_->block.show(lines, size));
+}
+
+void Console::clear_live_block() {
+  const std::lock_guard lock(impl_->mutex);
+  if (!std::exchange(impl_->block_shown, false)) return;
+  note_live_block(-1);
+  write_whole(impl_->live_fd, LiveBlock::kRemove);
 }
 
 void set_message_sink(std::function<void(const Message&)> sink) { Console::instance().set_sink(std::move(sink)); }

@@ -18,6 +18,8 @@
 
 namespace levin {
 
+struct TerminalSize;
+
 /// While it lives, messages of its thread say where the run of that thread is. Scopes nest; the innermost one counts.
 class PlaceOfThread {
  public:
@@ -137,6 +139,16 @@ class LEVIN_API Console {
   void clear_live_line();
   /// Leaves the live line as an ordinary line of output and goes on below it.
   void keep_live_line();
+
+  /// The size of the terminal that live lines go to, and whether they may have colours.
+  TerminalSize live_size() const;
+  bool live_colors() const;
+  /// Shows lines at the bottom of the terminal, in place of those before, while everything else scrolls above: no wider than
+  /// a terminal of that size, and less than its rows; one line alone is a live line. Nothing is shown without a terminal, and
+  /// none is by a process that is about to be stopped.
+  void set_live_block(const std::vector<std::string>& lines, const TerminalSize& size);
+  /// Takes it away.
+  void clear_live_block();
 
  private:
   struct Impl;

@@ -100,6 +100,12 @@ bool terminal_redraws(int fd) { return is_terminal(fd) && environment("TERM") !=
 
 bool terminal_has_color(int fd) { return terminal_redraws(fd) && environment("NO_COLOR").empty(); }
 
+TerminalSize terminal_size(int fd) {
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
 int terminal_width(int fd, int fallback) {
   winsize size{};
   if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return fallback;

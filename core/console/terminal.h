@@ -23,6 +23,14 @@ bool terminal_redraws(int fd);
 bool terminal_has_color(int fd);
 /// Columns of the terminal, asked anew on each call so that resizing is seen at once; `fallback` when that is not known.
 int terminal_width(int fd, int fallback = 80);
+/// Of a terminal.
+struct TerminalSize {
+  int columns = 80;
+  int rows = 24;
+  bool operator==(const TerminalSize&) const = default;
+};
+/// Asked anew on each call; what it is by default where that is not known.
+TerminalSize terminal_size(int fd);
 /// True when the environment's locale (LC_ALL, else LC_CTYPE, else LANG) uses UTF-8.
 bool locale_is_utf8();
 

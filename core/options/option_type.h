@@ -103,6 +103,16 @@ inline constexpr std::array kChoices<OnNan> = {Choice{OnNan::kWarn, "warn"}, Cho
                                                Choice{OnNan::kSkip, "skip"}};
 
 /// Whether a device records training steps and does them again with one call each.
+enum class ProgressView : std::uint8_t {
+  kAuto,  ///< live on a terminal that is large enough and has a person at its keys; on others a bar; elsewhere lines
+  kLive,  ///< curves, figures and keys at the bottom of the terminal
+  kBar,
+  kLines  ///< one an epoch and an evaluation
+};
+template <>
+inline constexpr std::array kChoices<ProgressView> = {Choice{ProgressView::kAuto, "auto"}, Choice{ProgressView::kLive, "live"},
+                                                      Choice{ProgressView::kBar, "bar"}, Choice{ProgressView::kLines, "lines"}};
+
 enum class CudaGraph : std::uint8_t {
   kNever,
   kAuto  ///< where a step can be recorded, and comes to the same

@@ -110,9 +110,9 @@ std::vector<Votes> GatheredVoteChannel::read(std::int64_t sequence) {
 namespace {
 constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
 /// The votes that are a bit each, from the lowest.
-constexpr std::array kFlags = {&Votes::stop, &Votes::end_epoch, &Votes::has_next, &Votes::parameters_changed,
-                               &Votes::loss_is_bad};
-constexpr int kSignalShift = 8;
+constexpr std::array kFlags = {&Votes::stop,        &Votes::end_epoch,    &Votes::has_next,        &Votes::parameters_changed,
+                               &Votes::loss_is_bad, &Votes::change_pause, &Votes::save_checkpoint, &Votes::validate};
+constexpr int kSignalShift = kFlags.size();
 constexpr int kGradientWeightShift = 16;
 constexpr int kAccumulateShift = 47;
 }  // namespace

@@ -66,6 +66,16 @@ LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_
 /// Empty unless a rank announces more than `longest` bytes in the gather or broadcast in which all are. Else which does.
 LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest, int first_rank = 0);
 
+/// What Trainer::request() asks of all ranks while they train.
+enum class RunCommand : std::uint8_t {
+  kPause,           ///< after the step; ranks then wait for kGoOn
+  kGoOn,            ///< ends a pause, or takes kPause back
+  kSaveCheckpoint,  ///< after the step
+  kValidate,        ///< after the step, as where val_check_interval says so
+  kStopAfterEpoch,  ///< training ends with the epoch under way
+  kTrainOn          ///< takes kStopAfterEpoch back, on the rank that gave it
+};
+
 /// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
 struct LEVIN_API Votes {
   bool stop = false;                ///< should_stop
@@ -74,6 +84,9 @@ struct LEVIN_API Votes {
   std::int32_t signal = 0;          ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
   bool parameters_changed = false;  ///< the module or its optimizers have others than the ranks agreed on
   bool loss_is_bad = false;         ///< NaN or infinite, of a batch that is part of the gradients now reduced
+  bool change_pause = false;        ///< training shall pause, or go on where it does
+  bool save_checkpoint = false;     ///< RunCommand::kSaveCheckpoint
+  bool validate = false;            ///< RunCommand::kValidate
   /// Of this rank's part in the gradients now reduced: its samples, or its batches where sizes are not known. Merged: the sum.
   std::int32_t gradient_weight = 0;
   /// Batches whose gradients make one step on this rank, at most 65535: ranks compare them. Merged: the lowest rank's.

@@ -27,6 +27,7 @@ std::string_view name_of(BoundaryKind kind) {
       "the last batch of an epoch",
       "the end of an epoch",
       "the end of an evaluation",
+      "a pause",
       "a checkpoint",
       "the end"};
   const auto index = static_cast<std::size_t>(kind);

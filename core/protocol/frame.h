@@ -24,6 +24,7 @@ enum class BoundaryKind : std::uint8_t {
   kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
   kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
   kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
+  kPause,          ///< ranks that pause ask one another, again and again, whether to go on
   kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
   kEnd             ///< end of an entry point
 };
@@ -37,7 +38,7 @@ struct Boundary {
 };
 
 /// Numbers that ranks tell one another at a boundary (batches of a loader, say); their meaning belongs to the boundary's kind.
-using BoundaryPayload = std::array<std::int64_t, 4>;
+using BoundaryPayload = std::array<std::int64_t, 7>;
 
 /// What every rank knows after a boundary. `votes`, `rank_votes`, `payloads` and `rank_rows` are identical on all ranks.
 struct BoundaryOutcome {
@@ -54,7 +55,7 @@ namespace detail {
 /// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
 struct FrameHeader {
   static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -74,7 +75,7 @@ struct FrameHeader {
 
   Boundary boundary() const { return {kind, stage, epoch, step}; }
 };
-static_assert(sizeof(FrameHeader) == 104);
+static_assert(sizeof(FrameHeader) == 128);
 
 /// "the end of an epoch of validate (epoch 1, step 40)".
 std::string describe(const Boundary& boundary);

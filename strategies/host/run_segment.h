@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
+#include "levin/core/console/terminal_guard.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/failure/process_state.h"
 #include "levin/strategies/host/shared_file.h"
@@ -212,6 +213,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
   KeptText kept;          ///< for a later attempt of the run, to which the launcher hands it on
+  SharedKeys keys;        ///< that are pressed in the launcher's terminal
   SharedKeySet warnings;  ///< the keys of those that one of the ranks has printed
 };
 

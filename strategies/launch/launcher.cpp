@@ -14,12 +14,15 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/console/terminal_guard.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/rank_process.h"
@@ -126,11 +129,19 @@ class Supervisor {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.wait_status; });
   }
 
+  /// Hands keys of the launcher's terminal on to rank 0.
+  void pass_keys(Keys& keys) {
+    if (OwnProcess::is_one()) keys.pass_to(segment_->header().keys);
+  }
+
   /// Sends a signal that the launcher received to the ranks. SIGTSTP stops them and the launcher until it is continued.
   void pass_on(int signal) {
     told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
     if (signal != SIGTSTP) return send(signal);
     send(SIGSTOP);
+    // What rank 0 is drawing just now would come after.
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    restore_terminal();
     kill(getpid(), SIGSTOP);
     send(SIGCONT);
   }
@@ -303,9 +314,12 @@ class Attempts {
       Supervisor supervisor(start_ranks(places(), kept_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
+        supervisor.pass_keys(keys_);
         for (const int signal : signals_.wait(kBetweenProcessLooks)) supervisor.pass_on(signal);
         supervisor.look();
       }
+      // Rank 0 may have been killed.
+      restore_terminal();
       const int status = supervisor.finish();
       kept_ = supervisor.kept_for_restarts();
       std::fflush(nullptr);
@@ -357,6 +371,7 @@ class Attempts {
 
   LaunchPlan plan_;
   SignalPipe signals_;
+  Keys keys_;
   std::vector<int> devices_;  ///< by local rank
   std::string kept_;          ///< by the attempts so far, for those that follow
   int restarts_ = 0;

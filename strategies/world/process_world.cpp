@@ -14,6 +14,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
+#include "levin/core/console/terminal_guard.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/store/store_server.h"
@@ -113,6 +114,7 @@ void ProcessWorld::learn_cores() {
 
 void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment) {
   launched_ = segment;
+  Keys::come_from(segment->header().keys);
   if (segment->ranks() == environment_.world_size) return meet_in_segment(segment);
   host_board_ = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   warn_once_in(segment);

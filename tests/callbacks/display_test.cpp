@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "callbacks/scripted_run.h"
+#include "core/console/pseudo_terminal.h"
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/core/base/error.h"
@@ -135,6 +136,35 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
   }
   ::close(terminal);
   ::close(controller);
+}
+
+TEST_CASE("what progress says is how it is shown") {
+  const EnvironmentVariable term("TERM", "xterm");
+  const auto shown = [](ProgressView view) {
+    const PseudoTerminal terminal(120);
+    Console console(terminal.fd(), terminal.fd());
+    const TemporaryFolder folder;
+    TrainerOptions options = with_bar(2, std::make_shared<ProgressBar>(ProgressBarOptions{}, console), folder.path());
+    options.progress = view;
+    ScriptedModule module({0.5, 0.25});
+    Trainer(options).fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(2, 1)});
+    return terminal.read();
+  };
+  // The region that scrolls is the mark of a live view. In the end it has the bar of the last epoch.
+  const std::string live = shown(ProgressView::kLive);
+  INFO(live);
+  CHECK(live.find("\033[1;15r") != std::string::npos);
+  CHECK(live.find("val_loss 0.") != std::string::npos);
+  CHECK(live.rfind("\033[r\0338\033[J") < live.rfind("\rEpoch 1: 100%|"));
+  // auto: nobody is at the keys of a test.
+  for (const ProgressView view : {ProgressView::kBar, ProgressView::kAuto}) {
+    const std::string bar = shown(view);
+    CHECK(bar.find("\rEpoch 1: 100%|") != std::string::npos);
+    CHECK(bar.find("\033[r") == std::string::npos);
+  }
+  const std::string lines = shown(ProgressView::kLines);
+  CHECK(lines.find('\033') == std::string::npos);
+  CHECK(lines.find("Epoch 1: 4/4 [") != std::string::npos);
 }
 
 TEST_CASE("refresh_rate 0 shows nothing") {

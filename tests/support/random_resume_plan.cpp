@@ -28,6 +28,7 @@ std::string ResumePlan::str() const {
        << reload << (validate_first ? ", validate first" : "") << (averaging.empty() ? "" : ", averaged by " + averaging)
        << (guard.empty() ? "" : ", guarded by " + guard) << (finetuning ? ", finetuning" : "")
        << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
+  if (ask_at >= 0) text << ", asks for validation in " << ask_in << " at " << ask_at;
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
     text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
@@ -136,6 +137,8 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.pruning = pick("", "", "l1_unstructured", "random_unstructured");
   plan.reload = pick(0, 0, 1, 2);
   plan.validate_first = pick(0, 0, 1) == 1;
+  plan.ask_at = pick(-1, 0, 1, 2, 4);
+  plan.ask_in = pick("training_step", "on_after_backward", "on_train_batch_end");
   return plan;
 }
 

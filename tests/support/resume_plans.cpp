@@ -41,6 +41,8 @@ class Program final : public RecordingModule {
   /// Called in each hook, before anything is saved in it.
   void change_parameters(const std::string& entry) {
     if (!has_trainer() || trainer().sanity_checking()) return;
+    const bool asks = trainer().rank() == plan_.ranks - 1 && entry == "M." + plan_.ask_in;
+    if (asks && trainer().total_batch_idx() == plan_.ask_at) trainer().request(RunCommand::kValidate);
     for (const ParameterChange& change : plan_.changes) {
       if (entry == "M." + change.hook && is_due(change)) apply(change.kind);
     }

@@ -13,8 +13,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "levin/core/base/signal_handlers.h"
+#include "levin/core/console/terminal_guard.h"
 #include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/stop_request.h"
 
 namespace levin {
 
@@ -97,6 +98,7 @@ void report(int signal) {
 }
 
 void end(int signal) {
+  restore_terminal();
   std::signal(signal, SIG_DFL);
   report(signal);
   raise(signal);

@@ -40,6 +40,7 @@ class WorkMeter {
     measures_ = !alone;
     work_ = Work::kNone;
     spent_ = {};
+    waits_ = 0;
   }
   /// From here on the time is of this kind. Gives the kind until now.
   Work enter(Work work) {
@@ -51,14 +52,18 @@ class WorkMeter {
   }
   /// In the time of this kind, so many seconds were spent on waiting for other ranks.
   void waited(double seconds) {
-    if (measures_ && work_ != Work::kNone) spent_[static_cast<std::size_t>(work_)] -= seconds;
+    if (!measures_ || work_ == Work::kNone) return;
+    spent_[static_cast<std::size_t>(work_)] -= seconds;
+    waits_ += seconds;
   }
-  /// Nanoseconds by kind since the last call, as ranks tell one another.
+  /// Nanoseconds by kind since the last call, and then those of waits, as ranks tell one another.
   BoundaryPayload take() {
     enter(work_);
     BoundaryPayload told{};
     for (std::size_t kind = 0; kind < kKindsOfWork; ++kind) told[kind] = static_cast<std::int64_t>(1e9 * spent_[kind]);
+    told[kKindsOfWork] = static_cast<std::int64_t>(1e9 * waits_);
     spent_ = {};
+    waits_ = 0;
     return told;
   }
 
@@ -68,6 +73,7 @@ class WorkMeter {
   Work work_ = Work::kNone;
   double since_ = 0;
   WorkSeconds spent_{};
+  double waits_ = 0;
 };
 
 /// While it lives, this rank does work of one kind.

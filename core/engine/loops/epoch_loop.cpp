@@ -26,6 +26,7 @@ EpochLoop::EpochLoop(TrainerState& run, const PrecisionPolicy& precision, Traini
       precision_(precision),
       alone_(run.world_size() == 1),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
+      commanded_(run, stop_),
       votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(data),
       validation_(validation),
@@ -194,7 +195,8 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
     const ProfiledAction action(hooks_.profiler(), "run_training_batch");
     output = optimize(iteration, batch ? &*batch : nullptr);
   }
-  agree(iteration, steps_before, batch ? batch->batch_size() : 0);
+  const Votes agreed = agree(iteration, steps_before, batch ? batch->batch_size() : 0);
+  if (!skips) commanded_.take(agreed, iteration);
   step_done(iteration);
   if (!skips && iteration.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);
   if (iteration.is_last || iteration.end_epoch) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
@@ -243,20 +245,22 @@ StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
   return output;
 }
 
-void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
+Votes EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
   if (alone_) {
-    run_.boundaries.adopt({run_.boundaries.votes()});
+    const Votes agreed = run_.boundaries.adopt({run_.boundaries.votes()});
     iteration.end_epoch = run_.stop.skips_epoch();
-  } else if (!run_.reduces_gradients()) {
-    agree_after_manual_step(iteration, steps_before, samples);
-  } else if (votes_.reduced()) {
-    iteration.end_epoch = votes_.agreed().end_epoch;
-    const std::int64_t window = std::exchange(window_, votes_.agreed().accumulate_grad_batches);
-    if (!plan_.known() && window == 1) progress_.batch.is_last = iteration.is_last = !votes_.agreed().has_next;
+    return agreed;
   }
+  if (!run_.reduces_gradients()) return agree_after_manual_step(iteration, steps_before, samples);
+  if (!votes_.reduced()) return {};
+  const Votes& agreed = votes_.agreed();
+  iteration.end_epoch = agreed.end_epoch;
+  const std::int64_t window = std::exchange(window_, agreed.accumulate_grad_batches);
+  if (!plan_.known() && window == 1) progress_.batch.is_last = iteration.is_last = !agreed.has_next;
+  return agreed;
 }
 
-void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
+Votes EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
   const std::int64_t own_steps = std::exchange(progress_.global_step, steps_before);
   // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps, samples});
@@ -266,6 +270,7 @@ void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps
     progress_.global_step = std::max(progress_.global_step, payload[0]);
     progress_.batch.samples_of_all += payload[1];
   }
+  return outcome.votes;
 }
 
 void EpochLoop::step_done(const Iteration& iteration) {
@@ -313,7 +318,9 @@ void EpochLoop::write_step_row(const Iteration& iteration) {
   rows_.write_local_step(*run_.metrics, progress_.logging_step);
   if (!row_is_due()) return;
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep, run_.work.take());
+  const BoundaryOutcome outcome =
+      run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.tell(run_.work.take(), run_.strategy()));
+  run_.reports.take(outcome.payloads);
   warn_of_straggler(outcome);
   run_.nan.look_at_row(outcome.logger_row);
   rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
@@ -329,12 +336,16 @@ void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome) {
   Console::instance().warn_once(straggler->text(hosts[rank]), format("straggler {}", rank), Speaker::kRun);
 }
 
-void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hooks_done) {
+void EpochLoop::finish_iteration(Iteration& iteration, Place from, int hooks_done) {
   position_.place = from;
   if (from == Place::kBatchEnd) {
+    iteration.validates |= commanded_.obey();
+    position_.iteration = iteration;
     write_step_row(iteration);
     const WorkScope work(run_.work, Work::kNone);
-    if (!iteration.end_epoch) validation_.run_if_due(iteration, stop_.stopping());
+    validation_.run_if_due(iteration, stop_.stopping());
+    // A validation that was asked for in a pause does not end it.
+    while (commanded_.obey()) validation_.run(iteration);
   } else if (progress_.validates) {
     // A run that resumes may have no validation any more.
     from == Place::kValidation ? validation_.run(iteration) : validation_.finish(hooks_done);
@@ -371,6 +382,7 @@ void EpochLoop::warn_of_epoch_without_training() {
 void EpochLoop::end(bool completed, int hooks_done) {
   warn_of_epoch_without_training();
   reach_end(completed, hooks_done);
+  if (run_.commands.stops_after_epoch()) run_.stop.ask(format("it was asked to after epoch {}", progress_.epoch));
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);
   HookCounter counter(position_.hooks_done);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "levin/core/engine/loops/commanded_work.h"
 #include "levin/core/engine/loops/evaluation_loop.h"
 
 namespace levin {
@@ -46,15 +47,16 @@ class EpochLoop {
   Iteration run_iteration(std::int64_t index);
   void plan_iteration(Iteration& iteration);
   StepOutput optimize(const Iteration& iteration, const Batch* batch);
-  void agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
-  void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
+  /// Gives the votes of all ranks, merged, where they came with the step.
+  Votes agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
+  Votes agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void step_done(const Iteration& iteration);
   /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
   void obey_wish_to_skip(Iteration& iteration);
   /// `batch` null: whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too.
   void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
-  /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
-  void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
+  /// What follows a batch, from a place on: what was asked for, its row, a validation that is due, schedulers.
+  void finish_iteration(Iteration& iteration, Place from, int hooks_done);
   bool row_is_due() const;
   void write_step_row(const Iteration& iteration);
   /// Ranks: all, with what they told one another.
@@ -72,6 +74,7 @@ class EpochLoop {
   const PrecisionPolicy& precision_;
   const bool alone_;  ///< the only rank: there is nobody to agree with
   StopConditions stop_;
+  CommandedWork commanded_;
   StepVotes votes_;
   TrainingData& data_;
   FitValidation& validation_;

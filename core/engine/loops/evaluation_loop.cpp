@@ -362,10 +362,11 @@ bool FitValidation::time_passed() {
 
 void FitValidation::run_if_due(const Iteration& iteration, bool stopping) {
   const Progress& progress = run_.progress;
-  if (!schedule_.epoch_enabled(progress.epoch)) return;
-  const bool by_time = time_passed();
-  const bool by_batches = schedule_.due(progress.epoch, iteration.index, progress.total_batch_idx - 1, iteration.is_last);
-  if (stopping || by_time || by_batches) run(iteration);
+  const bool may_run = schedule_.epoch_enabled(progress.epoch) && !iteration.end_epoch;
+  const bool by_time = may_run && time_passed();
+  const bool by_batches =
+      may_run && schedule_.due(progress.epoch, iteration.index, progress.total_batch_idx - 1, iteration.is_last);
+  if (iteration.validates || (may_run && stopping) || by_time || by_batches) run(iteration);
 }
 
 void FitValidation::run(const Iteration& iteration) {

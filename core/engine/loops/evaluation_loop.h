@@ -86,7 +86,7 @@ class FitValidation {
   /// Training starts.
   void start_clock();
 
-  /// Ranks: all, after each iteration. Runs what is due. `stopping`: training ends with this iteration.
+  /// Ranks: all, after each iteration. Runs what is due, or was asked for. `stopping`: training ends with this iteration.
   void run_if_due(const Iteration& iteration, bool stopping);
   /// Runs it, from its beginning.
   void run(const Iteration& iteration);

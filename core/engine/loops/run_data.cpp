@@ -305,6 +305,7 @@ void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resum
   if (rank.stop_wish) run.stop.ask(rank.stop_reason);
   if (resume.stop_agreed) run.stop.agree();
   run.stop.skip_epoch(rank.skip_epoch_wish);
+  if (rank.validate_wish) run.commands.ask(RunCommand::kValidate);
   if (resume.parameters) resume.parameters->restore(run, ParameterResume::kPlace);
   if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
   resume_gradients(run, resume);

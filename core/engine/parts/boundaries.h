@@ -10,6 +10,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/rank_agreement.h"
+#include "levin/core/engine/parts/run_commands.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/logger.h"
 
@@ -20,8 +21,13 @@ class Boundaries {
  public:
   /// `profiler`: may be null.
   Boundaries(const Progress& progress, const GradientAccumulation& accumulation, MetricStore& metrics, StopRequest& stop,
-             Profiler* profiler = nullptr)
-      : progress_(progress), accumulation_(accumulation), metrics_(metrics), stop_(stop), profiler_(profiler) {}
+             const RunCommands& commands, Profiler* profiler = nullptr)
+      : progress_(progress),
+        accumulation_(accumulation),
+        metrics_(metrics),
+        stop_(stop),
+        commands_(commands),
+        profiler_(profiler) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
@@ -41,6 +47,7 @@ class Boundaries {
   /// This rank's votes as they are now.
   Votes votes() const {
     Votes votes = stop_.votes(progress_.batch.has_next);
+    commands_.add_to(votes);
     votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));
     return votes;
   }
@@ -55,6 +62,7 @@ class Boundaries {
   const GradientAccumulation& accumulation_;
   MetricStore& metrics_;
   StopRequest& stop_;
+  const RunCommands& commands_;
   Profiler* profiler_;
 };
 

@@ -5,6 +5,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/signal_handlers.h"
+#include "levin/core/console/terminal_guard.h"
 
 namespace levin {
 
@@ -72,6 +74,7 @@ std::atomic<int> received_signal{0};
 void remember(int signal) {
   const int before = std::atomic_exchange(&received_signal, signal);
   if (signal == SIGINT && before == SIGINT) {
+    restore_terminal();
     std::signal(SIGINT, SIG_DFL);
     raise(SIGINT);
   }

@@ -38,7 +38,8 @@ Value loops_state(const TrainerState& run, const PlaceStart& place) {
                     {"iteration", Value::Map{{"iteration", position.iteration.index},
                                              {"ends_window", position.iteration.ends_window},
                                              {"is_last", position.iteration.is_last},
-                                             {"end_epoch", position.iteration.end_epoch}}},
+                                             {"end_epoch", position.iteration.end_epoch},
+                                             {"validates", position.iteration.validates}}},
                     {"completed", position.completed},
                     {"stop_agreed", run.stop.agreed() && !position.is_between_epochs()},
                     {"hooks_done", position.hooks_done},
@@ -181,6 +182,8 @@ ResumePoint resume_point(const Value& loops) {
                       .ends_window = iteration.at("ends_window").as_bool(),
                       .is_last = iteration.at("is_last").as_bool(),
                       .end_epoch = iteration.at("end_epoch").as_bool()};
+  // An earlier levin did not know it.
+  if (const Value* validates = iteration.find("validates")) resume.iteration.validates = validates->as_bool();
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
   resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));

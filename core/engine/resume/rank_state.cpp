@@ -139,6 +139,7 @@ Value own_values(TrainerState& run, const PlaceStart& place, Value metrics) {
       {"bad_loss", run.nan.waits_to_skip()},
       {"stop", run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value()},
       {"skip_epoch", in_epoch && place.skip_epoch_wish},
+      {"validate", place.validate_wish},
       {"rank_rows", std::move(rank_rows)},
       {"evaluation_steps", Value::List(place.evaluation_steps.begin(), place.evaluation_steps.end())},
   };
@@ -186,6 +187,8 @@ void add_values(const Value& values, const Checkpoint& checkpoint, int rank, Ran
     resume.stop_reason = stop.as_string();
   }
   resume.skip_epoch_wish |= values.at("skip_epoch").as_bool();
+  // An earlier levin did not know it.
+  if (const Value* validate = values.find("validate")) resume.validate_wish |= validate->as_bool();
   if (!first) return;
   for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
 }

@@ -67,6 +67,7 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.metrics->clear();
   run_.tracker.reset();
   run_.hooks.forget_names();
+  run_.commands.begin();
   run_.stop.begin(is_taken(run_.options().process.signals));
   begin_progress();
   ModuleAttachment::attach(module, run_);

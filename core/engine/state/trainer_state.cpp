@@ -37,6 +37,7 @@ PlaceStart TrainerState::place_now() {
           progress.evaluation_steps,
           /*maps=*/std::nullopt,
           stop.skips_epoch(),
+          commands.wants_validation(),
           trained.now(),
           trained.agreed(),
           modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module())};

@@ -8,8 +8,10 @@
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
+#include "levin/core/engine/diagnostics/rank_reports.h"
 #include "levin/core/engine/diagnostics/work_watch.h"
 #include "levin/core/engine/parts/item_queue.h"
+#include "levin/core/engine/parts/run_commands.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/parts/weight_swap.h"
@@ -46,6 +48,7 @@ struct RankResume {
   bool stop_wish = false;
   std::string stop_reason;
   bool skip_epoch_wish = false;
+  bool validate_wish = false;
   std::vector<std::int64_t> evaluation_steps;
 };
 
@@ -120,6 +123,7 @@ struct TrainerState {
   RunParts parts;
   Progress progress;
   StopRequest stop;
+  RunCommands commands;
   GradientAccumulation accumulation;
   ResumeState resume;
   OptimizerOverride optimizer_override;
@@ -127,7 +131,7 @@ struct TrainerState {
   std::unique_ptr<MetricStore> metrics;
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
-  Boundaries boundaries{progress, accumulation, *metrics, stop, setup.profiler.get()};
+  Boundaries boundaries{progress, accumulation, *metrics, stop, commands, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
   WeightSwap weights{parts};
   NanGuard nan{setup, progress, tracker};
@@ -135,6 +139,7 @@ struct TrainerState {
   UnregisteredLeaves leaves{parts};
   WorkMeter work;
   StragglerWatch stragglers;
+  RankReports reports;
   StepGraph graph{setup};
   StepMeasures measures;
   StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it

@@ -1,6 +1,7 @@
 #include "levin/core/console/console.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,6 +12,8 @@
 
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/base/error.h"
+#include "levin/core/console/live_block.h"
+#include "levin/core/console/terminal_guard.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -328,6 +331,89 @@ TEST_CASE("a rank without a live line takes another rank's away before it prints
   console.configure({.rank = 1, .world_size = 2});
   console.info("i");
   CHECK(terminal.read() == "\r\033[K[rank 1] i\n");
+}
+
+TEST_CASE("a live block stands below what scrolls, is made anew in another size, and is taken away without a trace") {
+  const EnvironmentVariable term("TERM", "xterm");
+  const PseudoTerminal terminal(100);
+  Console console(terminal.fd(), terminal.fd());
+  CHECK(console.live_size() == TerminalSize{100, 24});
+  const std::string lines = "\033D\033D\033[2A\0337\033[1;22r\033[23;1Hone\033[K\033[24;1Htwo\033[K\0338";
+  console.set_live_block({"one", "two"}, console.live_size());
+  CHECK(terminal.read() == std::string("\0337\033[r\0338\033[J") + lines);
+  console.set_live_block({"one", "two"}, console.live_size());
+  CHECK(terminal.read() == "\0337\033[r\0338" + lines);
+  // What is printed scrolls by itself.
+  console.info("hello");
+  CHECK(terminal.read() == "hello\n");
+  console.set_live_block({"one", "two"}, {100, 30});
+  CHECK(terminal.read().find("\033[J\033D\033D\033[2A\0337\033[1;28r\033[29;1Hone") != std::string::npos);
+  // One line alone is a live line.
+  console.set_live_block({"bar"}, {40, 10});
+  CHECK(terminal.read() == std::string(LiveBlock::kRemove) + "\rbar\033[K");
+  console.set_live_block({"one", "two"}, {100, 30});
+  CHECK(terminal.read().starts_with("\r\033[K\0337"));
+  console.clear_live_block();
+  CHECK(terminal.read() == LiveBlock::kRemove);
+  console.clear_live_block();
+  CHECK(terminal.read().empty());
+}
+
+TEST_CASE("a live block is taken away when the process ends, and nothing is drawn from then on") {
+  const EnvironmentVariable term("TERM", "xterm");
+  const PseudoTerminal terminal(100);
+  const pid_t process = fork();
+  if (process == 0) {
+    Console console(terminal.fd(), terminal.fd());
+    console.set_live_block({"one", "two"}, console.live_size());
+    restore_terminal();
+    console.set_live_block({"three", "four"}, console.live_size());
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(process, &status, 0);
+  CHECK(status == 0);
+  const std::string shown = terminal.read();
+  CHECK(shown.ends_with(LiveBlock::kRemove));
+  CHECK(shown.find("two") != std::string::npos);
+  CHECK(shown.find("three") == std::string::npos);
+}
+
+TEST_CASE("a terminal that is too dumb to redraw gets no live block") {
+  const EnvironmentVariable term("TERM", "dumb");
+  const PseudoTerminal terminal(100);
+  Console console(terminal.fd(), terminal.fd());
+  console.set_live_block({"one", "two"}, console.live_size());
+  CHECK(terminal.read().empty());
+}
+
+TEST_CASE("a rank gets the keys of its launcher's terminal one by one, as long as it wants them") {
+  SharedKeys shared{};
+  CHECK_FALSE(Keys::are_there());  // tests have no terminal of their own
+  {
+    Keys launcher;
+    shared.are_wanted = 1;
+    launcher.pass_to(shared);
+    CHECK(shared.are_offered == 0);
+    CHECK(shared.key == 0);
+  }
+  const pid_t process = fork();
+  if (process == 0) {
+    Keys::come_from(shared);
+    shared.are_offered = 1;
+    shared.are_wanted = 0;
+    bool is_right = Keys::are_there();
+    {
+      Keys keys;
+      is_right &= !keys.next() && shared.are_wanted == 1;
+      shared.key = 'p';
+      is_right &= keys.next() == 'p' && !keys.next();
+    }
+    _exit(is_right && shared.are_wanted == 0 ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(process, &status, 0);
+  CHECK(status == 0);
 }
 
 TEST_CASE_METHOD(Files, "lines of several threads do not mix") {

@@ -154,7 +154,8 @@ TEST_CASE("weights of gradients that no number holds are the largest") {
 
 TEST_CASE("each vote travels by itself, and one rank's is everyone's") {
   for (const Votes& vote : {Votes{.stop = true}, Votes{.end_epoch = true}, Votes{.has_next = false}, Votes{.signal = 15},
-                            Votes{.parameters_changed = true}, Votes{.loss_is_bad = true}, Votes{.gradient_weight = 7}}) {
+                            Votes{.parameters_changed = true}, Votes{.loss_is_bad = true}, Votes{.change_pause = true},
+                            Votes{.save_checkpoint = true}, Votes{.validate = true}, Votes{.gradient_weight = 7}}) {
     CHECK(unpack_votes(pack(vote)) == vote);
     if (vote.has_next) CHECK(merge({Votes{}, vote}) == vote);
   }

@@ -6,6 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/run_commands.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/protocol/control_group.h"
 
@@ -45,6 +46,54 @@ TEST_CASE("what all ranks voted is agreed until they vote again, and names the l
   CHECK(stop.explain(1) == "stop was asked for");
   stop.adopt({nothing, nothing, nothing, nothing});
   CHECK_FALSE(stop.agreed());
+}
+
+TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for all") {
+  RunCommands here, there;
+  const auto meet = [&] {
+    Votes mine, theirs;
+    here.add_to(mine);
+    there.add_to(theirs);
+    const Votes agreed = merge({mine, theirs});
+    here.adopt(agreed);
+    there.adopt(agreed);
+    return agreed;
+  };
+  CHECK(meet() == Votes{});
+  here.ask(RunCommand::kPause);
+  there.ask(RunCommand::kPause);
+  here.ask(RunCommand::kSaveCheckpoint);
+  there.ask(RunCommand::kValidate);
+  CHECK_FALSE(here.is_paused());
+  CHECK(there.wants_validation());
+  CHECK(meet() == Votes{.change_pause = true, .save_checkpoint = true, .validate = true});
+  CHECK(here.is_paused());
+  CHECK(there.is_paused());
+  CHECK(meet() == Votes{});
+  // Another rank than the one that asked ends the pause; a pause that is taken back in time is none.
+  there.ask(RunCommand::kGoOn);
+  CHECK(meet().change_pause);
+  CHECK_FALSE(here.is_paused());
+  here.ask(RunCommand::kPause);
+  here.ask(RunCommand::kGoOn);
+  CHECK(meet() == Votes{});
+  // Or taken back when the vote is on its way.
+  Votes on_its_way;
+  here.ask(RunCommand::kPause);
+  here.add_to(on_its_way);
+  here.ask(RunCommand::kGoOn);
+  here.adopt(on_its_way);
+  there.adopt(on_its_way);
+  CHECK(there.is_paused());
+  CHECK(meet().change_pause);
+  CHECK_FALSE(there.is_paused());
+  here.ask(RunCommand::kStopAfterEpoch);
+  CHECK(here.stops_after_epoch());
+  here.ask(RunCommand::kTrainOn);
+  CHECK_FALSE(here.stops_after_epoch());
+  here.ask(RunCommand::kPause);
+  here.begin();
+  CHECK(meet() == Votes{});
 }
 
 TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {

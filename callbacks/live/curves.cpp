@@ -1,0 +1,204 @@
+#include "levin/callbacks/live/curves.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+
+#include "levin/core/base/format.h"
+#include "levin/core/console/terminal.h"
+
+namespace levin {
+namespace {
+
+constexpr std::size_t kLabelWidth = 8;  ///< of the range of values
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void take(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  /// From 0 to `last`; the middle where there is but one value.
+  std::size_t place(double value, std::size_t last) const {
+    const double share = high > low ? (value - low) / (high - low) : 0.5;
+    return static_cast<std::size_t>(std::lround(share * static_cast<double>(last)));
+  }
+};
+
+/// Dots of two series, in cells of the terminal.
+class Canvas {
+ public:
+  /// `dots_across`, `dots_down`: of a cell.
+  Canvas(std::size_t width, std::size_t height, std::size_t dots_across, std::size_t dots_down)
+      : across(width * dots_across),
+        down(height * dots_down),
+        dots_across_(dots_across),
+        dots_down_(dots_down),
+        width_(width),
+        cells_(width * height) {}
+
+  void line(std::size_t x0, std::size_t y0, std::size_t x1, std::size_t y1, int layer) {
+    const auto [left, right] = std::minmax(x0, x1);
+    const std::size_t steps = std::max({right - left, y0 > y1 ? y0 - y1 : y1 - y0, std::size_t{1}});
+    for (std::size_t step = 0; step <= steps; ++step) {
+      const double share = static_cast<double>(step) / static_cast<double>(steps);
+      const auto between = [&](std::size_t from, std::size_t to) {
+        return static_cast<std::size_t>(std::lround(static_cast<double>(from) * (1 - share) + static_cast<double>(to) * share));
+      };
+      dot(between(x0, x1), between(y0, y1), layer);
+    }
+  }
+  /// Of a cell: which of its dots are set, by layer.
+  const std::array<unsigned, 2>& cell(std::size_t column, std::size_t row) const { return cells_[row * width_ + column]; }
+
+  const std::size_t across;
+  const std::size_t down;
+
+ private:
+  /// `y` counts from the bottom.
+  void dot(std::size_t x, std::size_t y, int layer) {
+    // Unicode's numbers of Braille dots: by column, from above.
+    constexpr std::array<std::array<unsigned, 4>, 2> kDots = {{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+    const std::size_t from_above = down - 1 - y;
+    cells_[from_above / dots_down_ * width_ + x / dots_across_][static_cast<std::size_t>(layer)] |=
+        kDots[x % dots_across_][from_above % dots_down_];
+  }
+
+  std::size_t dots_across_;
+  std::size_t dots_down_;
+  std::size_t width_;
+  std::vector<std::array<unsigned, 2>> cells_;
+};
+
+/// The mean of what falls into each column.
+void plot(const Series& series, const Range& x_range, const Range& y_range, int layer, Canvas& canvas) {
+  struct Mean {
+    double sum = 0;
+    int count = 0;
+  };
+  std::vector<Mean> means(canvas.across);
+  for (const auto& [x, y] : series.points) {
+    if (!std::isfinite(y)) continue;
+    Mean& mean = means[x_range.place(x, canvas.across - 1)];
+    mean.sum += y;
+    ++mean.count;
+  }
+  std::optional<std::pair<std::size_t, std::size_t>> before;
+  for (std::size_t x = 0; x < means.size(); ++x) {
+    if (means[x].count == 0) continue;
+    const std::size_t y = y_range.place(means[x].sum / means[x].count, canvas.down - 1);
+    const auto [from_x, from_y] = before.value_or(std::pair(x, y));
+    canvas.line(from_x, from_y, x, y, layer);
+    before = {x, y};
+  }
+}
+
+std::string braille(unsigned dots) {
+  const unsigned code = 0x2800 + dots;
+  return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 0x3F)),
+          static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+Span cell_text(const std::array<unsigned, 2>& layers, const TextStyle& style) {
+  const auto [training, validation] = layers;
+  if ((training | validation) == 0) return {" "};
+  const Ink ink = validation != 0 ? Ink::kValidation : Ink::kTraining;
+  if (!style.utf8) return {validation != 0 ? "o" : "*", ink};
+  // Without colours the two would look alike.
+  if (!style.color && validation != 0) return {"•", ink};
+  return {braille(training | validation), ink};
+}
+
+bool starts_series(std::string_view name, std::string_view stage) {
+  return name.size() > stage.size() + 1 && name.starts_with(stage) && (name[stage.size()] == '_' || name[stage.size()] == '/');
+}
+
+}  // namespace
+
+std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t height, const TextStyle& style) {
+  Range x_range, y_range;
+  for (const Series* series : {&curve.training, &curve.validation}) {
+    for (const auto& [x, y] : series->points) {
+      if (!std::isfinite(y)) continue;
+      x_range.take(x);
+      y_range.take(y);
+    }
+  }
+  const bool is_empty = y_range.low > y_range.high;
+  Canvas canvas(std::max(width, kLabelWidth + 2) - kLabelWidth - 1, height, style.utf8 ? 2 : 1, style.utf8 ? 4 : 1);
+  plot(curve.training, x_range, y_range, 0, canvas);
+  plot(curve.validation, x_range, y_range, 1, canvas);
+  std::vector<StyledLine> lines;
+  for (std::size_t row = 0; row < height; ++row) {
+    std::string label;
+    if (!is_empty && row == 0 && y_range.high > y_range.low) label = figure_text(y_range.high);
+    if (!is_empty && row + 1 == height) label = figure_text(y_range.low);
+    StyledLine line = {{format("{:>8}", label), Ink::kDim}, {style.utf8 ? "│" : "|", Ink::kDim}};
+    for (std::size_t column = 0; column * (style.utf8 ? 2 : 1) < canvas.across; ++column) {
+      Span cell = cell_text(canvas.cell(column, row), style);
+      if (line.back().ink == cell.ink) {
+        line.back().text += cell.text;
+      } else {
+        line.push_back(std::move(cell));
+      }
+    }
+    lines.push_back(fitted(std::move(line), width));
+  }
+  if (is_empty) lines[height / 2] = fitted({{std::string(kLabelWidth + 3, ' ')}, {"no metric yet", Ink::kDim}}, width);
+  return lines;
+}
+
+std::string curve_title(std::string_view metric) {
+  for (const std::string_view stage : {"train", "training", "val", "valid", "validation"}) {
+    if (!starts_series(metric, stage)) continue;
+    metric.remove_prefix(stage.size() + 1);
+    break;
+  }
+  if (constexpr std::string_view kStep = "_step"; metric.ends_with(kStep) && metric.size() > kStep.size()) {
+    metric.remove_suffix(kStep.size());
+  }
+  return std::string(metric);
+}
+
+void CurveHistory::add(const std::string& name, double batches, double value, bool is_validation) {
+  const std::string title = curve_title(name);
+  const auto series_of = [&](Curve& curve) -> Series& { return is_validation ? curve.validation : curve.training; };
+  const auto has_place = [&](Curve& curve) {
+    const std::string& own = series_of(curve).name;
+    return curve.title == title && (own.empty() || own == name);
+  };
+  auto found = std::find_if(curves_.begin(), curves_.end(), has_place);
+  if (found == curves_.end()) found = curves_.insert(found, Curve{.title = title});
+  Series& series = series_of(*found);
+  series.name = name;
+  auto& points = series.points;
+  Growth& growth = growth_[(is_validation ? "val " : "train ") + name];
+  if (!points.empty() && points.back().first == batches) {
+    points.back().second = value;
+  } else if (growth.pending > 0 && growth.pending < growth.stride && std::isfinite(points.back().second)) {
+    auto& [x, y] = points.back();
+    x = batches;
+    y += (value - y) / static_cast<double>(++growth.pending);
+  } else {
+    points.emplace_back(batches, value);
+    growth.pending = 1;
+  }
+  if (points.size() < kMost) return;
+  for (std::size_t i = 0; i < kMost / 2; ++i) {
+    const auto& [first, second] = std::pair(points[2 * i], points[2 * i + 1]);
+    const bool both = std::isfinite(first.second) && std::isfinite(second.second);
+    points[i] = both                          ? std::pair(second.first, (first.second + second.second) / 2)
+                : std::isfinite(first.second) ? first
+                                              : second;
+  }
+  points.resize(kMost / 2);
+  growth.stride *= 2;
+  growth.pending = growth.stride;
+}
+
+}  // namespace levin

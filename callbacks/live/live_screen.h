@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/callbacks/live/curves.h"
+#include "levin/callbacks/live/styled_line.h"
+#include "levin/core/console/terminal.h"
+
+namespace levin {
+
+/// What a rank did between the last two rows of training steps.
+struct LiveRank {
+  int rank = 0;
+  std::optional<double> working;   ///< share of the time that went to work of its own, not to waits for others
+  std::int64_t memory = 0;         ///< resident, in bytes; 0: not known
+  std::int64_t device_memory = 0;  ///< allocated on its device; 0: none, or not known
+};
+
+/// What the live terminal shows of a run. Plain data.
+struct LiveState {
+  ProgressLine line;
+  Curve curve;                   ///< the one that is drawn
+  std::size_t curve_number = 0;  ///< of `curves`, from 1 on; 0: there is none yet
+  std::size_t curves = 0;
+  std::vector<LiveRank> ranks;
+  std::string checkpoint;  ///< when the next one is due: "in 54 steps"
+  std::string last;        ///< the file that was written last
+  std::string best;        ///< "val_loss=0.123"
+  std::string status;      ///< what was asked for: "PAUSED"
+  bool has_keys = true;
+  bool shows_help = false;
+};
+
+/// The lines of the live terminal: a curve beside figures, the progress bar, and keys. In a terminal that is too narrow or too
+/// low for it the bar's line alone.
+std::vector<std::string> live_screen(const LiveState& state, const TerminalSize& size, const TextStyle& style);
+
+/// "312 MB", "1.21 GB".
+std::string memory_text(std::int64_t bytes);
+
+}  // namespace levin

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace levin {
+
+/// Signals that one function handles as long as somebody asks for it. One that the program ignores (nohup) or handles, also
+/// from meanwhile on, stays the program's. Threading: any.
+class SignalHandlers {
+ public:
+  SignalHandlers(const std::vector<int>& signals, void (*handler)(int), int flags) : handler_(handler), flags_(flags) {
+    for (const int signal : signals) taken_.push_back({signal, {}, false});
+  }
+
+  /// `first` is called before anything is taken, unless it is already. `wanted`: which of the signals; null: all.
+  void take(const std::function<void()>& first, const std::function<bool(int signal)>& wanted = {}) {
+    const std::lock_guard lock(mutex_);
+    if (users_++ == 0) first();
+    for (Taken& one : taken_) {
+      if (one.is_taken || (wanted && !wanted(one.signal))) continue;
+      struct sigaction present {};
+      sigaction(one.signal, nullptr, &present);
+      if (present.sa_handler != SIG_DFL) continue;
+      struct sigaction action {};
+      action.sa_handler = handler_;
+      sigemptyset(&action.sa_mask);
+      action.sa_flags = flags_;
+      one.is_taken = sigaction(one.signal, &action, &one.before) == 0;
+    }
+  }
+  void give_back() {
+    const std::lock_guard lock(mutex_);
+    if (--users_ > 0) return;
+    for (Taken& one : taken_) {
+      struct sigaction present {};
+      sigaction(one.signal, nullptr, &present);
+      if (std::exchange(one.is_taken, false) && present.sa_handler == handler_) sigaction(one.signal, &one.before, nullptr);
+    }
+  }
+
+ private:
+  struct Taken {
+    int signal;
+    struct sigaction before;
+    bool is_taken;
+  };
+
+  void (*handler_)(int);
+  int flags_;
+  std::mutex mutex_;
+  int users_ = 0;
+  std::vector<Taken> taken_;
+};
+
+}  // namespace levin

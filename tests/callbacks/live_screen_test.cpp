@@ -1,0 +1,181 @@
+// What the live terminal shows, without a terminal.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <regex>
+
+#include "levin/callbacks/live/live_screen.h"
+
+using namespace levin;
+
+namespace {
+
+constexpr TextStyle kPlainText{.utf8 = false, .color = false};
+constexpr TextStyle kUtf8{.utf8 = true, .color = false};
+constexpr TextStyle kColored{.utf8 = true, .color = true};
+
+Curve falling_loss() {
+  Curve curve{.title = "loss", .training = {.name = "train_loss"}, .validation = {.name = "val_loss"}};
+  for (int batch = 1; batch <= 100; ++batch) curve.training.points.emplace_back(batch, 1.0 - 0.009 * batch);
+  curve.validation.points = {{50, 0.75}, {100, 0.5}};
+  return curve;
+}
+
+LiveState a_run() {
+  LiveState state{.line = {.description = "Epoch 3", .current = 45, .total = 100, .elapsed_seconds = 10, .rate = 4.5}};
+  state.curve = falling_loss();
+  state.curve_number = 1;
+  state.curves = 2;
+  state.ranks = {{0, 0.82, 312'000'000, 0}, {1, 0.999, 1'210'000'000, 2'000'000'000}};
+  state.checkpoint = "in 54 steps";
+  state.last = "epoch=2-step=300.ckpt";
+  state.best = "val_loss=0.500";
+  return state;
+}
+
+std::string all(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+std::string without_colors(const std::string& text) { return std::regex_replace(text, std::regex("\033\\[[0-9;]*m"), ""); }
+
+}  // namespace
+
+TEST_CASE("the screen fits every terminal, in each style, and has room for the bar alone in a small one") {
+  const auto columns = GENERATE(200, 120, 100, 80, 79, 40, 3, 1);
+  const auto rows = GENERATE(60, 40, 24, 16, 15, 1);
+  const TextStyle style = GENERATE(kPlainText, kUtf8, kColored);
+  const std::vector<std::string> lines = live_screen(a_run(), {columns, rows}, style);
+  INFO(columns << "x" << rows << "\n" << all(lines));
+  const bool is_large = columns >= 80 && rows >= 16;
+  CHECK(lines.size() == (!is_large ? 1 : rows >= 32 ? 11 : rows >= 28 ? 10 : 9));
+  CHECK(static_cast<int>(lines.size()) < std::max(rows, 2));
+  for (const std::string& line : lines) {
+    const std::string text = without_colors(line);
+    CHECK(display_width(text) <= static_cast<std::size_t>(std::max(columns - 1, 1)));
+    CHECK(one_line(text) == text);
+    if (!style.color) CHECK(text == line);
+    if (!style.utf8) CHECK(std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; }));
+  }
+  if (is_large) CHECK(without_colors(all(lines)).find("Epoch 3:  45%|") != std::string::npos);
+}
+
+TEST_CASE("the screen has the curve, its values and the figures of ranks and checkpoints") {
+  const std::vector<std::string> lines = live_screen(a_run(), {100, 24}, kPlainText);
+  INFO(all(lines));
+  REQUIRE(lines.size() == 9);
+  CHECK(lines[0].starts_with("-- *** train_loss 0.100  ooo val_loss 0.500  ---"));
+  CHECK(lines[0].ends_with("--- 1 of 2 --"));
+  CHECK(lines[1].starts_with("   0.991|*"));
+  CHECK(lines[6].starts_with("   0.100|"));
+  CHECK(lines[6].find('*') != std::string::npos);
+  CHECK(lines[1].ends_with("  speed      4.50 it/s"));
+  CHECK(lines[2].ends_with("  rank 0     ######5 | 82% work 18% wait 312 MB"));
+  CHECK(lines[3].ends_with("  rank 1     #######9|100% work  0% wait 1.21 GB"));
+  CHECK(lines[4].ends_with("  checkpoint in 54 steps"));
+  CHECK(lines[5].ends_with("             epoch=2-step=300.ckpt"));
+  CHECK(lines[6].ends_with("  best       val_loss=0.500"));
+  CHECK(lines[7].starts_with("Epoch 3:  45%|"));
+  CHECK(lines[8].starts_with(" p pause   s save"));
+  CHECK(all(live_screen(a_run(), {100, 24}, kColored)).find("\033[36m") != std::string::npos);
+}
+
+TEST_CASE("of more ranks than there is room for those are shown that others wait for") {
+  LiveState state = a_run();
+  state.ranks.clear();
+  for (int rank = 0; rank < 8; ++rank) state.ranks.push_back({rank, rank == 5 ? 1.0 : 0.1, 0, 0});
+  const std::vector<std::string> lines = live_screen(state, {120, 24}, kPlainText);
+  INFO(all(lines));
+  CHECK(lines[2].find("rank 5     ########|100% work  0% wait") != std::string::npos);
+  CHECK(lines[3].find("7 more ranks, which wait longer") != std::string::npos);
+  CHECK(lines[4].find("checkpoint") != std::string::npos);
+}
+
+TEST_CASE("what was asked for is on the screen, and so is what keys do, unless nobody can press one") {
+  LiveState state = a_run();
+  state.status = "PAUSED";
+  CHECK(live_screen(state, {120, 24}, kPlainText).back().starts_with(" PAUSED   p pause"));
+  state.has_keys = false;
+  CHECK(live_screen(state, {120, 24}, kPlainText).back() == " PAUSED");
+  state.shows_help = true;
+  const std::string help = all(live_screen(state, {80, 24}, kPlainText));
+  CHECK(help.find("q  stop after this epoch; again: do not") != std::string::npos);
+  CHECK(help.find("speed") == std::string::npos);
+}
+
+TEST_CASE("a curve of no value, of one, of equal ones, and of some that are not finite") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto drawn = [](const std::vector<std::pair<double, double>>& points, const TextStyle& style) {
+    std::string text;
+    for (const StyledLine& line : draw({.training = {.name = "loss", .points = points}}, 30, 5, style)) {
+      CHECK(width_of(line) == 30);
+      text += text_of(line, 30, false) + "\n";
+    }
+    return text;
+  };
+  CHECK(drawn({}, kPlainText).find("no metric yet") != std::string::npos);
+  CHECK(drawn({{1, nan}, {2, std::numeric_limits<double>::infinity()}}, kPlainText).find("no metric yet") != std::string::npos);
+  for (const auto& points : {std::vector<std::pair<double, double>>{{7, 0.5}}, {{7, 0.5}, {8, nan}}}) {
+    const std::string one = drawn(points, kPlainText);
+    CHECK(std::count(one.begin(), one.end(), '*') == 1);
+    CHECK(one.find("   0.500|") != std::string::npos);
+  }
+  const std::string equal = drawn({{1, 2}, {2, 2}, {3, nan}, {4, 2}}, kPlainText);
+  CHECK(std::count(equal.begin(), equal.end(), '*') == 21);
+  CHECK(drawn({{1, 0}, {2, 1}}, kUtf8).find("⣀⠤⠒⠉") != std::string::npos);
+}
+
+TEST_CASE("training and validation are told apart without colours") {
+  const auto text = [](const TextStyle& style) {
+    std::string text;
+    for (const StyledLine& line : draw(falling_loss(), 60, 6, style)) text += text_of(line, 60, style.color) + "\n";
+    return text;
+  };
+  CHECK(text(kUtf8).find("•") != std::string::npos);
+  CHECK(text(kPlainText).find('o') != std::string::npos);
+  CHECK(text(kColored).find("•") == std::string::npos);
+  CHECK(text(kColored).find("\033[33m") != std::string::npos);
+}
+
+TEST_CASE("metrics whose names say that they belong together share a curve") {
+  CurveHistory history;
+  history.add("train_loss_step", 1, 1.0, false);
+  history.add("acc", 1, 0.1, false);
+  history.add("val_loss", 1, 2.0, true);
+  history.add("val/acc", 1, 0.2, true);
+  history.add("lr-Adam", 1, 1e-3, false);
+  history.add("train/loss", 1, 3.0, false);  // another one, for which there is no place beside train_loss_step
+  const std::vector<Curve>& curves = history.curves();
+  REQUIRE(curves.size() == 4);
+  CHECK(curves[0].training.name == "train_loss_step");
+  CHECK(curves[0].validation.name == "val_loss");
+  CHECK(curves[1].title == "acc");
+  CHECK(curves[1].validation.name == "val/acc");
+  CHECK(curves[2].title == "lr-Adam");
+  CHECK(curves[3].training.name == "train/loss");
+  CHECK(curve_title("train") == "train");
+  CHECK(curve_title("valid") == "valid");
+  CHECK(curve_title("validation_f1") == "f1");
+}
+
+TEST_CASE("a history takes the newest value of a batch, and stays small however long a run is") {
+  CurveHistory history;
+  history.add("loss", 1, 5.0, false);
+  history.add("loss", 1, 6.0, false);
+  CHECK(history.curves()[0].training.points == std::vector<std::pair<double, double>>{{1, 6}});
+  constexpr int kBatches = 100'000;
+  for (int batch = 2; batch <= kBatches; ++batch) history.add("loss", batch, batch, false);
+  const auto& points = history.curves()[0].training.points;
+  CHECK(points.size() >= CurveHistory::kMost / 4);
+  CHECK(points.size() < CurveHistory::kMost);
+  CHECK(points.back().first == kBatches);
+  double before = 0;
+  for (const auto& [x, y] : points) {
+    CHECK(x > before);
+    CHECK(std::abs(x - y) <= 2.0 * kBatches / static_cast<double>(points.size()));
+    before = x;
+  }
+}

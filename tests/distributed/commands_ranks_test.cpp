@@ -1,0 +1,80 @@
+// What Trainer::request() asks for, in the same step on all ranks.
+#include <catch2/catch.hpp>
+
+#include "distributed/rank_run.h"
+
+namespace levin::test {
+namespace {
+
+/// The manners in which votes travel.
+struct Manner {
+  int ranks;
+  std::vector<std::string> settings;
+};
+
+std::vector<Manner> manners() { return {{1, {}}, {1, {"manual=1"}}, {2, {}}, {3, {}}, {2, {"manual=1"}}, {2, {"group=gloo"}}}; }
+
+std::vector<std::string> with(std::vector<std::string> settings, const std::string& more) {
+  settings.push_back(more);
+  return settings;
+}
+
+using Events = std::vector<std::string>;
+
+TEST_CASE("all ranks save and validate after the step in which any of them asked for it") {
+  const Manner manner = GENERATE(from_range(manners()));
+  const int asks = GENERATE(0, 1);
+  if (asks >= manner.ranks) return;
+  const RankRun run("commands_program", "both", manner.ranks, with(manner.settings, "asks=" + std::to_string(asks)));
+  REQUIRE(run.outcome.ok());
+  for (const auto& facts : run.by_rank) {
+    CHECK(facts.at("event") == Events{"train@1", "train@2", "train@3", "save@3", "validate@3", "train@4", "train@5", "train@6",
+                                      "validate@6", "end@6"});
+  }
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/manual-epoch=0-step=3.ckpt"));
+  CHECK(run.outcome.out.find("manual-epoch=0-step=3.ckpt") != std::string::npos);
+}
+
+TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to the same end") {
+  const Manner manner = GENERATE(from_range(manners()));
+  const RankRun run("commands_program", "pause", manner.ranks, manner.settings);
+  REQUIRE(run.outcome.ok());
+  for (const auto& facts : run.by_rank) {
+    Events events = facts.at("event");
+    std::erase(events, "paused");  // as its thread has seen it
+    CHECK(events.size() + 1 == facts.at("event").size());
+    // Both were asked for in the pause: whichever was agreed on first.
+    CHECK((events[3] == "save@3" || events[4] == "save@3"));
+    CHECK((events[3] == "validate@3" || events[4] == "validate@3"));
+    CHECK(events.size() == 10);
+  }
+  // The weights of a run that was never asked for anything.
+  const RankRun plain("commands_program", "plain", manner.ranks, with(manner.settings, "asks=-1"));
+  REQUIRE(plain.outcome.ok());
+  run.check_everywhere("weight", plain.number(0, "weight"));
+  run.check_everywhere("global_step", 6);
+}
+
+TEST_CASE("training ends with the epoch in which a rank asked for that") {
+  const int ranks = GENERATE(1, 2);
+  const RankRun run("commands_program", "stop", ranks, {"asks=" + std::to_string(ranks - 1)});
+  REQUIRE(run.outcome.ok());
+  run.check_everywhere("global_step", 6);
+  CHECK(run.outcome.out.find("Training stopped: ") != std::string::npos);
+}
+
+TEST_CASE("a pause ends with a stop, an interruption, or the end of a rank") {
+  const int ranks = GENERATE(1, 2, 3);
+  const RankRun stopped("commands_program", "stopped", ranks);
+  CHECK(stopped.outcome.ok());
+  stopped.check_everywhere("global_step", 3);
+  const RankRun interrupted("commands_program", "interrupted", ranks);
+  CHECK(interrupted.outcome.status == 128 + SIGINT);
+  if (ranks == 1) return;
+  const RankRun killed("commands_program", "killed", ranks);
+  CHECK(killed.outcome.status == 128 + SIGKILL);
+  CHECK_FALSE(killed.outcome.timed_out);
+}
+
+}  // namespace
+}  // namespace levin::test
