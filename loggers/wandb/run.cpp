@@ -239,7 +239,8 @@ void Run::log(const MetricRow& row, const std::string& prefix) {
   const std::lock_guard lock(log_mutex_);
   if (metric_rows_++ < skipped_until_) return;
   Fields fields;
-  for (const auto& [name, value] : row.values) fields.emplace_back(prefix.empty() ? name : prefix + "-" + name, json_of(value));
+  for (const auto& [name, value] : row.values)
+    fields.emplace_back(prefix.empty() ? name : format("{}-{}", prefix, name), json_of(value));
   fields.emplace_back("epoch", std::to_string(row.epoch));
   add_row(std::move(fields), row.step);
 }

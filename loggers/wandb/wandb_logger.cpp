@@ -26,7 +26,7 @@ using wandb::environment;
 
 constexpr const char* kIdFile = "wandb_run.txt";
 
-std::string first_of(const std::string& option, const char* variable, std::string fallback = {}) {
+std::string first_of(const std::string& option, const char* variable, const std::string& fallback = {}) {
   if (!option.empty()) return option;
   const std::string value = environment(variable);
   return value.empty() ? fallback : value;
