@@ -14,7 +14,8 @@ import unittest
 import urllib.error
 import urllib.request
 
-os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="true", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0")
+os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="true", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0",
+                  MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false")
 import mlflow  # noqa: E402
 
 LEVIN, SOURCE, PLUGIN = sys.argv[1:4]
@@ -113,16 +114,13 @@ class MLflow(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.server = Server(cls.folder)
+        cls.addClassCleanup(cls.server.stop)
         cls.server.start()
         mlflow.set_tracking_uri(cls.server.uri)
         cls.client = mlflow.MlflowClient(cls.server.uri)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-        cls.temporary.cleanup()
 
     def setUp(self):
         self.root = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
