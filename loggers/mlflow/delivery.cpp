@@ -12,6 +12,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/options/value_json.h"
+#include "levin/loggers/mlflow/texts.h"
 
 namespace levin::mlflow {
 namespace {
@@ -21,7 +22,6 @@ namespace fs = std::filesystem;
 /// What the server takes in one request.
 constexpr std::size_t kMostMetrics = 1000;
 constexpr std::size_t kMostParameters = 100;
-constexpr std::size_t kLongestTag = 8000;
 
 /// The tag by which a run is found that the server has made, although its answer was lost.
 constexpr const char* kKeyTag = "levin.run";

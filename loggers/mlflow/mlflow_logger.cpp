@@ -145,7 +145,7 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
 
 Value MLflowLogger::header() const {
   Value tags = mlflow::source_tags();
-  for (const auto& [name, text] : options_.tags) tags[mlflow::name_for_server(name)] = mlflow::cut(printable(text), 8000);
+  for (const auto& [name, text] : options_.tags) tags[mlflow::name_for_server(name)] = mlflow::tag_text(text);
   Value header = Value::Map{{"uri", mlflow::without_credentials(mlflow::tracking_uri(options_.tracking_uri))},
                             {"key", key_},
                             {"rank", run_.rank},
@@ -245,18 +245,19 @@ void MLflowLogger::save() {
 void MLflowLogger::log_outcome(const RunOutcome& outcome) { outcome_ = outcome; }
 
 void MLflowLogger::finalize(const std::string& status) {
-  if (!outbox_) return;  // a start that failed
+  if (!outbox_) {
+    // A start that failed leaves no version behind.
+    std::error_code not_empty;
+    if (run_.rank == 0) fs::remove(std::exchange(folder_, {}), not_empty);
+    return;
+  }
   if (run_.rank == 0) {
     for (const fs::path& file : std::exchange(checkpoints_, {})) {
       if (fs::exists(file)) add_checkpoint(file, file);
     }
     Value tags(Value::Map{});
-    constexpr std::size_t kLongestTag = 8000;
-    const auto add_tag = [&](const char* name, const std::string& text) {
-      if (!text.empty()) tags[name] = mlflow::cut(printable(text), kLongestTag);
-    };
-    add_tag("failure", outcome_.failure);
-    add_tag("stop_reason", outcome_.stop_reason);
+    if (!outcome_.failure.empty()) tags["failure"] = mlflow::tag_text(outcome_.failure);
+    if (!outcome_.stop_reason.empty()) tags["stop_reason"] = mlflow::tag_text(outcome_.stop_reason);
     if (tags.size() > 0) outbox_->add(Value::Map{{"tags", std::move(tags)}});
     outbox_->add(Value::Map{{"status", status_for_server(status)}, {"time", mlflow::milliseconds_now()}});
   }

@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestName = 250;
 constexpr std::size_t kLongestParameter = 6000;
-constexpr std::size_t kLongestTag = 8000;
 
 std::string parameter_text(const Value& value) {
   std::string text;
@@ -77,6 +76,8 @@ std::string cut(std::string text, std::size_t longest) {
   return text;
 }
 
+std::string tag_text(const std::string& text) { return cut(printable(text), kLongestTag); }
+
 std::string name_for_server(std::string name) {
   constexpr std::string_view kTaken = "_-. :/";
   const auto is_wrong = [&](char one) {
@@ -105,9 +106,9 @@ Value source_tags() {
   while (command.ends_with('\0')) command.pop_back();
   std::ranges::replace(command, '\0', ' ');
   tags["mlflow.source.type"] = "LOCAL";
-  tags["mlflow.source.name"] = cut(printable(without_credentials(command)), kLongestTag);
-  if (const passwd* const user = getpwuid(geteuid())) tags["mlflow.user"] = printable(user->pw_name);
-  if (const std::string commit = git_commit(); !commit.empty()) tags["mlflow.source.git.commit"] = printable(commit);
+  tags["mlflow.source.name"] = tag_text(without_credentials(command));
+  if (const passwd* const user = getpwuid(geteuid())) tags["mlflow.user"] = tag_text(user->pw_name);
+  if (const std::string commit = git_commit(); !commit.empty()) tags["mlflow.source.git.commit"] = tag_text(commit);
   return tags;
 }
 

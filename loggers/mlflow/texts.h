@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,11 @@ std::int64_t milliseconds_now();
 /// The name of a metric or parameter as the server takes it: what it does not, such as "$", becomes "_", and no more than 250
 /// characters.
 std::string name_for_server(std::string name);
+
+/// The longest text of a tag that the server takes.
+inline constexpr std::size_t kLongestTag = 8000;
+/// What a tag can say of a text: printable, and no longer.
+std::string tag_text(const std::string& text);
 
 /// The text, no longer than so many bytes.
 std::string cut(std::string text, std::size_t longest);

@@ -14,11 +14,12 @@ import unittest
 import urllib.error
 import urllib.request
 
-os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="true", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0")
+os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="true", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0",
+                  MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false")
 import mlflow  # noqa: E402
 
 LEVIN, SOURCE, PLUGIN = sys.argv[1:4]
-PATIENCE = 120
+PATIENCE = 300
 
 
 def wait_for(what, found):
@@ -69,7 +70,8 @@ class Server:
 
 def command_of(root, uri, *options, logger=(), config="config.yaml", epochs=2):
     csv_options = "".join(f", {option}" for option in logger if option.startswith("version"))
-    own = ", ".join((f"tracking_uri: {uri}", "experiment_name: digits", *logger))
+    patience = () if any("end_timeout" in option for option in logger) else (f"end_timeout: {PATIENCE}",)
+    own = ", ".join((f"tracking_uri: {uri}", "experiment_name: digits", *patience, *logger))
     return [LEVIN, "fit", "--config", f"{SOURCE}/examples/digits/{config}", "--plugin", PLUGIN,
             f"--trainer.default_root_dir={root}", f"--trainer.max_epochs={epochs}", "--trainer.limit_train_batches=12",
             "--trainer.limit_val_batches=2", "--trainer.log_every_n_steps=3", "--trainer.enable_progress_bar=false",
@@ -112,16 +114,13 @@ class MLflow(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.server = Server(cls.folder)
+        cls.addClassCleanup(cls.server.stop)
         cls.server.start()
         mlflow.set_tracking_uri(cls.server.uri)
         cls.client = mlflow.MlflowClient(cls.server.uri)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-        cls.temporary.cleanup()
 
     def setUp(self):
         self.root = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
@@ -198,7 +197,7 @@ class MLflow(unittest.TestCase):
 
     def test_a_server_that_is_away_at_the_start(self):
         self.server.stop()
-        levin = Running(self.root, self.command(logger=("end_timeout: 300",)))
+        levin = Running(self.root, self.command())
         wait_for("the warning", lambda: levin.said("does not take what is logged"))
         last = wait_for("the last row", lambda: "FINISHED" in (self.run_folder / "mlflow" / "journal.jsonl").read_text())
         self.assertTrue(last)
@@ -214,7 +213,7 @@ class MLflow(unittest.TestCase):
         self.assertEqual(run.info.start_time, started)
 
     def test_a_server_that_goes_away_and_comes_back(self):
-        levin = Running(self.root, self.command("--trainer.log_every_n_steps=1", "--trainer.callbacks=[]", epochs=200, logger=("end_timeout: 300",)))
+        levin = Running(self.root, self.command("--trainer.log_every_n_steps=1", "--trainer.callbacks=[]", epochs=200))
         wait_for("points", lambda: (self.run_folder / "mlflow" / "journal.state.json").exists()
                  and "\"status\": \"RUNNING\"" in (self.run_folder / "mlflow" / "journal.state.json").read_text())
         self.server.stop()
@@ -230,7 +229,7 @@ class MLflow(unittest.TestCase):
     def test_a_server_that_stalls(self):
         self.server.signal(signal.SIGSTOP)
         try:
-            levin = Running(self.root, self.command(logger=("end_timeout: 300",)))
+            levin = Running(self.root, self.command())
             wait_for("the end", lambda: (self.run_folder / "mlflow" / "journal.jsonl").exists()
                      and "FINISHED" in (self.run_folder / "mlflow" / "journal.jsonl").read_text())
         finally:
@@ -294,6 +293,26 @@ class MLflow(unittest.TestCase):
             self.assertEqual(again.info.status, "FINISHED")
             self.assert_same_as_csv(again, rows(self.root / "logs" / name / "metrics.csv"))
         self.assertIn("goes on in", finish([LEVIN, "runs", "sync", str(self.run_folder)], status=1))
+
+    def test_a_run_that_goes_on_before_the_server_has_heard_of_it(self):
+        save_all = ("--trainer.callbacks=[]", "--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_top_k: -1}}")
+        self.server.stop()
+        finish(self.command(*save_all, logger=("end_timeout: 1", "run_name: early")))
+        first = next(file for file in (self.run_folder / "checkpoints").iterdir() if "epoch=0" in file.name)
+        self.server.start()
+        finish(self.command(*save_all, f"--ckpt_path={first}"))
+        again = self.root / "logs" / "version_1"
+        run = self.run_of(again)
+        self.assertEqual((run.info.run_name, run.info.status), ("early", "FINISHED"))
+        self.assert_same_as_csv(run, rows(again / "metrics.csv"))
+
+    def test_a_run_that_is_started_again(self):
+        run_id = self.client.create_run("0", run_name="made elsewhere").info.run_id
+        finish(self.command("--trainer.callbacks+=FailsInStep5", "--trainer.max_restarts=1", logger=(f"run_id: {run_id}",)), status=1)
+        run = self.run_of()
+        self.assertEqual((run.info.run_id, run.info.run_name, run.info.status), (run_id, "made elsewhere", "FAILED"))
+        self.assert_same_as_csv(run, rows(self.run_folder / "metrics.csv"))
+        self.assertEqual((self.run_folder / "mlflow" / "journal.jsonl").read_text().count("RUNNING"), 1)
 
     def test_ranks(self):
         finish(self.command(config="ddp.yaml", epochs=1, logger=("per_rank: true", "every_n_steps: 1")))
