@@ -105,7 +105,7 @@ picture: ## Make the pictures of runs in README and docs anew
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
 	@rm -rf $(BUILD)/demo
 	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)
-	@scripts/picture_of_a_run.py --columns 120 --rows 38 --until "Epoch 12: " \
+	@scripts/picture_of_a_run.py --columns 120 --rows 38 --until "best       val_loss=0.0" \
 	  --typed "levin fit --config examples/digits/config.yaml --trainer.devices=2" docs/images/live.svg \
 	  $(BUILD)/bin/levin fit --config examples/digits/config.yaml --trainer.devices=2 --trainer.default_root_dir=$(BUILD)/demo
 
