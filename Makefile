@@ -114,7 +114,7 @@ picture: ## Make the pictures of the README and the documentation anew
 	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)
 	@scripts/picture_of_figures.sh $(BUILD)
 	@scripts/picture_of_report.py --build $(BUILD)
-	@scripts/picture_of_a_run.py --columns 120 --rows 38 --until "Epoch 12:  8" \
+	@scripts/picture_of_a_run.py --columns 120 --rows 38 --until "best       val_loss=0.0" \
 	  --typed "levin fit --config examples/digits/config.yaml --trainer.devices=2" docs/images/live.svg \
 	  $(BUILD)/bin/levin fit --config examples/digits/config.yaml --trainer.devices=2 --trainer.default_root_dir=$(BUILD)/demo
 

@@ -34,6 +34,9 @@ void stop_process(int) {
   const int before = errno;
   restore_terminal();
   kill(getpid(), SIGSTOP);
+  // The process may go on for a moment before it is stopped.
+  constexpr timespec kMoment{0, 20'000'000};
+  nanosleep(&kMoment, nullptr);
   nobody_draws = false;
   errno = before;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The live terminal as a person has it: the digits example in a pseudo terminal, whose keys are pressed and whose screen is read.
 
-Usage: live_terminal_test.py BUILD_FOLDER SOURCE_FOLDER
+Usage: live_terminal_test.py BUILD_FOLDER SOURCE_FOLDER [NAME…]
 """
 import fcntl
 import glob
@@ -249,4 +249,4 @@ class LiveTerminal(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

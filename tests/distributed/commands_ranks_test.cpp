@@ -1,5 +1,6 @@
 // What Trainer::request() asks for, in the same step on all ranks.
 #include <catch2/catch.hpp>
+#include <csignal>
 
 #include "distributed/rank_run.h"
 
