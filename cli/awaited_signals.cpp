@@ -41,7 +41,7 @@ AwaitedSignals::AwaitedSignals(const std::vector<int>& signals) {
 
 AwaitedSignals::~AwaitedSignals() {
   for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
-  close(arrivals_end.exchange(-1));
+  close(std::atomic_exchange(&arrivals_end, -1));
 }
 
 int AwaitedSignals::wait() const {

@@ -25,7 +25,7 @@ std::atomic<SharedKeys*> launcher = nullptr;
 bool is_foreground(int fd) { return isatty(fd) == 1 && tcgetpgrp(fd) == getpgrp(); }
 
 void give_back_keys() noexcept {
-  const int fd = keys_fd.exchange(-1);
+  const int fd = std::atomic_exchange(&keys_fd, -1);
   // In the background it would stop the process; whoever has the foreground has its own modes.
   if (fd >= 0 && is_foreground(fd)) tcsetattr(fd, TCSANOW, &found_modes);
 }
@@ -69,7 +69,7 @@ void restore_terminal() noexcept {
     constexpr timespec kMillisecond{0, 1000000};
     nanosleep(&kMillisecond, nullptr);
   }
-  if (const int fd = block_fd.exchange(-1); fd >= 0) {
+  if (const int fd = std::atomic_exchange(&block_fd, -1); fd >= 0) {
     [[maybe_unused]] const ssize_t written = write(fd, LiveBlock::kRemove.data(), LiveBlock::kRemove.size());
   }
   give_back_keys();
@@ -104,7 +104,7 @@ bool Keys::are_there() {
 std::optional<char> Keys::next() {
   if (SharedKeys* const shared = launcher) {
     shared->are_wanted = 1;
-    const std::uint32_t key = shared->key.exchange(0);
+    const std::uint32_t key = std::atomic_exchange(&shared->key, 0U);
     return key == 0 ? std::nullopt : std::optional(static_cast<char>(key));
   }
   if (!is_foreground(STDIN_FILENO)) return std::nullopt;

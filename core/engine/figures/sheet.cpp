@@ -16,8 +16,16 @@ constexpr double kTallestBelow = kSheetHeight / 5.0;
 constexpr Color kFrameColor = {90, 90, 90};
 constexpr Color kGridColor = {225, 225, 225};
 
+/// As much of a text as any place has room for.
+std::string beginning(std::string text) {
+  constexpr std::size_t kLongest = 200;
+  if (text.size() > kLongest) text.resize(kLongest);
+  return text;
+}
+
 /// The text, or as much of it as has room.
 std::string fitted(std::string text, double width) {
+  text = beginning(std::move(text));
   if (Canvas::text_width(text, kLetters) <= width) return text;
   while (!text.empty() && Canvas::text_width(text + "..", kLetters) > width) text.pop_back();
   return text + "..";
@@ -25,7 +33,7 @@ std::string fitted(std::string text, double width) {
 
 double widest(const std::vector<std::string>& texts) {
   double width = 0;
-  for (const std::string& text : texts) width = std::max(width, Canvas::text_width(text, kLetters));
+  for (const std::string& text : texts) width = std::max(width, Canvas::text_width(beginning(text), kLetters));
   return width;
 }
 

@@ -478,11 +478,10 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
   guarded([&] { run_.items.finish(); });
   if (run_.entry.loggers_open && !loggers_final_) {
-    std::optional<std::string> failure;
-    if (status != "interrupted") failure = run_.strategy().failure_elsewhere();
-    if (status != "interrupted" && !failure)
-      failure = run_.entry.failure->place() + ": " + error_text(std::current_exception());
-    run_.setup.end_loggers({.status = status, .failure = failure.value_or("")}, guarded);
+    const std::string own = run_.entry.failure->place() + ": " + error_text(std::current_exception());
+    const bool failed = status == "failed";
+    run_.setup.end_loggers({.status = status, .failure = failed ? run_.strategy().failure_elsewhere().value_or(own) : ""},
+                           guarded);
   }
   if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
   guarded([&] { announce_how_to_resume(); });

@@ -89,6 +89,12 @@ TEST_CASE("a long line is drawn whole") {
   for (std::size_t index = 0; index < zigzag.size(); ++index) zigzag[index] = index % 2 == 0 ? 1 : -1;
   const Picture::Box line = Picture(lines({{"", zigzag}})).where(kFirst);
   CHECK(line.pixels > 700 * 500);
+  // One number that leaves the rest is seen.
+  std::vector<double> flat(200'000, 0.0);
+  flat[123'456] = -1;
+  flat[123'457] = 1;
+  const Picture::Box leap = Picture(lines({{"", flat}})).where(kFirst);
+  CHECK(leap.bottom - leap.top > 500);
 }
 
 TEST_CASE("bars are as high as their numbers, below zero too, and those of one column stand side by side") {
