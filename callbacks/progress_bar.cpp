@@ -270,7 +270,8 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
       evaluation_.total = totals.batches;
     }
     draw(trainer, evaluation_);
-    if (options_.leave || !trainer.fitting()) keep_bar(trainer, evaluation_);
+    // Above a view there is room for it, and whoever has asked for the validation looks for what it gave.
+    if (options_.leave || !trainer.fitting() || (view_ && needs_line)) keep_bar(trainer, evaluation_);
   } else if (needs_line) {
     evaluation_.description = evaluation_name_;
     evaluation_.current = totals.batches;

@@ -314,8 +314,10 @@ class Attempts {
       Supervisor supervisor(start_ranks(places(), kept_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
+        const std::vector<int> signals = signals_.wait(kBetweenProcessLooks);
+        // Before signals: what rank 0 has just begun to show may have to be taken away.
         supervisor.pass_keys(keys_);
-        for (const int signal : signals_.wait(kBetweenProcessLooks)) supervisor.pass_on(signal);
+        for (const int signal : signals) supervisor.pass_on(signal);
         supervisor.look();
       }
       // Rank 0 may have been killed.

@@ -136,7 +136,7 @@ class LiveTerminal(unittest.TestCase):
                 session.press("m", r" 2 of 2 ")
                 session.press("?", r"s  save a checkpoint after the next step")
                 session.press("?", r"speed      \d")
-                session.press("v", r"Validation: 100%")
+                session.press("v", r"Validation: \d+/\d+ \[.*val_loss=\d")
                 session.press("p", r"Training goes on\.")
                 session.press("q", r"stops after this epoch")
                 session.ends_with(0)

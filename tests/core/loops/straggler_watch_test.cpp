@@ -43,7 +43,7 @@ TEST_CASE("a rank's own work is told by kind, without what it waits for others i
       now += 0.25;
     }
     now += 2;
-    CHECK(meter.take() == BoundaryPayload{0, 0, 2'000'000'000, 3'250'000'000});
+    CHECK(meter.take() == BoundaryPayload{0, 0, 2'000'000'000, 3'250'000'000, /*waits*/ 3'000'000'000});
     now += 1;
     const WorkScope loader(meter, Work::kLoader);
     now += 4;
