@@ -479,9 +479,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   guarded([&] { run_.items.finish(); });
   if (run_.entry.loggers_open && !loggers_final_) {
     const std::string own = run_.entry.failure->place() + ": " + error_text(std::current_exception());
-    const bool failed = status == "failed";
-    run_.setup.end_loggers({.status = status, .failure = failed ? run_.strategy().failure_elsewhere().value_or(own) : ""},
-                           guarded);
+    run_.setup.end_loggers({.status = status, .failure = status == "failed" ? own : ""}, guarded);
   }
   if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
   guarded([&] { announce_how_to_resume(); });
