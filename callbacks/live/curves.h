@@ -13,15 +13,15 @@ namespace levin {
 
 /// A metric over a run: pairs of training batches and value, in the order of batches.
 struct Series {
-  std::string name;
-  std::vector<std::pair<double, double>> points;
+  std::string name = {};
+  std::vector<std::pair<double, double>> points = {};
 };
 
 /// What is drawn together: "loss", of train_loss and val_loss; one of the two may have no points.
 struct Curve {
-  std::string title;
-  Series training;
-  Series validation;
+  std::string title = {};
+  Series training = {};
+  Series validation = {};
 };
 
 /// The curve in so many lines, with the range of its values at the left: in Braille dots, or ASCII. Values that are not finite

@@ -15,22 +15,22 @@ namespace levin {
 /// What a rank did between the last two rows of training steps.
 struct LiveRank {
   int rank = 0;
-  std::optional<double> working;   ///< share of the time that went to work of its own, not to waits for others
-  std::int64_t memory = 0;         ///< resident, in bytes; 0: not known
-  std::int64_t device_memory = 0;  ///< allocated on its device; 0: none, or not known
+  std::optional<double> working = {};  ///< share of the time that went to work of its own, not to waits for others
+  std::int64_t memory = 0;             ///< resident, in bytes; 0: not known
+  std::int64_t device_memory = 0;      ///< allocated on its device; 0: none, or not known
 };
 
 /// What the live terminal shows of a run. Plain data.
 struct LiveState {
-  ProgressLine line;
-  Curve curve;                   ///< the one that is drawn
+  ProgressLine line = {};
+  Curve curve = {};              ///< the one that is drawn
   std::size_t curve_number = 0;  ///< of `curves`, from 1 on; 0: there is none yet
   std::size_t curves = 0;
-  std::vector<LiveRank> ranks;
-  std::string checkpoint;  ///< when the next one is due: "in 54 steps"
-  std::string last;        ///< the file that was written last
-  std::string best;        ///< "val_loss=0.123"
-  std::string status;      ///< what was asked for: "PAUSED"
+  std::vector<LiveRank> ranks = {};
+  std::string checkpoint = {};  ///< when the next one is due: "in 54 steps"
+  std::string last = {};        ///< the file that was written last
+  std::string best = {};        ///< "val_loss=0.123"
+  std::string status = {};      ///< what was asked for: "PAUSED"
   bool has_keys = true;
   bool shows_help = false;
 };

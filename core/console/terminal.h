@@ -61,15 +61,15 @@ struct TextTable {
 
 /// What a progress bar shows. Plain data: who draws it, when and where, is not its business.
 struct ProgressLine {
-  std::string description;            ///< "Epoch 3"
-  std::int64_t current = 0;           ///< iterations done
-  std::optional<std::int64_t> total;  ///< unset: unknown
+  std::string description = {};            ///< "Epoch 3"
+  std::int64_t current = 0;                ///< iterations done
+  std::optional<std::int64_t> total = {};  ///< unset: unknown
   double elapsed_seconds = 0;
-  std::optional<double> rate;          ///< iterations a second; unset: current / elapsed
-  std::optional<double> samples_rate;  ///< samples a second, over all ranks; unset: not shown
+  std::optional<double> rate = {};          ///< iterations a second; unset: current / elapsed
+  std::optional<double> samples_rate = {};  ///< samples a second, over all ranks; unset: not shown
   using Figures = std::vector<std::pair<std::string, std::string>>;
-  Figures details;  ///< what may be missing first: which run it is
-  Figures metrics;  ///< metric and its text, see figure_text(); the last ones may be missing first
+  Figures details = {};  ///< what may be missing first: which run it is
+  Figures metrics = {};  ///< metric and its text, see figure_text(); the last ones may be missing first
 };
 
 /// The line in tqdm's shape, at most `width` columns wide:
