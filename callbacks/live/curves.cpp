@@ -173,7 +173,13 @@ void CurveHistory::add(const std::string& name, double batches, double value, bo
     return curve.title == title && (own.empty() || own == name);
   };
   auto found = std::find_if(curves_.begin(), curves_.end(), has_place);
-  if (found == curves_.end()) found = curves_.insert(found, Curve{.title = title});
+  if (found == curves_.end()) {
+    const auto is_loss = [](const Curve& curve) { return curve.title.ends_with("loss"); };
+    const Curve curve{.title = title};
+    // Losses are drawn first, whether or not a validation has told something before the first step.
+    if (is_loss(curve)) found = std::find_if_not(curves_.begin(), curves_.end(), is_loss);
+    found = curves_.insert(found, curve);
+  }
   Series& series = series_of(*found);
   series.name = name;
   auto& points = series.points;

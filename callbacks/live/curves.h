@@ -36,7 +36,7 @@ class CurveHistory {
   /// The metric's value after so many training batches. `is_validation`: it comes from a validation. Of one batch the last
   /// value counts.
   void add(const std::string& name, double batches, double value, bool is_validation);
-  /// Those that belong together by their names side by side, in the order in which they came.
+  /// Those that belong together by their names as one, losses first, in the order in which they came.
   const std::vector<Curve>& curves() const { return curves_; }
 
  private:

@@ -140,6 +140,14 @@ TEST_CASE("training and validation are told apart without colours") {
   CHECK(text(kColored).find("\033[33m") != std::string::npos);
 }
 
+TEST_CASE("losses are drawn first, whatever came before") {
+  CurveHistory history;
+  for (const char* const name : {"val_acc", "train_loss", "lr-Adam", "other_loss"}) history.add(name, 1, 1.0, false);
+  std::vector<std::string> titles;
+  for (const Curve& curve : history.curves()) titles.push_back(curve.title);
+  CHECK(titles == std::vector<std::string>{"loss", "other_loss", "acc", "lr-Adam"});
+}
+
 TEST_CASE("metrics whose names say that they belong together share a curve") {
   CurveHistory history;
   history.add("train_loss_step", 1, 1.0, false);
@@ -152,10 +160,10 @@ TEST_CASE("metrics whose names say that they belong together share a curve") {
   REQUIRE(curves.size() == 4);
   CHECK(curves[0].training.name == "train_loss_step");
   CHECK(curves[0].validation.name == "val_loss");
-  CHECK(curves[1].title == "acc");
-  CHECK(curves[1].validation.name == "val/acc");
-  CHECK(curves[2].title == "lr-Adam");
-  CHECK(curves[3].training.name == "train/loss");
+  CHECK(curves[1].training.name == "train/loss");
+  CHECK(curves[2].title == "acc");
+  CHECK(curves[2].validation.name == "val/acc");
+  CHECK(curves[3].title == "lr-Adam");
   CHECK(curve_title("train") == "train");
   CHECK(curve_title("valid") == "valid");
   CHECK(curve_title("validation_f1") == "f1");
