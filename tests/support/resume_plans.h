@@ -59,9 +59,9 @@ struct ResumePlan {
   std::string pruning;      ///< of weights, one in each epoch: a pruning_fn
   std::int64_t reload = 0;  ///< reload_dataloaders_every_n_epochs: data depends on the epoch in which loaders are asked for
   bool validate_first = false;
-  std::int64_t ask_at = -1;  ///< batches done over all epochs after which the last rank asks for a validation
+  std::int64_t ask_at = -1;              ///< batches done over all epochs after which the last rank asks for a validation
   std::string ask_in = "training_step";  ///< or on_train_batch_end, on_after_backward
-  bool local = false;  ///< under manual optimization every second batch is not reduced
+  bool local = false;                    ///< under manual optimization every second batch is not reduced
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 
