@@ -13,6 +13,7 @@
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/metrics_file.h"
+#include "levin/loggers/rank_rows.h"
 #include "levin/loggers/run_file.h"
 #include "levin/loggers/version_folder.h"
 
@@ -107,8 +108,7 @@ void CsvLogger::log_metrics(const MetricRow& row) {
 
 void CsvLogger::log_rank_metrics(const MetricRow& row) {
   if (!rank_metrics_) throw MisuseError("CSVLogger: log_rank_metrics() before attach(), or without per_rank");
-  const std::int64_t index = row.evaluation_batch.value_or(row.step);
-  if (row.epoch_end || (index + 1) % options_.every_n_steps == 0) append(*rank_metrics_, row);
+  if (is_rank_row_due(row, options_.every_n_steps)) append(*rank_metrics_, row);
 }
 
 bool CsvLogger::log_item(const LoggedItem& item) {

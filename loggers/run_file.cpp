@@ -2,10 +2,7 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
 #include <cstdint>
-#include <ctime>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
@@ -13,6 +10,7 @@
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/value_json.h"
+#include "levin/loggers/wall_clock.h"
 
 namespace levin {
 namespace {
@@ -20,19 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path run_file(const fs::path& folder) { return folder / "run.json"; }
-
-/// Since 1970.
-double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-/// "2026-11-24 23:55:01", local time.
-std::string local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
 
 void write_record(const fs::path& folder, const Value& record) {
   write_file(run_file(folder), plain_json(record), AtomicFile::MissingFolder::kRefuse);
@@ -56,8 +41,12 @@ void note_start(const fs::path& folder, int ranks) {
   const Value* const earlier = record.find("pid");
   const bool goes_on = earlier != nullptr && *earlier == Value(process) && record.find("started") != nullptr;
   if (!goes_on) {
-    record = Value::Map{{"status", ""},   {"started", local_time()}, {"started_seconds", seconds_now()},
-                        {"pid", process}, {"host", host_name()},     {"ranks", ranks}};
+    record = Value::Map{{"status", ""},
+                        {"started", local_time("%F %T")},
+                        {"started_seconds", seconds_now()},
+                        {"pid", process},
+                        {"host", host_name()},
+                        {"ranks", ranks}};
   }
   record["status"] = "running";
   write_record(folder, record);

@@ -13,6 +13,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/descriptor.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::mlflow {
@@ -125,8 +126,7 @@ void Journal::save_state(std::int64_t sent) {
 }
 
 Value Journal::read_state(const fs::path& file) {
-  std::ifstream stream(state_file(file), std::ios::binary);
-  Value state = value_of(std::string(std::istreambuf_iterator<char>(stream), {}));
+  Value state = value_of(file_bytes(state_file(file)).value_or(""));
   return state.is_map() ? state : Value(Value::Map{});
 }
 

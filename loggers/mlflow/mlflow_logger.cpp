@@ -17,7 +17,9 @@
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/outbox.h"
 #include "levin/loggers/mlflow/texts.h"
+#include "levin/loggers/rank_rows.h"
 #include "levin/loggers/version_folder.h"
+#include "levin/loggers/wall_clock.h"
 
 namespace levin {
 namespace {
@@ -150,7 +152,7 @@ Value MLflowLogger::header() const {
                             {"key", key_},
                             {"rank", run_.rank},
                             {"experiment", options_.experiment_name},
-                            {"start", mlflow::milliseconds_now()},
+                            {"start", milliseconds_now()},
                             {"tags", std::move(tags)}};
   if (options_.run_name) header["run_name"] = *options_.run_name;
   if (options_.artifact_location) header["artifact_location"] = *options_.artifact_location;
@@ -172,7 +174,7 @@ mlflow::Outbox& MLflowLogger::outbox() {
 
 void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix) {
   // The server takes two equal values of a step for one where the times are equal, too.
-  const std::int64_t now = mlflow::milliseconds_now();
+  const std::int64_t now = milliseconds_now();
   last_time_ = std::exchange(last_step_, row.step) == row.step ? std::max(now, last_time_ + 1) : now;
   Value metrics(Value::Map{});
   if (!row.values.contains("epoch") && suffix.empty()) metrics["epoch"] = static_cast<double>(row.epoch);
@@ -186,8 +188,7 @@ void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::in
 void MLflowLogger::log_metrics(const MetricRow& row) { add_row(row, "row", rows_.rows++, ""); }
 
 void MLflowLogger::log_rank_metrics(const MetricRow& row) {
-  const std::int64_t index = row.evaluation_batch.value_or(row.step);
-  if (!row.epoch_end && (index + 1) % options_.every_n_steps != 0) return;
+  if (!is_rank_row_due(row, options_.every_n_steps)) return;
   add_row(row, "rank_row", rows_.rank_rows++, format("/rank_{}", run_.rank));
 }
 
@@ -218,7 +219,7 @@ void MLflowLogger::log_hyperparams(const Value& hyperparams) {
 void MLflowLogger::after_save_checkpoint(const fs::path& file) {
   if (options_.log_model == Value("all")) {
     // By a name of its own, until it is sent: ModelCheckpoint may remove the file before.
-    const fs::path held = folder_ / "mlflow" / "checkpoints" / format("{}_{}", mlflow::milliseconds_now(), file.filename());
+    const fs::path held = folder_ / "mlflow" / "checkpoints" / format("{}_{}", milliseconds_now(), file.filename());
     std::error_code error;
     fs::create_directories(held.parent_path(), error);
     if (!error) fs::create_hard_link(fs::canonical(file, error), held, error);
@@ -259,7 +260,7 @@ void MLflowLogger::finalize(const std::string& status) {
     if (!outcome_.failure.empty()) tags["failure"] = mlflow::tag_text(outcome_.failure);
     if (!outcome_.stop_reason.empty()) tags["stop_reason"] = mlflow::tag_text(outcome_.stop_reason);
     if (tags.size() > 0) outbox_->add(Value::Map{{"tags", std::move(tags)}});
-    outbox_->add(Value::Map{{"status", status_for_server(status)}, {"time", mlflow::milliseconds_now()}});
+    outbox_->add(Value::Map{{"status", status_for_server(status)}, {"time", milliseconds_now()}});
   }
   const std::string rest = outbox_->finish(std::chrono::duration<double>(options_.end_timeout));
   outbox_.reset();

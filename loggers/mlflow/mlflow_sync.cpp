@@ -9,6 +9,7 @@
 #include "levin/loggers/mlflow/mlflow_logger.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/texts.h"
+#include "levin/loggers/wall_clock.h"
 
 namespace levin {
 namespace {
@@ -32,7 +33,7 @@ std::string sync_journal(const std::filesystem::path& file) {
     const Value* const status = journal.state().find("status");
     // No process has it open: the run was killed.
     if (journal.header().at("rank") == Value(0) && status != nullptr && *status == Value("RUNNING")) {
-      journal.append(Value::Map{{"status", "KILLED"}, {"time", mlflow::milliseconds_now()}});
+      journal.append(Value::Map{{"status", "KILLED"}, {"time", milliseconds_now()}});
       send_all();
       sent += sent.empty() ? "that the run was killed" : ", and that the run was killed";
     }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -63,11 +62,6 @@ std::string git_commit() {
 }
 
 }  // namespace
-
-std::int64_t milliseconds_now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 std::string cut(std::string text, std::size_t longest) {
   if (text.size() <= longest) return text;

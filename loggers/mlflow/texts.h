@@ -8,9 +8,6 @@
 
 namespace levin::mlflow {
 
-/// Milliseconds since 1970, as MLflow counts time.
-std::int64_t milliseconds_now();
-
 /// The name of a metric or parameter as the server takes it: what it does not, such as "$", becomes "_", and no more than 250
 /// characters.
 std::string name_for_server(std::string name);

@@ -11,6 +11,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/loggers/wall_clock.h"
 #include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {
@@ -50,8 +51,6 @@ std::pair<fs::path, OutputFile> make_event_file(const fs::path& folder) {
 }
 
 }  // namespace
-
-double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint32_t crc = ~0U;

@@ -18,9 +18,6 @@ namespace levin::tensorboard {
 
 class Event;
 
-/// Seconds since 1970.
-double seconds_now();
-
 /// The CRC-32C (Castagnoli) of some bytes, as RFC 3720 has it.
 std::uint32_t crc32c(std::string_view bytes);
 /// A record as TFRecord frames it: length and bytes, each followed by its masked CRC-32C.

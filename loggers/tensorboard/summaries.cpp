@@ -5,6 +5,7 @@
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/each_leaf.h"
 #include "levin/loggers/tensorboard/event_file.h"
+#include "levin/loggers/wall_clock.h"
 #include "tensorboard/messages.pb.h"
 
 namespace levin::tensorboard {

@@ -7,6 +7,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/media_folder.h"
+#include "levin/loggers/rank_rows.h"
 #include "levin/loggers/tensorboard/earlier_events.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "levin/loggers/tensorboard/summaries.h"
@@ -103,8 +104,7 @@ void TensorBoardLogger::log_metrics(const MetricRow& row) {
 }
 
 void TensorBoardLogger::log_rank_metrics(const MetricRow& row) {
-  const std::int64_t index = row.evaluation_batch.value_or(row.step);
-  if (!row.epoch_end && (index + 1) % options_.every_n_steps != 0) return;
+  if (!is_rank_row_due(row, options_.every_n_steps)) return;
   own_file().add(tensorboard::scalars_event(row));
   ++rows_.rank_rows;
 }

@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/loggers/wandb/account.h"
 #include "levin/loggers/wandb/records.h"
 #include "wandb/messages.pb.h"
@@ -41,11 +41,6 @@ double init_timeout() {
 constexpr std::size_t kMostBytesWaiting = std::size_t{256} << 20U;
 /// Before each message: "W" and the length in four bytes.
 constexpr std::size_t kFrame = 5;
-
-std::string text_in(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// A program in a session of its own, so that a Ctrl-C at the terminal is the run's alone. What it prints goes to `output`.
 pid_t spawn(std::vector<std::string> words, const fs::path& output) {
@@ -137,7 +132,7 @@ void CoreConnection::start(const fs::path& core, const fs::path& logs) {
   process_ = spawn({core.string(), "--no-observability", "--port-filename", place.string(), "--pid", std::to_string(getpid())},
                    output);
   std::string text;
-  for (const auto deadline = Clock::now() + seconds(30); !(text = text_in(place)).ends_with("EOF");) {
+  for (const auto deadline = Clock::now() + seconds(30); !(text = file_bytes(place).value_or("")).ends_with("EOF");) {
     if (has_ended(process_)) {
       process_ = -1;
       throw IoError(format("{} has ended at once: see {}", core, output));

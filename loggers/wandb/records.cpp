@@ -2,7 +2,6 @@
 
 #include <sys/utsname.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -66,8 +65,6 @@ std::string json_of(double number) {
   append_float(text, number);
   return text;
 }
-
-double seconds_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 Record header_record() {
   Record record;

@@ -38,9 +38,6 @@ inline constexpr std::string_view kStepName = "trainer/global_step";
 /// As W&B writes numbers: with NaN, Infinity and -Infinity.
 std::string json_of(double number);
 
-/// Seconds since 1970.
-double seconds_now();
-
 /// The file's first record, which W&B asks for.
 Record header_record();
 /// `resumes`: there is an earlier part of the run, which has lasted `runtime` seconds.

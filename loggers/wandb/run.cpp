@@ -1,7 +1,6 @@
 #include "levin/loggers/wandb/run.h"
 
 #include <algorithm>
-#include <ctime>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
 #include "levin/loggers/version_folder.h"
+#include "levin/loggers/wall_clock.h"
 #include "levin/loggers/wandb/account.h"
 #include "wandb/messages.pb.h"
 
@@ -35,12 +35,7 @@ void link_newest(const fs::path& folder) {
 
 /// Makes `run-DATE_TIME-ID` or `offline-run-DATE_TIME-ID`, with `files` and `logs`.
 fs::path make_run_folder(const fs::path& wandb, const std::string& id, bool is_online) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  std::string date(16, '\0');
-  date.resize(std::strftime(date.data(), date.size(), "%Y%m%d_%H%M%S", &local));
-  const fs::path first = wandb / format("{}run-{}-{}", is_online ? "" : "offline-", date, id);
+  const fs::path first = wandb / format("{}run-{}-{}", is_online ? "" : "offline-", local_time("%Y%m%d_%H%M%S"), id);
   make_folder(wandb);
   fs::path folder = first;
   std::error_code error;

@@ -16,6 +16,7 @@
 #include "levin/core/logged_item.h"
 #include "levin/core/protocol/metrics.h"
 #include "levin/loggers/media_folder.h"
+#include "levin/loggers/wall_clock.h"
 #include "levin/loggers/wandb/core_connection.h"
 #include "levin/loggers/wandb/record_file.h"
 #include "levin/loggers/wandb/records.h"

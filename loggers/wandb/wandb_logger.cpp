@@ -13,6 +13,7 @@
 #include "levin/core/files/paths.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/options/value_json.h"
+#include "levin/loggers/rank_rows.h"
 #include "levin/loggers/version_folder.h"
 #include "levin/loggers/wandb/account.h"
 #include "levin/loggers/wandb/run.h"
@@ -184,8 +185,7 @@ void WandbLogger::log_metrics(const MetricRow& row) {
 }
 
 void WandbLogger::log_rank_metrics(const MetricRow& row) {
-  const std::int64_t index = row.evaluation_batch.value_or(row.step);
-  if (is_disabled() || (!row.epoch_end && (index + 1) % options_.every_n_steps != 0)) return;
+  if (is_disabled() || !is_rank_row_due(row, options_.every_n_steps)) return;
   own_run().log(row, options_.prefix);
 }
 
