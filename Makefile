@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all test-trackers fuzz gpu-check bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all test-trackers test-packages wheel deb fuzz gpu-check bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -94,6 +94,22 @@ test-trackers: build ## Test what is written for others with TensorBoard, MLflow
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L trackers
 
+# TORCH: the version of torch that a package is for.
+TORCH ?=
+CHECKSUMS = cd dist && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS
+wheel: ## Make a wheel for PyPI's torch, or TORCH=2.12.0, in dist/, with a bill of materials and checksums
+	@TORCH=$(TORCH) JOBS=$(JOBS) scripts/wheel.sh
+	@$(CHECKSUMS)
+
+deb: ## Make a Debian package in dist/; LibTorch is then brought by `levin setup`
+	@TORCH=$(TORCH) JOBS=$(JOBS) scripts/deb.sh
+	@$(CHECKSUMS)
+
+# PACKAGES: some of the checks, such as venv,plugin.
+PACKAGES ?=
+test-packages: wheel deb ## Test the packages as users have them: in a virtual environment, in a Debian without compilers, with both compilers
+	@python3 tests/packages/check_packages.py $(PACKAGES)
+
 # EXPORT_PYTHON: one with torch, lightning and torchmetrics from PyPI.
 EXPORT_PYTHON ?= python3
 packages: ## Export the packages of tests/exported anew, with EXPORT_PYTHON
@@ -119,4 +135,4 @@ picture: ## Make the pictures of the README and the documentation anew
 	  $(BUILD)/bin/levin fit --config examples/digits/config.yaml --trainer.devices=2 --trainer.default_root_dir=$(BUILD)/demo
 
 clean: ## Remove the build folders
-	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy
+	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy build-wheel build-deb dist

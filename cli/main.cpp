@@ -1,10 +1,15 @@
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "levin/cli/libtorch_at_hand.h"
 #include "levin/core/base/process.h"
 
 namespace {
@@ -22,6 +27,19 @@ bool is_watched() {
 #endif
 }
 
+/// `levin setup`: the script that brings LibTorch, with the rest of the command line. Returns when it cannot be run.
+void run_setup(char** arguments) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string script = (program.parent_path().parent_path() / "share/levin/setup_libtorch.sh").string();
+  setenv("LEVIN_TORCH_VERSION", LEVIN_TORCH_VERSION, /*overwrite=*/0);
+  std::vector<char*> words = {const_cast<char*>("bash"), const_cast<char*>(script.c_str())};
+  while (*arguments != nullptr) words.push_back(*arguments++);
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  std::fprintf(stderr, "levin: setup needs bash, which cannot be run\n");
+}
+
 }  // namespace
 
 // The library is loaded here, and not with the program. LibTorch's OpenMP reads its environment when it is loaded; and MKL, in
@@ -34,7 +52,16 @@ int main(int argc, char** argv) {
         stderr);
     return 1;
   }
+  // It works where nothing else does: LibTorch is what it brings.
+  if (argc > 1 && std::string_view(argv[1]) == "setup") {
+    run_setup(argv + 2);
+    return 1;
+  }
   levin::shorten_openmp_waits();
+  if (const std::string problem = levin::cli::load_libtorch(LEVIN_TORCH_VERSION); !problem.empty()) {
+    std::fprintf(stderr, "levin: %s.\n", problem.c_str());
+    return 1;
+  }
   void* const library = dlopen(LEVIN_LIBRARY, RTLD_LAZY | RTLD_GLOBAL);
   void* const run = library == nullptr ? nullptr : dlsym(library, "levin_run");
   if (run == nullptr) {

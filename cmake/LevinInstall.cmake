@@ -1,19 +1,28 @@
 # What find_package(levin) needs, for the build tree (levin_DIR=build) and for the installed tree.
 include(CMakePackageConfigHelpers)
 set(levin_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/levin)
+# Where the installed CMake files look for LibTorch: as the libraries do.
+set(levin_config_torch_root ${LEVIN_TORCH_ROOT})
+if(LEVIN_TORCH_RPATH)
+  string(REPLACE "$ORIGIN" "\${PACKAGE_PREFIX_DIR}/${CMAKE_INSTALL_LIBDIR}" levin_config_torch_root "${levin_torch_rpath}")
+  string(REGEX REPLACE "/lib$" "" levin_config_torch_root "${levin_config_torch_root}")
+endif()
 
 configure_package_config_file(cmake/levinConfig.cmake.in ${PROJECT_BINARY_DIR}/levinConfig.cmake
                               INSTALL_DESTINATION ${levin_package_folder} NO_SET_AND_CHECK_MACRO
                               NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/levinConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-configure_file(cmake/LevinTorch.cmake ${PROJECT_BINARY_DIR}/LevinTorch.cmake COPYONLY)
-configure_file(cmake/LevinPlugin.cmake ${PROJECT_BINARY_DIR}/LevinPlugin.cmake COPYONLY)
+foreach(file IN ITEMS LevinTorch LevinPlugin LevinPrecompile)
+  configure_file(cmake/${file}.cmake ${PROJECT_BINARY_DIR}/${file}.cmake COPYONLY)
+  install(FILES cmake/${file}.cmake DESTINATION ${levin_package_folder})
+endforeach()
 
 set(levin_installed levin levin_program)
 install(TARGETS levin levin_program EXPORT levinTargets)
 if(TARGET levin_cuda)
   list(APPEND levin_installed levin_cuda)
   install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
+  set_target_properties(levin_cuda PROPERTIES INSTALL_RPATH "$ORIGIN;${levin_torch_rpath}")
 endif()
 # One run path for both trees. CMake would fill up a shorter one of the build tree with colons, to write the other over it, and an
 # empty entry is the working folder: whose libraries would be run.
@@ -21,7 +30,10 @@ set_target_properties(${levin_installed} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 export(EXPORT levinTargets NAMESPACE levin:: FILE ${PROJECT_BINARY_DIR}/levinTargets.cmake)
 install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake
-              cmake/LevinTorch.cmake cmake/LevinPlugin.cmake DESTINATION ${levin_package_folder})
+        DESTINATION ${levin_package_folder})
+
+# `levin setup` runs it.
+install(PROGRAMS scripts/setup_libtorch.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/levin)
 
 install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/levin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
 install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/core/version.h ${PROJECT_BINARY_DIR}/include/generated/levin/core/headers_hash.h
@@ -33,3 +45,7 @@ foreach(room IN LISTS LEVIN_ROOM_NAMES)
     install(FILES ${room}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin/${room}/${folder})
   endforeach()
 endforeach()
+
+if(LEVIN_DEBIAN)
+  include(LevinDebian)
+endif()

@@ -1,7 +1,7 @@
-# Compiles <levin/levin.h> once for each plug-in, into a file of 700 MB in the build folder: a source takes 12 s then, and 25 s
-# without.
-# A project may set it before.
+# Compiles <levin/levin.h> once for each compiler of this machine, into a file of 700 MB in ~/.cache/levin (LevinPrecompile.cmake):
+# a source takes 12 s then, and 25 s without. A project may set it before.
 option(LEVIN_PRECOMPILE "Plug-ins have a precompiled header" ON)
+set(_levin_cmake_folder ${CMAKE_CURRENT_LIST_DIR})
 
 # Without a build type CMake compiles without optimization. A training_step that forgets its return is an error, as the compiler
 # would go on with whatever follows it.
@@ -10,6 +10,56 @@ function(_levin_compile target)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     target_compile_options(${target} PRIVATE -O2)
   endif()
+endfunction()
+
+# What GCC and clang want to be the same where a header is precompiled and where it is used: language, optimization and options, but not
+# what a target defines or includes beyond levin's own.
+function(_levin_precompile target)
+  set(standard 20)
+  if(CMAKE_CXX_STANDARD GREATER 20)
+    set(standard ${CMAKE_CXX_STANDARD})
+  endif()
+  set(kind EXTENSION)
+  if(DEFINED CMAKE_CXX_EXTENSIONS AND NOT CMAKE_CXX_EXTENSIONS)
+    set(kind STANDARD)
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  list(APPEND flags -fPIC ${CMAKE_CXX${standard}_${kind}_COMPILE_OPTION})
+  set(includes "$<TARGET_PROPERTY:levin::levin,INTERFACE_INCLUDE_DIRECTORIES>")
+  set(torch "$<TARGET_PROPERTY:levin_torch,INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>")
+  set(defined "$<TARGET_PROPERTY:levin_torch,INTERFACE_COMPILE_DEFINITIONS>")
+  set(flags "${flags};$<TARGET_PROPERTY:${target},COMPILE_OPTIONS>;-D$<JOIN:${defined},;-D>;-I$<JOIN:${includes},;-I>;-isystem;$<JOIN:${torch},;-isystem;>")
+
+  get_target_property(folders levin::levin INTERFACE_INCLUDE_DIRECTORIES)
+  find_file(LEVIN_HEADERS_HASH levin/core/headers_hash.h PATHS ${folders} NO_DEFAULT_PATH NO_CACHE)
+  set(link ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/levin_precompiled)
+  set(header ${link}/levin_precompiled.h)
+  add_custom_command(OUTPUT ${link}.stamp VERBATIM
+    COMMAND ${CMAKE_COMMAND} "-DCOMPILER=${CMAKE_CXX_COMPILER}" -DCOMPILER_ID=${CMAKE_CXX_COMPILER_ID} "-DFLAGS=${flags}"
+            "-DINCLUDES=${includes};${torch}" -DLINK=${link} -P ${_levin_cmake_folder}/LevinPrecompile.cmake
+    COMMAND ${CMAKE_COMMAND} -E touch ${link}.stamp
+    DEPENDS ${LEVIN_HEADERS_HASH}
+    COMMENT "Precompiling <levin/levin.h>, unless this machine has it")
+  set_target_properties(${target} PROPERTIES LEVIN_PRECOMPILED ${header})
+  _levin_use_precompiled(${target} ${header})
+endfunction()
+
+# Not an option of the target, which its header is compiled with.
+function(_levin_use_precompiled target header)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_source_file_property(has_one ${source} OBJECT_DEPENDS)
+    if(NOT has_one MATCHES "levin_precompiled")
+      cmake_path(GET header PARENT_PATH link)
+      set_property(SOURCE ${source} APPEND PROPERTY OBJECT_DEPENDS ${link}.stamp)
+      if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -include-pch ${header}.gch)
+      else()
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -include ${header})
+      endif()
+    endif()
+  endforeach()
 endfunction()
 
 # levin_add_plugin(NAME [NO_PRECOMPILE] SOURCES files... [LINK libraries...])
@@ -25,8 +75,8 @@ function(levin_add_plugin name)
   add_library(${name} MODULE ${PLUGIN_SOURCES})
   target_link_libraries(${name} PRIVATE levin::levin ${PLUGIN_LINK})
   _levin_compile(${name})
-  if(LEVIN_PRECOMPILE AND NOT PLUGIN_NO_PRECOMPILE)
-    target_precompile_headers(${name} PRIVATE <levin/levin.h>)
+  if(LEVIN_PRECOMPILE AND NOT PLUGIN_NO_PRECOMPILE AND NOT CMAKE_CONFIGURATION_TYPES)
+    _levin_precompile(${name})
   endif()
   # What is missing shall be missing when the plug-in is linked, not when a run loads it.
   target_link_options(${name} PRIVATE "LINKER:--no-undefined")
@@ -43,9 +93,9 @@ function(levin_add_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE levin::levin ${TEST_LINK})
   _levin_compile(${name})
-  get_target_property(header ${TEST_PLUGIN} PRECOMPILE_HEADERS)
+  get_target_property(header ${TEST_PLUGIN} LEVIN_PRECOMPILED)
   if(header)
-    target_precompile_headers(${name} REUSE_FROM ${TEST_PLUGIN})
+    _levin_use_precompiled(${name} ${header})
     # The header is compiled with -fPIC; a program, which CMake would compile with -fPIE, has to agree.
     target_compile_options(${name} PRIVATE -fPIC)
   endif()

@@ -1,13 +1,32 @@
-"""Brings a model that Python defines to levin: its steps, compiled with their backward passes, in one file.
+"""levin for Python: what belongs to Python around runs that the `levin` program trains.
 
     import levin
-    levin.export(module, batch, "digits.pt2")
+    levin.metrics("logs/version_0")               # metrics.csv as a pandas frame
+    levin.load("last.ckpt")                       # a checkpoint's tensors, by name
+    levin.export(module, batch, "digits.pt2")     # a LightningModule's steps, compiled with their backward passes, for `levin fit`
+    levin.load(module, "last.ckpt")               # and the weights that levin trained, back in the module
+    levin.cmake_dir()                             # for find_package(levin) of a plug-in of one's own
 
-`levin fit --config digits.yaml` trains it, and `levin.load(module, "last.ckpt")` brings the weights back. It needs torch alone.
+There is no training loop here. What needs torch or pandas imports it when it is called.
 """
 
-from levin.errors import ExportError, LoadError
-from levin.exporting import Export, export, export_function
-from levin.loading import load
+import importlib
 
-__all__ = ["Export", "ExportError", "LoadError", "export", "export_function", "load"]
+from levin.errors import ExportError, LoadError
+from levin.installed import __version__, cmake_dir
+from levin.run_metrics import metrics
+
+_LATE = {"Export": "exporting", "export": "exporting", "export_function": "exporting", "load": "loading"}
+
+__all__ = ["ExportError", "LoadError", "__version__", "cmake_dir", "metrics", *_LATE]
+
+
+def __getattr__(name):
+    """What needs torch, imported when it is asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'levin' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"levin.{_LATE[name]}"), name)
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,13 +1,13 @@
 """Errors of an export, with the line of the user's code."""
 
+import importlib.util
 import os
 import sys
 import sysconfig
 import traceback
 
-import torch
-
-_LIBRARIES = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, __file__))
+_TORCH = importlib.util.find_spec("torch")  # which importing levin does not import
+_LIBRARIES = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (getattr(_TORCH, "origin", None), __file__) if path)
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 _PACKAGES = ("/lightning/", "/pytorch_lightning/", "/lightning_utilities/", "/torchmetrics/")
 

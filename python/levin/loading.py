@@ -1,4 +1,4 @@
-"""levin.load(): weights that levin has trained, in the Python module."""
+"""levin.load(): what levin has saved, as tensors, or in the Python module that it trained."""
 
 import os
 
@@ -11,12 +11,15 @@ from levin.steps import Weights
 _PREFIX = "state_dict."
 
 
-def load(module, path, strict=True):
-    """Loads the weights of a levin checkpoint or safetensors file into a module, and gives the module.
+def load(module, path=None, strict=True):
+    """load("last.ckpt"): the tensors of a levin checkpoint or safetensors file, by name, with the module's weights under their own names.
+    load(module, "last.ckpt"): loads these weights into a module, and gives the module.
 
     strict: whether all weights of the module must be in the file, and no others. A weight of another shape is always an error.
     Raises LoadError, naming the file and the weights.
     """
+    if path is None:
+        return {name.removeprefix(_PREFIX): tensor for name, tensor in _read(os.fspath(module)).items()}
     tensors = _read(os.fspath(path))
     found = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items() if name.startswith(_PREFIX)} or tensors
     weights, state = Weights.of(module), module.state_dict()

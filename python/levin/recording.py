@@ -10,7 +10,7 @@ import inspect
 import torch
 from torch.overrides import TorchFunctionMode
 
-from levin import metrics
+from levin import metric_objects
 from levin.batches import named_leaves
 from levin.errors import calling_line, line_of, refuse
 
@@ -80,10 +80,10 @@ class Recorder(TorchFunctionMode):
             weight = torch.scalar_tensor(batch_size, dtype=torch.int64)
         elif batch_size is not None:
             weight = batch_size.detach().reshape(()).to(torch.int64)
-        if isinstance(value, metrics.Updated):
+        if isinstance(value, metric_objects.Updated):
             value = value.of_this_batch()
-        if metrics.is_metric(value):
-            self.logs[name] = (None, options, weight, metrics.last_update(value))
+        if metric_objects.is_metric(value):
+            self.logs[name] = (None, options, weight, metric_objects.last_update(value))
         elif isinstance(value, dict):
             for key, part in value.items():
                 self.log(f"{name}.{key}", part, prog_bar, logger, on_step, on_epoch, reduce_fx, enable_graph, sync_dist,

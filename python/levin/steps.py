@@ -6,7 +6,7 @@ import dataclasses
 import torch
 from torch.nn.utils import stateless
 
-from levin import metrics
+from levin import metric_objects
 from levin.errors import line_of, refuse
 from levin.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
 from levin.watching import computed_attributes, python_state, refuse_changes, sources_of
@@ -57,7 +57,7 @@ class Step:
         self.precision = precision
         self._source = source or function
         self.weights = Weights.of(module)
-        self._spares = metrics.spares(module)
+        self._spares = metric_objects.spares(module)
         self.gradients = []  # names of parameters that get one
         self.buffers = []  # names of buffers, and of parameters without gradient, that the step changes
         self._written = []  # positions of the batch's tensors that the step changes
@@ -180,7 +180,7 @@ class Step:
         computed = [(part, name, vars(part)[name]) for part in module.modules() for name in computed_attributes(part) if name in vars(part)]
         with contextlib.ExitStack() as stack:
             stack.enter_context(stateless._reparametrize_module(module, state, tie_weights=True))
-            stack.enter_context(metrics.recorded(module, self._spares))
+            stack.enter_context(metric_objects.recorded(module, self._spares))
             stack.enter_context(_users_builtins(module, self._source))
             if not self.training:
                 module.eval()

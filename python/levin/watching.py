@@ -8,7 +8,7 @@ import types
 
 import torch
 
-from levin import metrics
+from levin import metric_objects
 from levin.errors import is_users, refuse
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
@@ -68,7 +68,7 @@ def python_state(module, function):
     """What there is to change, by the name under which a message tells of it."""
     own, state = _own_names(), {}
     for prefix, part in module.named_modules():
-        if metrics.is_metric(part) or "torchmetrics" in type(part).__module__:
+        if metric_objects.is_metric(part) or "torchmetrics" in type(part).__module__:
             continue
         of_torch = type(part).__module__.split(".")[0] == "torch"
         for name, value in vars(part).items():

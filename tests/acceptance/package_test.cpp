@@ -87,9 +87,9 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   REQUIRE(configured.ok());
   // The plug-ins would take a minute; what they would be compiled with is known.
   const std::string commands = read_text(folder / "build/compile_commands.json");
-  CHECK(commands.find("plain.dir/cmake_pch") == std::string::npos);
+  CHECK(commands.find("plain.dir/levin_precompiled") == std::string::npos);
   CHECK(commands.find(" -O2 ") != std::string::npos);
-  CHECK(commands.find((folder / "build/CMakeFiles/precompiled.dir/cmake_pch.hxx").string()) != std::string::npos);
+  CHECK(commands.find((folder / "build/CMakeFiles/precompiled.dir/levin_precompiled/levin_precompiled.h").string()) != std::string::npos);
   const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "consumer"},
                              .folder = folder.path(),
                              .limit = std::chrono::seconds(200)});

@@ -16,6 +16,7 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/options/registry.h"
+#include "support/test_device.h"
 
 namespace levin::test {
 namespace {
@@ -152,7 +153,7 @@ TORCH_LIBRARY_IMPL(aten, MTIA, library) {
 
 /// Tells LibTorch that the device is there.
 struct CountingHooks final : at::MTIAHooksInterface {
-  bool hasMTIA() const override { return true; }
+  bool hasMTIA() const override { return test_accelerator() != "cuda"; }  // LibTorch would prefer it to a GPU
   bool isAvailable() const override { return true; }
   void init() const override {}
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }

@@ -1,0 +1,58 @@
+"""The bill of materials of a package, as SPDX 2.3 in JSON: levin, the libraries that it carries, and those that it needs."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+LICENCES = {"yaml-cpp": "MIT", "fmt": "MIT", "libpng": "libpng-2.0", "protobuf": "BSD-3-Clause", "sqlite": "blessing", "zlib": "Zlib"}
+# Compiled in, from headers or an archive: not seen as a library.
+COMPILED_IN = {"nlohmann-json": ("nlohmann-json3-dev", "MIT"), "CLI11": ("libcli11-dev", "BSD-3-Clause"), "agg": ("libagg-dev", "BSD-3-Clause")}
+CARRIED = {"libyaml-cpp": "yaml-cpp", "libfmt": "fmt", "libpng": "libpng", "libprotobuf-lite": "protobuf", "libsqlite": "sqlite",
+           "libz": "zlib"}
+DEBIAN = {"yaml-cpp": "libyaml-cpp0.7", "fmt": "libfmt9", "libpng": "libpng16-16", "protobuf": "libprotobuf-lite32", "sqlite": "libsqlite3-0",
+          "zlib": "zlib1g"}
+
+
+def _version(debian_package):
+    """The version that was linked: of the Debian package, such as 0.7.0+dfsg-8."""
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", debian_package], stdout=subprocess.PIPE, text=True)
+    return done.stdout if done.returncode == 0 else "NOASSERTION"
+
+
+def _package(name, version, licence, location="NOASSERTION"):
+    return {"SPDXID": "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name), "name": name, "versionInfo": version, "downloadLocation": location,
+            "licenseConcluded": licence, "licenseDeclared": licence, "copyrightText": "NOASSERTION", "filesAnalyzed": False}
+
+
+def write(folder, version, torch, target):
+    """Writes the bill of what is in `folder` to `target`, in it, and gives `target`."""
+    found = sorted({CARRIED[stem] for path in pathlib.Path(folder).glob("levin.libs/*.so*")
+                    for stem in [re.match(r"[a-z]+(-[a-z]+)*", path.name)[0]] if stem in CARRIED})
+    carried = [_package(name, _version(DEBIAN[name]), LICENCES[name]) for name in found]
+    compiled = [_package(name, _version(package), licence) for name, (package, licence) in COMPILED_IN.items()]
+    needed = _package("torch", torch, "BSD-3-Clause", f"https://pypi.org/project/torch/{torch}/")
+    files = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "RECORD")
+    listed = [{"SPDXID": f"SPDXRef-File-{index}", "fileName": f"./{path.relative_to(folder)}", "licenseConcluded": "NOASSERTION",
+               "licenseInfoInFiles": ["NOASSERTION"], "copyrightText": "NOASSERTION",
+               "checksums": [{"algorithm": kind.upper(), "checksumValue": hashlib.new(kind, path.read_bytes()).hexdigest()}
+                             for kind in ("sha1", "sha256")]} for index, path in enumerate(files)]
+    sums = "".join(sorted(file["checksums"][0]["checksumValue"] for file in listed))
+    levin = {**_package("levin", version, "Apache-2.0"), "filesAnalyzed": True, "licenseInfoFromFiles": ["NOASSERTION"],
+             "packageVerificationCode": {"packageVerificationCodeValue": hashlib.sha1(sums.encode()).hexdigest()}}
+    related = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-levin"), ("SPDXRef-levin", "DEPENDS_ON", needed["SPDXID"])]
+    related += [("SPDXRef-levin", "CONTAINS", package["SPDXID"]) for package in [*carried, *compiled]]
+    related += [("SPDXRef-levin", "CONTAINS", file["SPDXID"]) for file in listed]
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))
+    document = {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"levin-{version}",
+        "documentNamespace": f"https://spdx.org/spdxdocs/levin-{version}-{hashlib.sha256(sums.encode()).hexdigest()[:32]}",
+        "creationInfo": {"created": moment, "creators": ["Tool: levin"]},
+        "packages": [levin, *carried, *compiled, needed], "files": listed,
+        "relationships": [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other} for one, kind, other in related]}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(document, indent=1) + "\n")
+    return target
