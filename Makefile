@@ -135,4 +135,4 @@ picture: ## Make the pictures of the README and the documentation anew
 	  $(BUILD)/bin/levin fit --config examples/digits/config.yaml --trainer.devices=2 --trainer.default_root_dir=$(BUILD)/demo
 
 clean: ## Remove the build folders
-	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy build-wheel build-deb dist
+	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy build-package build-packages dist

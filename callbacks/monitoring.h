@@ -20,8 +20,8 @@ namespace levin::detail {
 /// an earlier levin did not know, or Lightning does not, stays.
 template <class State>
 void read_state(const Value& saved, State& state) {
-  for (const auto& entry : option_list<State>().entries()) {
-    if (const Value* const value = saved.find(entry->info.name)) entry->read(state, *value);
+  for (const OptionTable::Entry& entry : option_table<State>().entries()) {
+    if (const Value* const value = saved.find(entry.info.name)) entry.read(&state, *value);
   }
 }
 

@@ -66,7 +66,8 @@ std::vector<fs::path> libtorch_folders_of_setup(const std::string& version) {
 std::string load_libtorch(const std::string& built_for) {
   const char* named = std::getenv(kFolderVariable);
   const bool is_named = named != nullptr && *named != '\0';
-  // A sentence about versions is worth more than the linker's, so it comes before anything is loaded, where the folder is known.
+  // A sentence about versions is worth more than the linker's, so it comes before anything is loaded, where the folder is
+  // known.
   const auto problem_of = [&](const fs::path& folder) -> std::string {
     const std::string version = libtorch_version(folder);
     if (version.empty() || version == built_for) return "";
@@ -87,7 +88,8 @@ std::string load_libtorch(const std::string& built_for) {
       if (load(folder / "lib" / kLibrary) != nullptr) return "";
     }
   }
-  return "LibTorch " + built_for + ", which this levin was built for, cannot be loaded: " + dlerror() + "; " + advice(built_for);
+  return "LibTorch " + built_for + ", which this levin was built for, cannot be loaded: " + dlerror() + "; " +
+         advice(built_for);
 }
 
 }  // namespace levin::cli

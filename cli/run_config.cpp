@@ -54,7 +54,7 @@ const std::vector<std::string>& run_command_names() {
 
 std::vector<std::string> section_names() {
   std::vector<std::string> names;
-  for (const auto& entry : option_list<RunConfig>().entries()) names.push_back(entry->info.name);
+  for (const OptionInfo& info : describe_options<RunConfig>()) names.push_back(info.name);
   return names;
 }
 

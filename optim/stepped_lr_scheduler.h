@@ -89,7 +89,7 @@ LEVIN_API void check_one_for_each_group(std::size_t values, std::size_t groups, 
 template <class Options>
 Options options_in_state(const Value& state) {
   Value own(Value::Map{});
-  for (const auto& entry : option_list<Options>().entries()) own[entry->info.name] = state.at(entry->info.name);
+  for (const OptionInfo& info : describe_options<Options>()) own[info.name] = state.at(info.name);
   return read_options<Options>(own);
 }
 }  // namespace detail

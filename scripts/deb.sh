@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 torch=${TORCH:-$(<cmake/torch_version.txt)}
-build=build-deb/torch-$torch
+build=build-package/torch-$torch # that of the wheel: what is compiled is the same
 export LEVIN_TORCH_VERSION=$torch
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a wheel of a build of levin that was configured for it (scripts/wheel.sh), and beside it a bill of materials and checksums.
 
-    scripts/wheel.py --build build-wheel --torch 2.13.0 --tools build-wheel/tools --out dist
+    scripts/wheel.py --build build-package/torch-2.13.0 --torch 2.13.0 --tools build-package/tools --out dist
 
 The wheel holds what `cmake --install` installs, below levin/ of site-packages, with python/levin, and finds LibTorch in the torch
 of PyPI beside it. auditwheel puts Debian's libraries into levin.libs/, and refuses what would not run on other systems. The same commit

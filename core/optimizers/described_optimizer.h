@@ -89,7 +89,7 @@ StateFields fields_of(State& state) {
     return state.fields();
   } else {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return StateFields{{MemberOf<State, I>::name(), &MemberOf<State, I>::get(state)}...};
+      return StateFields{{std::string(MemberOf<State, I>::name()), &MemberOf<State, I>::get(state)}...};
     }
     (std::make_index_sequence<count_members<State>()>());
   }

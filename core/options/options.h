@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -119,20 +119,19 @@ Addressed(Pointer) -> Addressed<Pointer>;
 /// The last name in the compiler's text: "[member = {&unmade.value.hidden}]", or "… {(& unmade<T>.Unmade<T>::value.T::hidden)};
 /// …]".
 template <Addressed member>
-std::string name_of_member() {
+constexpr std::string_view name_of_member() {
   std::string_view text = __PRETTY_FUNCTION__;
   text = text.substr(0, text.rfind('}'));
   if (text.ends_with(')')) text.remove_suffix(1);
-  return std::string(text.substr(text.find_last_of(".:") + 1));
+  return text.substr(text.find_last_of(".:") + 1);
 }
 
 /// What is known of member I of T.
 template <KnownMembers T, std::size_t I>
 struct MemberOf {
   using Type = std::remove_cvref_t<std::tuple_element_t<I, decltype(members_of(std::declval<const T&>()))>>;
-  static std::string name() { return name_of_member<Addressed{&std::get<I>(members_of(unmade<T>.value))}>(); }
-  static const Type& get(const T& object) { return std::get<I>(members_of(object)); }
-  static Type& get(T& object) { return const_cast<Type&>(get(std::as_const(object))); }
+  static constexpr std::string_view name() { return name_of_member<Addressed{&std::get<I>(members_of(unmade<T>.value))}>(); }
+  static Type& get(T& object) { return const_cast<Type&>(std::get<I>(members_of(std::as_const(object)))); }
 };
 #if defined(__clang__)
 #pragma clang diagnostic pop
@@ -172,14 +171,22 @@ template <class M>
 concept OptionMember = requires {
   OptionType<M>::name();
 };
-/// How a member of some type is read, written and checked where it lies: one for each type, whatever struct it is in.
-struct MemberAccess {
+
+/// What a type of options is called, and how a member of it is read, written and checked where it lies: one for each type,
+/// whatever struct it is in.
+struct MemberType {
+  std::string (*name)();
+  Value (*schema)();
+  std::vector<std::string> (*choices)();
   void (*read)(const OptionInfo& info, void* member, const Value& value);
   Value (*write)(const void* member);
   void (*check)(const OptionInfo& info, const void* member);
 };
 template <class M>
-inline constexpr MemberAccess kAccess = {
+inline constexpr MemberType kMemberType = {
+    &OptionType<M>::name,
+    &OptionType<M>::schema,
+    [] { return choices_of(static_cast<const M*>(nullptr)); },
     [](const OptionInfo& info, void* member, const Value& value) {
       read_option(info, value, [&](const Value& checked) { *static_cast<M*>(member) = OptionType<M>::read(checked); });
     },
@@ -195,6 +202,33 @@ inline constexpr MemberAccess kAccess = {
         }
       });
     }};
+template <class M>
+constexpr const MemberType* member_type() {
+  if constexpr (OptionMember<M>) return &kMemberType<M>;
+  return nullptr;
+}
+
+/// A member of a struct whose members are known.
+struct KnownMember {
+  std::string_view name;
+  std::ptrdiff_t place;    ///< in the struct, in bytes
+  const MemberType* type;  ///< null: it cannot be an option
+};
+/// Those of `object`'s struct, none when they are not known.
+template <class T>
+std::vector<KnownMember> known_members(const T& object) {
+  if constexpr (KnownMembers<T>) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::vector<KnownMember>{
+          {MemberOf<T, I>::name(),
+           reinterpret_cast<const char*>(&std::get<I>(members_of(object))) - reinterpret_cast<const char*>(&object),
+           member_type<typename MemberOf<T, I>::Type>()}...};
+    }
+    (std::make_index_sequence<count_members<T>()>());
+  } else {
+    return {};
+  }
+}
 
 /// Every member of T is an option.
 template <class T>
@@ -202,6 +236,68 @@ constexpr bool only_options() {
   return []<std::size_t... I>(std::index_sequence<I...>) { return (OptionMember<typename MemberOf<T, I>::Type> && ...); }
   (std::make_index_sequence<count_members<T>()>());
 }
+/// Refines the option that add() has just added.
+class LEVIN_API OptionBuilder {
+ public:
+  explicit OptionBuilder(OptionInfo& info) : info_(info) {}
+  OptionBuilder& min(double minimum);
+  OptionBuilder& max(double maximum);
+  /// As min() and max(), but the bound itself is out of range.
+  OptionBuilder& above(double bound);
+  OptionBuilder& below(double bound);
+  OptionBuilder& not_empty();
+  OptionBuilder& choices(std::vector<std::string> names);
+  /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
+  OptionBuilder& input_file();
+  /// In YAML, where the option is not given, it takes the value at another key, as `data.num_classes`: given there, or that
+  /// option's default. Where that key leads nowhere, and in C++, it has its own default.
+  OptionBuilder& linked_to(std::string key);
+  /// There is no meaningful default: leaving the option out is an error.
+  OptionBuilder& required();
+
+ private:
+  OptionInfo& info_;
+};
+
+/// The options of some struct, an object of which is passed as its address.
+class LEVIN_API OptionTable {
+ public:
+  struct Entry {
+    OptionInfo info;
+    const MemberType* type = nullptr;
+    std::ptrdiff_t place = 0;  ///< of the member in the struct, in bytes
+
+    void read(void* options, const Value& value) const { type->read(info, static_cast<char*>(options) + place, value); }
+  };
+
+  /// `defaults`: an object as it is made; `members`: what is known of its struct.
+  OptionTable(const void* defaults, std::vector<KnownMember> members) : defaults_(defaults), members_(std::move(members)) {}
+  OptionBuilder add(std::string_view name, std::string_view help, const MemberType& type, const void* member);
+  /// Under its member's name.
+  OptionBuilder add(std::string_view help, const MemberType& type, const void* member);
+  /// The members that have not been added, and may be options.
+  void add_others();
+  void rule(std::vector<std::string> options, std::function<std::string(const void*)> problem);
+
+  const std::deque<Entry>& entries() const { return entries_; }
+  std::vector<OptionInfo> infos() const;
+  /// See read_options(), write_options() and checked().
+  void read(void* options, const Value& map) const;
+  Value write(const void* options) const;
+  void check(const std::string& class_name, const void* options) const;
+
+ private:
+  struct Rule {
+    std::vector<std::string> options;  ///< those that it is about; an error stands at the first of them that is given
+    std::function<std::string(const void*)> problem;
+  };
+  void check_rules(const void* options, const Value& map) const;
+
+  const void* defaults_;
+  std::vector<KnownMember> members_;
+  std::deque<Entry> entries_;
+  std::vector<Rule> rules_;
+};
 }  // namespace detail
 
 /// The options of struct T: its members, under their names, with their own initializers as defaults.
@@ -222,171 +318,74 @@ constexpr bool only_options() {
 template <class T>
 class OptionList {
  public:
-  class Entry {
-   public:
-    OptionInfo info;
+  using Builder = detail::OptionBuilder;
 
-    void read(T& target, const Value& value) const { access_->read(info, reinterpret_cast<char*>(&target) + place_, value); }
-    Value write(const T& source) const { return access_->write(reinterpret_cast<const char*>(&source) + place_); }
-    /// Throws what reading the member from YAML would.
-    void check(const T& source) const { access_->check(info, reinterpret_cast<const char*>(&source) + place_); }
-
-   private:
-    friend class OptionList;
-    const detail::MemberAccess* access_ = nullptr;
-    std::ptrdiff_t place_ = 0;  ///< of the member in T, in bytes
-  };
-  /// What several options have to keep to together.
-  struct Rule {
-    std::vector<std::string> options;  ///< those that it is about; an error stands at the first of them that is given
-    std::function<std::string(const T&)> problem;
-  };
-
-  /// Refines the option that add() has just added.
-  class Builder {
-   public:
-    explicit Builder(OptionInfo& info) : info_(info) {}
-    Builder& min(double minimum) { return set(&OptionInfo::minimum, minimum); }
-    Builder& max(double maximum) { return set(&OptionInfo::maximum, maximum); }
-    /// As min() and max(), but the bound itself is out of range.
-    Builder& above(double bound) { return set(&OptionInfo::above, bound); }
-    Builder& below(double bound) { return set(&OptionInfo::below, bound); }
-    Builder& not_empty() { return set(&OptionInfo::not_empty, true); }
-    Builder& choices(std::vector<std::string> names) { return set(&OptionInfo::choices, std::move(names)); }
-    /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
-    Builder& input_file() { return set(&OptionInfo::input_file, true); }
-    /// In YAML, where the option is not given, it takes the value at another key, as `data.num_classes`: given there, or that
-    /// option's default. Where that key leads nowhere, and in C++, it has its own default.
-    Builder& linked_to(std::string key) { return set(&OptionInfo::linked_to, std::move(key)); }
-    /// There is no meaningful default: leaving the option out is an error.
-    Builder& required() { return set(&OptionInfo::default_value, Value()).set(&OptionInfo::required, true); }
-
-   private:
-    template <class Member>
-    Builder& set(Member OptionInfo::*member, std::type_identity_t<Member> value) {
-      info_.*member = std::move(value);
-      return *this;
-    }
-    OptionInfo& info_;
-  };
+  OptionList() : table_(&defaults_, detail::known_members(defaults_)) {}
+  OptionList(const OptionList&) = delete;
+  OptionList& operator=(const OptionList&) = delete;
 
   /// An option under a name that is not its member's, or of a T whose members are not known.
   template <class Member, class Owner>
-  Builder add(std::string name, Member Owner::*member, std::string help) {
+  Builder add(std::string_view name, Member Owner::*member, std::string_view help) {
     static_assert(std::is_base_of_v<Owner, T>);
-    const T defaults{};
-    return add_entry(std::move(name), std::move(help), defaults, defaults.*member);
+    return table_.add(name, help, detail::kMemberType<Member>, &(defaults_.*member));
   }
   /// An option under its member's name.
   template <class Member, class Owner>
-  Builder add(Member Owner::*member, std::string help) {
+  Builder add(Member Owner::*member, std::string_view help) {
     static_assert(detail::KnownMembers<T>,
                   "The names of these members are not known: add(\"name\", &Options::member, \"help\").");
-    const T defaults{};
-    std::string name;
-    each_member([&]<std::size_t I>(detail::MemberOf<T, I> known) {
-      if (place_in(defaults, known.get(defaults)) == place_in(defaults, defaults.*member)) name = known.name();
-    });
-    return add_entry(std::move(name), std::move(help), defaults, defaults.*member);
+    return table_.add(help, detail::kMemberType<Member>, &(defaults_.*member));
   }
-  /// The members that have not been added.
-  void add_others() {
-    const T defaults{};
-    each_member([&]<std::size_t I>(detail::MemberOf<T, I> known) {
-      using Member = typename detail::MemberOf<T, I>::Type;
-      static_assert(detail::OptionMember<Member> || detail::DeclaresOptions<T>,
-                    "A member of these options has a type that is no option. Give the type an OptionType, or the options a "
-                    "declare() that names the members which are options.");
-      if constexpr (detail::OptionMember<Member>) {
-        const auto is_it = [place = place_in(defaults, known.get(defaults))](const auto& entry) {
-          return entry->place_ == place;
-        };
-        if (std::any_of(entries_.begin(), entries_.end(), is_it)) return;
-        add_entry(known.name(), "", defaults, known.get(defaults));
-      }
+  /// A rule between options: `problem(options)` says what is wrong, and what to do; "" when nothing is. Asked only when each
+  /// option by itself is right. What it throws as a ConfigError is a problem, too.
+  template <class Problem>
+  void rule(std::vector<std::string> options, Problem problem) {
+    table_.rule(std::move(options), [problem = std::move(problem)](const void* object) -> std::string {
+      return problem(*static_cast<const T*>(object));
     });
-  }
-  /// A rule between options: `problem` says what is wrong, and what to do; "" when nothing is. Asked only when each option by
-  /// itself is right. What it throws as a ConfigError is a problem, too.
-  void rule(std::vector<std::string> options, std::function<std::string(const T&)> problem) {
-    rules_.push_back({std::move(options), std::move(problem)});
   }
 
-  const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
-  const std::vector<Rule>& rules() const { return rules_; }
+  const detail::OptionTable& table() const { return table_; }
 
  private:
-  template <class Visitor>
-  static void each_member(const Visitor& visit) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (visit(detail::MemberOf<T, I>()), ...); }
-    (std::make_index_sequence<detail::count_members<T>()>());
-  }
-  static std::ptrdiff_t place_in(const T& options, const auto& member) {
-    return reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&options);
-  }
-  template <class Member>
-  Builder add_entry(std::string name, std::string help, const T& defaults, const Member& member) {
-    Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
-    entry.access_ = &detail::kAccess<Member>;
-    entry.place_ = place_in(defaults, member);
-    entry.info.name = std::move(name);
-    entry.info.help = std::move(help);
-    entry.info.type = OptionType<Member>::name();
-    entry.info.schema = OptionType<Member>::schema();
-    entry.info.choices = detail::choices_of(static_cast<const Member*>(nullptr));
-    entry.info.default_value = OptionType<Member>::write(member);
-    return Builder(entry.info);
-  }
+  template <class Options>
+  friend const detail::OptionTable& option_table();
 
-  std::vector<std::unique_ptr<Entry>> entries_;
-  std::vector<Rule> rules_;
+  T defaults_{};
+  detail::OptionTable table_;
 };
 
 /// The options of T, made once.
 template <class T>
-const OptionList<T>& option_list() {
+const detail::OptionTable& option_table() {
   static_assert(detail::DeclaresOptions<T> || detail::PlainAggregate<T>,
                 "Options without a declare() are the members of an aggregate: leave out constructors, private members and base "
                 "classes, or declare them.");
   static_assert(detail::DeclaresOptions<T> || !detail::PlainAggregate<T> || detail::KnownMembers<T>,
                 "Options without a declare() have at most 24 members: put some into a struct of their own, or declare them.");
+  if constexpr (!detail::DeclaresOptions<T>) {
+    static_assert(detail::only_options<T>(),
+                  "A member of these options has a type that is no option. Give the type an OptionType, or the options a "
+                  "declare() that names the members which are options.");
+  }
   // Never destroyed: threads read it while the program's static objects go.
-  static const auto* const list = [] {
+  static const OptionList<T>* const list = [] {
     auto made = std::make_unique<OptionList<T>>();
     if constexpr (detail::DeclaresOptions<T>) T::declare(*made);
-    if constexpr (detail::KnownMembers<T>) made->add_others();
+    made->table_.add_others();
     return made.release();
   }();
-  return *list;
+  return list->table();
 }
-
-namespace detail {
-/// Throws ConfigError for each rule of T that `options` break, at its place in `map`.
-template <class T>
-void check_rules(const T& options, const Value& map) {
-  ErrorCollector errors;
-  for (const auto& rule : option_list<T>().rules())
-    errors.run([&] { check_rule(rule.options, map, [&] { return rule.problem(options); }); });
-  errors.throw_if_any();
-}
-}  // namespace detail
 
 /// Reads a map into a T. Keys that are missing keep their default. Throws ConfigError, with file:line:column and the offending
 /// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file, a missing required option,
 /// or a rule that is broken; ConfigErrors when there are several of these.
 template <class T>
 T read_options(const Value& map) {
-  const OptionList<T>& list = option_list<T>();
-  std::vector<const OptionInfo*> known;
-  for (const auto& entry : list.entries()) known.push_back(&entry->info);
-  ErrorCollector errors;
-  errors.run([&] { detail::check_keys(known, map); });
   T options{};
-  for (const auto& entry : list.entries()) {
-    if (const Value* value = map.find(entry->info.name)) errors.run([&] { entry->read(options, *value); });
-  }
-  errors.throw_if_any();
-  detail::check_rules(options, map);
+  option_table<T>().read(&options, map);
   return options;
 }
 
@@ -394,29 +393,20 @@ T read_options(const Value& map) {
 /// in YAML. Throws ConfigError as read_options() does, with the names of class and option in place of the file.
 template <class T>
 T checked(const std::string& class_name, T options) {
-  detail::naming(class_name, [&] {
-    ErrorCollector errors;
-    for (const auto& entry : option_list<T>().entries()) errors.run([&] { entry->check(options); });
-    errors.throw_if_any();
-    detail::check_rules(options, Value());
-  });
+  option_table<T>().check(class_name, &options);
   return options;
 }
 
 /// Writes every option of T, defaults included, as a map that read_options turns into an equal T.
 template <class T>
 Value write_options(const T& options) {
-  Value map = Value(Value::Map{});
-  for (const auto& entry : option_list<T>().entries()) map[entry->info.name] = entry->write(options);
-  return map;
+  return option_table<T>().write(&options);
 }
 
 /// What T's options are, for help and schema.
 template <class T>
 std::vector<OptionInfo> describe_options() {
-  std::vector<OptionInfo> infos;
-  for (const auto& entry : option_list<T>().entries()) infos.push_back(entry->info);
-  return infos;
+  return option_table<T>().infos();
 }
 
 namespace detail {

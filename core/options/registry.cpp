@@ -1,6 +1,7 @@
 #include "levin/core/options/registry.h"
 
 #include <algorithm>
+#include <exception>
 #include <type_traits>
 
 #include "levin/core/base/format.h"
@@ -35,8 +36,6 @@ std::string kind_among(const std::string& name) {
 }  // namespace
 
 namespace detail {
-
-void add_registration_error(std::string message) { registration_errors().push_back(std::move(message)); }
 
 std::vector<std::string> take_registration_errors() { return std::exchange(registration_errors(), {}); }
 
@@ -75,6 +74,16 @@ void Registry<Base>::add(ClassInfo info, Factory factory) {
   if (position != entries_.end() && (*position)->info.name == info.name)
     throw MisuseError(format("the {} class '{}' is registered twice; give one of them another name", kind(), info.name));
   entries_.insert(position, std::make_unique<Entry>(Entry{std::move(info), std::move(factory)}));
+}
+
+template <class Base>
+void Registry<Base>::add_at_load(const char* name, const char* help, std::vector<OptionInfo> (*options)(),
+                                 Value (*complete)(const Value&), std::shared_ptr<Base> (*make)(const Value&)) noexcept {
+  try {
+    add({name, help, options(), complete}, make);
+  } catch (const std::exception& error) {
+    registration_errors().emplace_back(error.what());
+  }
 }
 
 template <class Base>

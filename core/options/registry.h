@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -90,9 +89,39 @@ constexpr const char* kind_of(const Profiler*) { return "profiler"; }
 constexpr const char* kind_of(const Sampler*) { return "sampler"; }
 constexpr const char* kind_of(const Strategy*) { return "strategy"; }
 
-/// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
-LEVIN_API void add_registration_error(std::string message);
-/// The messages kept so far; they are forgotten by this call. The `levin` program asks when it starts and after each plug-in.
+/// What a class is registered with, whether it has options or none.
+template <class Derived>
+std::vector<OptionInfo> options_of() {
+  if constexpr (requires { typename Derived::Options; }) return describe_options<typename Derived::Options>();
+  return {};
+}
+template <class Derived>
+Value complete_arguments(const Value& init_args) {
+  if constexpr (requires { typename Derived::Options; }) {
+    return write_options(read_options<typename Derived::Options>(init_args));
+  } else {
+    check_keys({}, init_args);
+    return Value(Value::Map{});
+  }
+}
+template <class Derived>
+std::shared_ptr<Derived> make_object(const Value& init_args) {
+  if constexpr (requires { typename Derived::Options; }) {
+    const auto options = read_options<typename Derived::Options>(init_args);
+    auto object = std::make_shared<Derived>(options);
+    // Modules and data modules carry what they were made with into hparams.yaml and checkpoints.
+    if constexpr (requires { object->set_hparams(Value()); }) {
+      if (object->hparams().is_null()) object->set_hparams(write_options(options));
+    }
+    return object;
+  } else {
+    check_keys({}, init_args);
+    return std::make_shared<Derived>();
+  }
+}
+
+/// What went wrong in registrations while libraries were loading. It is forgotten by this call. The `levin` program asks when
+/// it starts and after each plug-in.
 LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
@@ -115,32 +144,15 @@ class LEVIN_API Registry {
   /// default-constructed and takes no init_args. Throws MisuseError when the name is taken.
   template <class Derived>
   void add(std::string name, std::string help = "") {
-    static_assert(std::derived_from<Derived, Base>);
-    if constexpr (requires { typename Derived::Options; }) {
-      using Options = typename Derived::Options;
-      add(ClassInfo{std::move(name), std::move(help), describe_options<Options>(),
-                    [](const Value& init_args) { return write_options(read_options<Options>(init_args)); }},
-          [](const Value& init_args) {
-            const auto options = read_options<Options>(init_args);
-            auto object = std::make_shared<Derived>(options);
-            // Modules and data modules carry what they were made with into hparams.yaml and checkpoints.
-            if constexpr (requires { object->set_hparams(Value()); }) {
-              if (object->hparams().is_null()) object->set_hparams(write_options(options));
-            }
-            return object;
-          });
-    } else {
-      const auto complete = [](const Value& init_args) {
-        detail::check_keys({}, init_args);
-        return Value(Value::Map{});
-      };
-      add(ClassInfo{std::move(name), std::move(help), {}, complete}, [complete](const Value& init_args) {
-        complete(init_args);
-        return std::make_shared<Derived>();
-      });
-    }
+    add({std::move(name), std::move(help), detail::options_of<Derived>(), &detail::complete_arguments<Derived>},
+        &make<Derived>);
   }
   void add(ClassInfo info, Factory factory);
+  /// add<Derived>() while a library loads, where no exception may pass: see detail::take_registration_errors().
+  template <class Derived>
+  void add_at_load(const char* name, const char* help) noexcept {
+    add_at_load(name, help, &detail::options_of<Derived>, &detail::complete_arguments<Derived>, &make<Derived>);
+  }
 
   /// Makes an instance. Throws ConfigError with the mark of class_path on an unknown name, and as read_options on init_args.
   std::shared_ptr<Base> make(const Value& class_path, const Value& init_args) const;
@@ -156,6 +168,13 @@ class LEVIN_API Registry {
     ClassInfo info;
     Factory factory;
   };
+  template <class Derived>
+  static std::shared_ptr<Base> make(const Value& init_args) {
+    static_assert(std::derived_from<Derived, Base>);
+    return detail::make_object<Derived>(init_args);
+  }
+  void add_at_load(const char* name, const char* help, std::vector<OptionInfo> (*options)(), Value (*complete)(const Value&),
+                   std::shared_ptr<Base> (*make)(const Value&)) noexcept;
   const Entry* find_entry(std::string_view class_path) const;
   const Entry& entry_of(const Value& class_path) const;
   std::vector<std::unique_ptr<Entry>> entries_;
@@ -178,11 +197,7 @@ extern template class LEVIN_API Registry<Strategy>;
 template <class Base, class Derived>
 struct Registrar {
   explicit Registrar(const char* name, const char* help = "") {
-    try {
-      Registry<Base>::instance().template add<Derived>(name, help);
-    } catch (const std::exception& error) {
-      detail::add_registration_error(error.what());
-    }
+    Registry<Base>::instance().template add_at_load<Derived>(name, help);
   }
 };
 
