@@ -8,10 +8,7 @@ namespace levin {
 
 LEVIN_REGISTER_MODULE(Autoencoder, "Learns to get samples back from a few numbers: fully connected layers");
 
-void Autoencoder::Options::declare(OptionList<Options>& options) {
-  detail::declare_shared(options);
-  options.add("code", &Options::code, "Numbers that are left of a sample").min(1);
-}
+void Autoencoder::Options::declare(OptionList<Options>& options) { detail::declare_shared(options); }
 
 Autoencoder::Autoencoder(const Options& options) : BuiltInModule(options.lr), options_(checked("Autoencoder", options)) {
   if (options_.inputs) make({});

@@ -1,8 +1,5 @@
 #include <torch/nn/functional/loss.h>
-#include <torch/nn/modules.h>
 
-#include "levin/core/base/error.h"
-#include "levin/core/base/format.h"
 #include "levin/core/metric.h"
 #include "levin/core/options/registry.h"
 #include "levin/models/models.h"
