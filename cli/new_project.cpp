@@ -54,6 +54,8 @@ void check_name(const std::string& name) {
   // Targets that CMake has in every project, and levin itself.
   if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
     throw ConfigError(mark, format("'{}' is taken in every project: choose another name", name));
+  if (class_kind("model").find(class_name(name)) != nullptr)
+    throw ConfigError(mark, format("levin has a model '{}' itself: choose another name", class_name(name)));
 }
 
 /// The levin program as one types it in another folder, `typed` being how it was typed in this one, and the folder in which
@@ -74,12 +76,18 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
   return text;
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::create_directories(folder, error); error)
+    throw IoError(format("cannot make the folder '{}': {}", folder, error.message()));
+}
+
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
   for (const TemplateFile& file : kTemplateFiles) {
     if (!file.project.empty() && file.project != template_name) continue;
     // Files whose names begin with a dot stand in the template without it.
     const fs::path place = folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name);
-    fs::create_directories(place.parent_path());
+    make_folder(place.parent_path());
     write_file(place, filled(std::string(file.text), values));
   }
 }
@@ -116,8 +124,7 @@ std::string new_project(const fs::path& folder, const std::string& template_name
   std::error_code error;
   if (fs::exists(folder, error))
     throw ConfigError(Mark{"command line: new"}, format("{} is there already", quoted_text(folder.string())));
-  if (fs::create_directories(folder, error); error)
-    throw IoError(format("cannot make the folder '{}': {}", folder, error.message()));
+  make_folder(folder);
   std::map<std::string, std::string> values = places(typed);
   values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});
   try {
