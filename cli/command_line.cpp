@@ -144,6 +144,7 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
 
 constexpr std::string_view kPrefix = "LEVIN_";
 constexpr const char* kDefaultFile = "levin.yaml";
+constexpr const char* kProjectFile = "config.yaml";
 
 std::string option_name(std::string part) {
   const auto is_lower = [](unsigned char letter) { return std::islower(letter) != 0; };
@@ -199,6 +200,11 @@ std::vector<ConfigSource> environment_sources(const std::string& command) {
   }
   sources.insert(sources.end(), of_command.begin(), of_command.end());
   return sources;
+}
+
+bool names_model(const ConfigSource& source) {
+  const auto* given = std::get_if<Override>(&source);
+  return given == nullptr || given->key == "model" || given->key == "model.class_path";
 }
 
 }  // namespace
@@ -257,6 +263,13 @@ void add_environment(CommandLine& line) {
   std::erase_if(sources, is_named_again);
   line.sources.insert(line.sources.begin(), sources.begin(), sources.end());
   line.environment_sources = sources.size();
+  std::error_code ignored;
+  const bool runs = line.command == "tune" || is_among(run_command_names(), line.configured_as());
+  line.has_project_file = runs && std::none_of(line.sources.begin(), line.sources.end(), names_model) &&
+                          std::filesystem::is_regular_file(kProjectFile, ignored);
+  if (!line.has_project_file) return;
+  line.sources.insert(line.sources.begin() + std::ssize(sources), ConfigFile{kProjectFile});
+  ++line.environment_sources;
 }
 
 std::string shell_quoted(const std::string& word) {

@@ -44,9 +44,10 @@ struct CommandLine {
   std::string configured_as() const { return command == "check" || command == "sweep" ? "fit" : command; }
   std::vector<ConfigSource> sources;
   std::size_t environment_sources = 0;  ///< so many of them, the first, are not of the command line: see add_environment()
+  bool has_project_file = false;        ///< the last of these is config.yaml, which nobody has named
   std::vector<std::string> plugins;
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
-  std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()
+  std::vector<std::string> words;         ///< all of it as a person types it, the program first; set by run()
   std::string output;                     ///< --help and --version: what to print, and be done
 };
 
@@ -69,7 +70,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
 /// - the file that LEVIN_CONFIG names;
 /// - variables: LEVIN_TRAINER__MAX_EPOCHS=5 is `--trainer.max_epochs=5`, LEVIN_SEED_EVERYTHING=7 is `--seed_everything=7`. The
 ///   parts of a key are in upper case, or, where a part has a lower-case letter, as the option is written;
-/// - variables for one command, which win over those for all: LEVIN_FIT__TRAINER__MAX_EPOCHS=5.
+/// - variables for one command, which win over those for all: LEVIN_FIT__TRAINER__MAX_EPOCHS=5;
+/// - `config.yaml` of the working folder, for a command that runs a model, where neither these nor the command line name a file
+///   or a model.
 ///
 /// A file that the command line names as well is read in its place there. Throws ConfigError for a variable with two
 /// underscores in a row that begins with no section of the YAML.

@@ -54,13 +54,16 @@ void check_name(const std::string& name) {
   // Targets that CMake has in every project, and levin itself.
   if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
     throw ConfigError(mark, format("'{}' is taken in every project: choose another name", name));
+  if (class_kind("model").find(class_name(name)) != nullptr)
+    throw ConfigError(mark, format("levin has a model '{}' itself: choose another name", class_name(name)));
 }
 
-/// The levin program, and the folder in which CMake finds levin: of an installed levin, or of the build folder that it is in.
-std::map<std::string, std::string> places() {
+/// The levin program as one types it in another folder, `typed` being how it was typed in this one, and the folder in which
+/// CMake finds levin: of an installed levin, or of the build folder that it is in.
+std::map<std::string, std::string> places(const fs::path& typed) {
   std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  const fs::path prefix = program.parent_path().parent_path();
+  const fs::path program = typed.has_parent_path() ? fs::absolute(typed).lexically_normal() : typed;
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
   const fs::path installed = prefix / "lib/cmake/levin";
   return {{"@LEVIN@", program}, {"@LEVIN_DIR@", fs::exists(installed, ignored) ? installed : prefix}};
 }
@@ -73,11 +76,19 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
   return text;
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::create_directories(folder, error); error)
+    throw IoError(format("cannot make the folder '{}': {}", folder, error.message()));
+}
+
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
   for (const TemplateFile& file : kTemplateFiles) {
     if (!file.project.empty() && file.project != template_name) continue;
     // Files whose names begin with a dot stand in the template without it.
-    write_file(folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name), filled(std::string(file.text), values));
+    const fs::path place = folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name);
+    make_folder(place.parent_path());
+    write_file(place, filled(std::string(file.text), values));
   }
 }
 
@@ -89,8 +100,21 @@ std::vector<std::string> template_names() {
   return names;
 }
 
+/// What to type next. A project with a module.yaml trains before anything is built.
+std::string next_steps(const fs::path& folder, const std::string& template_name,
+                       const std::map<std::string, std::string>& values) {
+  const std::string& levin = values.at("@LEVIN@");
+  const std::string build = format("  cmake -B build -Dlevin_DIR={}\n  cmake --build build\n  {} fit --config config.yaml",
+                                   values.at("@LEVIN_DIR@"), levin);
+  std::string text = format("{} is a {} that trains as it is:\n\n  cd {}\n", folder, template_name, folder);
+  text += fs::exists(folder / "module.yaml")
+              ? format("  {} fit\n\nWith a module of your own:\n\n{} --config module.yaml\n", levin, build)
+              : build + "\n";
+  return text + "\nREADME.md says what each file is for.\n";
+}
+
 /// Writes the project, whose plug-in and classes have the folder's name. Gives what to type next.
-std::string new_project(const fs::path& folder, const std::string& template_name) {
+std::string new_project(const fs::path& folder, const std::string& template_name, const std::string& typed) {
   const std::vector<std::string> known = template_names();
   if (!is_among(known, template_name))
     throw ConfigError(Mark{"command line: --template"}, format("there is no template {}{}", quoted_text(template_name),
@@ -100,9 +124,8 @@ std::string new_project(const fs::path& folder, const std::string& template_name
   std::error_code error;
   if (fs::exists(folder, error))
     throw ConfigError(Mark{"command line: new"}, format("{} is there already", quoted_text(folder.string())));
-  if (fs::create_directories(folder, error); error)
-    throw IoError(format("cannot make the folder '{}': {}", folder, error.message()));
-  std::map<std::string, std::string> values = places();
+  make_folder(folder);
+  std::map<std::string, std::string> values = places(typed);
   values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});
   try {
     write_files(folder, template_name, values);
@@ -110,11 +133,7 @@ std::string new_project(const fs::path& folder, const std::string& template_name
     fs::remove_all(folder, error);
     throw;
   }
-  return format(
-      "{} is a {} that trains as it is:\n\n  cd {}\n  cmake -B build -Dlevin_DIR={}\n  cmake --build build\n  {} fit --config "
-      "config.yaml\n\n"
-      "README.md says what each file is for.\n",
-      folder, template_name, folder, values.at("@LEVIN_DIR@"), values.at("@LEVIN@"));
+  return next_steps(folder, template_name, values);
 }
 
 }  // namespace
@@ -125,15 +144,15 @@ Subcommand new_subcommand() {
     std::string template_name;
   };
   const auto options = std::make_shared<Options>();
-  return {"new", "Write a project that builds and trains at once",
+  return {"new", "Write a project that trains at once",
           [options](CLI::App& app) {
             app.add_option("name", options->folder, "The folder to make; its name becomes that of the plug-in and its classes")
                 ->required();
             app.add_option("-t,--template", options->template_name, "What to begin with: " + join(template_names()))
                 ->default_val("classifier");
           },
-          [options](const CommandLine&) {
-            std::cout << new_project(options->folder, options->template_name);
+          [options](const CommandLine& line) {
+            std::cout << new_project(options->folder, options->template_name, line.words.at(0));
             return 0;
           }};
 }

@@ -109,6 +109,7 @@ int run(int argc, char** argv) {
     CommandLine line = parse_command_line(std::vector<std::string>(argv + 1, argv + argc), commands);
     add_environment(line);
     line.words.assign(argv, argv + argc);
+    line.words.at(0) = program_as_typed(line.words.at(0));
     status = execute(line, commands);
   });
   return failed != 0 ? failed : status;

@@ -94,11 +94,12 @@ CommandLine with_values(CommandLine line, const Assignment& values) {
   return line;
 }
 
-/// What the line says of `levin fit`, without what the environment adds, which trials see themselves.
+/// What the line says of `levin fit`, without what the environment adds, which trials see themselves. A trial that names
+/// another model would not look for config.yaml.
 std::vector<std::string> fit_arguments(const CommandLine& line) {
   std::vector<std::string> words;
   for (const std::string& plugin : line.plugins) words.push_back("--plugin=" + plugin);
-  for (std::size_t index = line.environment_sources; index < line.sources.size(); ++index) {
+  for (std::size_t index = line.environment_sources - (line.has_project_file ? 1 : 0); index < line.sources.size(); ++index) {
     const auto* const file = std::get_if<ConfigFile>(&line.sources[index]);
     words.push_back(file != nullptr ? "--config=" + file->path : std::get<Override>(line.sources[index]).written());
   }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -32,6 +34,14 @@ class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
       : std::vector<LoaderPtr>(loaders.begin(), loaders.end()) {}
 };
 
+/// What a data module knows of its samples once setup() has run, for modules that fit themselves to any data.
+struct LEVIN_API DataFacts {
+  std::vector<std::int64_t> features = {};   ///< shape of a sample of batch["features"]; empty: not known
+  std::optional<std::int64_t> classes = {};  ///< batch["label"] goes from 0 to below this
+  double label_mean = 0.0;                   ///< of the training data, where batch["label"] are measures
+  double label_deviation = 1.0;
+};
+
 /// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
 class LEVIN_API DataModule {
  public:
@@ -45,6 +55,8 @@ class LEVIN_API DataModule {
   virtual LoaderList val_dataloaders() { return {}; }
   virtual LoaderList test_dataloaders() { return {}; }
   virtual LoaderList predict_dataloaders() { return {}; }
+  /// The same on all ranks. Trainer::data_module() leads modules to it, from their setup() on.
+  virtual DataFacts facts() const { return {}; }
   /// What the run's hparams.yaml says of it.
   const Value& hparams() const { return hparams_; }
   void set_hparams(Value hparams) { hparams_ = std::move(hparams); }

@@ -194,6 +194,7 @@ Strategy& Trainer::strategy() const { return state_->strategy(); }
 at::Device Trainer::device() const { return state_->strategy().device(); }
 at::Generator Trainer::rank_generator() const { return stream_generator(stream_of_rank(rank())); }
 at::Generator Trainer::shared_generator() const { return stream_generator(kSharedStream); }
+DataModule* Trainer::data_module() const { return state_->parts.data; }
 const std::vector<std::shared_ptr<Callback>>& Trainer::callbacks() const { return state_->parts.callbacks; }
 Profiler* Trainer::profiler() const { return state_->setup.profiler.get(); }
 const std::vector<std::shared_ptr<Logger>>& Trainer::loggers() const { return state_->setup.loggers; }

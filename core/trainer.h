@@ -141,6 +141,8 @@ class LEVIN_API Trainer {
   at::Generator rank_generator() const;
   at::Generator shared_generator() const;
 
+  /// The data of the entry point under way; null in one that was given loaders, and outside of them.
+  DataModule* data_module() const;
   const std::vector<std::shared_ptr<Callback>>& callbacks() const;
   /// The callbacks of a class, in the order in which they run; those of classes derived from it too.
   template <class T>

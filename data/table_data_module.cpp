@@ -365,6 +365,31 @@ void TableDataModule::setup(Stage) {
   if (!classes_.empty()) rank_zero_info(format("{}: its labels are texts: {}", table.file, quoted_list(classes_)));
 }
 
+DataFacts TableDataModule::facts() const {
+  DataFacts facts;
+  if (!train_) return facts;
+  facts.features = options_.shape.empty() ? train_->features.sizes().slice(1).vec() : options_.shape;
+  if (options_.task == TableTask::kRegression) {
+    facts.label_mean = train_->labels.mean().item<double>();
+    const double deviation = train_->labels.std(/*unbiased=*/false).item<double>();
+    if (deviation > 0) facts.label_deviation = deviation;
+  } else if (!classes_.empty()) {
+    facts.classes = std::ssize(classes_);
+  } else {
+    std::int64_t least = 0, most = 0, samples = 0;
+    for (const Parts& parts : {Parts{train_}, val_, test_}) {
+      for (const auto& part : parts) {
+        if (part->labels.numel() == 0) continue;
+        samples += part->labels.numel();
+        least = std::min(least, part->labels.min().item<std::int64_t>());
+        most = std::max(most, part->labels.max().item<std::int64_t>());
+      }
+    }
+    if (least == 0 && most < samples) facts.classes = most + 1;
+  }
+  return facts;
+}
+
 Value TableDataModule::state_dict() const {
   Value state;
   if (!classes_.empty()) state["classes"] = OptionType<std::vector<std::string>>::write(classes_);

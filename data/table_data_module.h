@@ -99,6 +99,8 @@ class LEVIN_API TableDataModule : public DataModule {
   LoaderPtr train_dataloader() override;
   LoaderList val_dataloaders() override;
   LoaderList test_dataloaders() override;
+  /// All of it, once setup() has run. Classes are not known where a label is below 0, or above the number of samples.
+  DataFacts facts() const override;
   /// All rows of predict_path, in their order and without labels; else the test data.
   LoaderList predict_dataloaders() override;
   Value state_dict() const override;

@@ -5,9 +5,34 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <system_error>
+
+#include "levin/core/base/text.h"
 
 namespace levin {
+
+std::vector<std::string> own_command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+std::string program_as_typed(const std::string& word) {
+  namespace fs = std::filesystem;
+  const std::string name = fs::path(word).filename();
+  const char* const path = std::getenv("PATH");
+  for (const std::string& folder : split(path != nullptr ? path : "", ":")) {
+    const fs::path found = fs::path(folder) / name;
+    std::error_code error;
+    if (!fs::is_regular_file(found, error) || access(found.c_str(), X_OK) != 0) continue;
+    return word == name || fs::equivalent(found, word, error) ? name : word;
+  }
+  return word;
+}
 
 std::atomic<bool> WorkingThread::process_ends_{false};
 

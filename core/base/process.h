@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace levin {
 
@@ -31,6 +32,12 @@ inline int usable_cores() {
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
+
+/// The words of the command line that this process was started with, the program first; none where the system does not tell.
+std::vector<std::string> own_command_line();
+
+/// A program, by the first word of such a line, as a person types it: its name, where that is what a search of PATH finds.
+std::string program_as_typed(const std::string& word);
 
 /// Ends the process at once, when what was written has been passed on: without taking out LibTorch's operators one by one,
 /// which takes a tenth of a second although all of them go with the process.

@@ -7,12 +7,12 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/each_leaf.h"
@@ -34,11 +34,6 @@ std::string parameter_text(const Value& value) {
     text = value.is_string() ? printable(value.as_string()) : to_json(value);
   }
   return cut(std::move(text), kLongestParameter);
-}
-
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 std::string first_line(const fs::path& file) {
@@ -96,11 +91,8 @@ Value parameters_of(const Value& hyperparams) {
 
 Value source_tags() {
   Value tags(Value::Map{});
-  std::string command = content_of("/proc/self/cmdline");
-  while (command.ends_with('\0')) command.pop_back();
-  std::ranges::replace(command, '\0', ' ');
   tags["mlflow.source.type"] = "LOCAL";
-  tags["mlflow.source.name"] = tag_text(without_credentials(command));
+  tags["mlflow.source.name"] = tag_text(without_credentials(join(own_command_line(), " ")));
   if (const passwd* const user = getpwuid(geteuid())) tags["mlflow.user"] = tag_text(user->pw_name);
   if (const std::string commit = git_commit(); !commit.empty()) tags["mlflow.source.git.commit"] = tag_text(commit);
   return tags;

@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -97,11 +95,9 @@ Record environment_record(double start_time) {
   utsname system{};
   if (uname(&system) == 0) told.set_os(format("{}-{}-{}", &system.sysname[0], &system.release[0], &system.machine[0]));
   set_time(*told.mutable_started_at(), start_time);
-  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
-  const std::string line{std::istreambuf_iterator<char>(stream), {}};
-  std::vector<std::string> words = split(line, std::string_view("\0", 1));
-  for (std::size_t word = 1; word + 1 < words.size(); ++word) told.add_args(words[word]);
-  told.set_program(words[0]);
+  const std::vector<std::string> words = own_command_line();
+  for (std::size_t word = 1; word < words.size(); ++word) told.add_args(words[word]);
+  if (!words.empty()) told.set_program(words[0]);
   std::error_code unknown;
   told.set_executable(fs::read_symlink("/proc/self/exe", unknown).string());
   told.set_root(fs::current_path(unknown).string());

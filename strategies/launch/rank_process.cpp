@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <span>
@@ -81,15 +80,6 @@ bool tie_to_launcher(pid_t launcher) noexcept {
   return true;
 }
 
-/// The words of this process's command line, as the kernel has them.
-std::vector<std::string> own_arguments() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
-  if (arguments.empty()) throw_not_started("reading /proc/self/cmdline");
-  return arguments;
-}
-
 /// The running program's file. Its link in /proc still works when the file has been replaced or removed meanwhile.
 std::string own_program() {
   std::error_code error;
@@ -135,7 +125,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
                 const sigset_t& signal_mask, std::vector<pid_t>& processes) {
   const std::string program = own_program();
-  std::vector<std::string> arguments = own_arguments();
+  std::vector<std::string> arguments = own_command_line();
+  if (arguments.empty()) throw_not_started("reading /proc/self/cmdline");
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const pid_t launcher = getpid();
   for (const RankPlace& place : places) {

@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST_CASE("the commands in the documentation run as written") {
-  for (const char* document : {"docs/cli.md", "docs/checkpoints.md", "docs/ddp.md", "docs/distributed.md", "docs/runs.md",
-                               "docs/sweeps.md", "docs/troubleshooting.md"}) {
+  for (const char* document : {"docs/cli.md", "docs/checkpoints.md", "docs/ddp.md", "docs/distributed.md", "docs/models.md",
+                               "docs/runs.md", "docs/sweeps.md", "docs/troubleshooting.md"}) {
     INFO(document);
     std::vector<std::string> commands;
     for (const std::string& block : shell_blocks(fs::path(LEVIN_SOURCE_DIR) / document)) {

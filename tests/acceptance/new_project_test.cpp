@@ -24,9 +24,17 @@ void build_and_train(const std::string& template_name, bool builds) {
     fs::create_directory(project.folder() / "build");
     fs::copy_file(LEVIN_BINARY_DIR "/tests/plugins/libtemplates.so", project.folder() / "build" / plugin);
   }
-  project.levin({"fit", "--config", "config.yaml", "--trainer.max_epochs=1"});
+  const auto run = [&](std::vector<std::string> arguments) {
+    // The classifier's own module is beside one of levin's.
+    if (template_name == "classifier")
+      arguments.insert(arguments.begin() + 1, {"--config", "config.yaml", "--config", "module.yaml"});
+    return project.levin(arguments);
+  };
+  run({"fit", "--trainer.max_epochs=1"});
   CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
-  const Outcome prediction = project.levin({"predict", "--config", "config.yaml", "--ckpt_path=best"});
+  const Outcome prediction = run({"predict", "--ckpt_path=best"});
+  if (template_name == "classifier")
+    CHECK(read_text(version_folder(project.folder()) / "hparams.yaml").find("pixels: 64") != std::string::npos);
   if (template_name == "regression") {
     project.levin(
         {"fit", "--config", "config.yaml", "--trainer.max_epochs=1", "--model.hidden=16", "--trainer.logger.name=hidden_16"});

@@ -427,3 +427,28 @@ TEST_CASE("a dataset that is not registered is an error") {
   CHECK_THROWS_WITH(Registry<levin::DataModule>::instance().make("DatasetDataModule", args),
                     Catch::Contains("unknown dataset class 'OddNumbers'"));
 }
+
+TEST_CASE("a table tells what a module may fit itself to") {
+  const TableFile file;
+  TableDataOptions options = options_for(file.path());
+  CHECK(TableDataModule(options).facts().features.empty());
+  CHECK(Ready(options).facts().features == std::vector<std::int64_t>{2});
+  CHECK(Ready(options).facts().classes == 3);
+  options.shape = {1, 1, 2};
+  CHECK(Ready(options).facts().features == options.shape);
+
+  options.label_column = "x";  // 20 classes of 20 samples
+  CHECK(Ready(options).facts().classes == 20);
+  options.label_column = "y";  // up to 190
+  CHECK_FALSE(Ready(options).facts().classes);
+  options.task = levin::TableTask::kRegression;
+  options.val_fraction = options.test_fraction = 0;
+  const levin::DataFacts facts = Ready(options).facts();
+  CHECK_FALSE(facts.classes);
+  CHECK(facts.label_mean == Approx(95));
+  CHECK(facts.label_deviation == Approx(std::sqrt(3325)));  // of 0, 10, … 190
+
+  const levin::test::TemporaryFolder folder;
+  CHECK(Ready(options_for(write(folder, "texts.csv", "1,cat\n2,dog\n3,cat\n4,eel\n"))).facts().classes == 3);
+  CHECK_FALSE(Ready(options_for(write(folder, "signs.csv", "1,-1\n2,1\n3,1\n4,-1\n"))).facts().classes);
+}

@@ -76,7 +76,7 @@ TEST_CASE("the last line of each page leads to the pages before and after it") {
 
 TEST_CASE("files that the documentation names exist") {
   static const std::regex kFile(
-      R"(`((?:core|data|optim|callbacks|metrics|exported|loggers|strategies|cli|tests)/[a-z_/]+\.(?:h|cpp|py))`)");
+      R"(`((?:core|data|models|optim|callbacks|metrics|exported|loggers|strategies|cli|tests)/[a-z_/]+\.(?:h|cpp|py))`)");
   std::vector<std::string> missing;
   std::size_t named = 0;
   for (const fs::path& document : documents()) {

@@ -20,7 +20,8 @@ using Strings = std::vector<std::string>;
 
 const fs::path kRoot = LEVIN_SOURCE_DIR;
 const fs::path kBuild = LEVIN_BINARY_DIR;
-constexpr const char* kRooms[] = {"core", "data", "optim", "callbacks", "metrics", "exported", "loggers", "strategies", "cli"};
+constexpr const char* kRooms[] = {"core",    "data",     "models",  "optim",      "callbacks",
+                                  "metrics", "exported", "loggers", "strategies", "cli"};
 
 /// "core/trainer.h", …: what is installed and what other rooms see.
 Strings public_headers() {
