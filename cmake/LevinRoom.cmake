@@ -137,7 +137,7 @@ function(levin_add_room target)
     levin_use_pch(${target} levin_room_pch)
   endif()
   # Several sources are compiled as one, since most of the time goes into the headers that they share.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LEVIN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LEVIN_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   set_property(GLOBAL APPEND PROPERTY LEVIN_ROOMS ${target})
 endfunction()
 

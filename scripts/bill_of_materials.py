@@ -1,4 +1,7 @@
-"""The bill of materials of a package, as SPDX 2.3 in JSON: levin, the libraries that it carries, and those that it needs."""
+"""The bill of materials of a package, as SPDX 2.3 in JSON: levin, the libraries that it carries, and those that it needs.
+
+    scripts/bill_of_materials.py FOLDER VERSION TORCH TARGET     of what is unpacked in FOLDER
+"""
 
 import hashlib
 import json
@@ -6,6 +9,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import time
 
 LICENCES = {"yaml-cpp": "MIT", "fmt": "MIT", "libpng": "libpng-2.0", "protobuf": "BSD-3-Clause", "sqlite": "blessing", "zlib": "Zlib"}
@@ -32,7 +36,7 @@ def write(folder, version, torch, target):
     """Writes the bill of what is in `folder` to `target`, in it, and gives `target`."""
     found = sorted({CARRIED[stem] for path in pathlib.Path(folder).glob("levin.libs/*.so*")
                     for stem in [re.match(r"[a-z]+(-[a-z]+)*", path.name)[0]] if stem in CARRIED})
-    carried = [_package(name, _version(DEBIAN[name]), LICENCES[name]) for name in found]
+    linked = [_package(name, _version(package), LICENCES[name]) for name, package in DEBIAN.items()]
     compiled = [_package(name, _version(package), licence) for name, (package, licence) in COMPILED_IN.items()]
     needed = _package("torch", torch, "BSD-3-Clause", f"https://pypi.org/project/torch/{torch}/")
     files = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "RECORD")
@@ -44,15 +48,20 @@ def write(folder, version, torch, target):
     levin = {**_package("levin", version, "Apache-2.0"), "filesAnalyzed": True, "licenseInfoFromFiles": ["NOASSERTION"],
              "packageVerificationCode": {"packageVerificationCodeValue": hashlib.sha1(sums.encode()).hexdigest()}}
     related = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-levin"), ("SPDXRef-levin", "DEPENDS_ON", needed["SPDXID"])]
-    related += [("SPDXRef-levin", "CONTAINS", package["SPDXID"]) for package in [*carried, *compiled]]
+    related += [("SPDXRef-levin", "CONTAINS" if package["name"] in found else "DEPENDS_ON", package["SPDXID"]) for package in linked]
+    related += [("SPDXRef-levin", "CONTAINS", package["SPDXID"]) for package in compiled]
     related += [("SPDXRef-levin", "CONTAINS", file["SPDXID"]) for file in listed]
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))
     document = {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"levin-{version}",
         "documentNamespace": f"https://spdx.org/spdxdocs/levin-{version}-{hashlib.sha256(sums.encode()).hexdigest()[:32]}",
         "creationInfo": {"created": moment, "creators": ["Tool: levin"]},
-        "packages": [levin, *carried, *compiled, needed], "files": listed,
+        "packages": [levin, *linked, *compiled, needed], "files": listed,
         "relationships": [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other} for one, kind, other in related]}
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(document, indent=1) + "\n")
     return target
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]))

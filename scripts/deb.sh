@@ -21,5 +21,10 @@ cmake --build "$build" -j "${JOBS:-$(nproc)}"
 rm -f "$build"/*.deb
 (cd "$build" && umask 022 && cpack -G DEB >cpack.log || { cat cpack.log >&2; exit 1; })
 mkdir -p dist
-mv "$build"/*.deb dist/
+package=$(basename "$build"/*.deb)
+mv "$build/$package" dist/
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
+dpkg-deb --extract "dist/$package" "$unpacked"
+python3 scripts/bill_of_materials.py "$unpacked" "$(dpkg-deb --field "dist/$package" Version)" "$torch" "dist/${package%.deb}.spdx.json"
 ls -lh dist/*.deb
