@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/cli/run_config.h"
+#include "levin/core/base/text.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace CLI {
@@ -95,6 +96,9 @@ std::string topic_help(const std::string& topic);
 /// The comments of `--print_config`: the help of each option in `config`, its range and choices.
 CommentOf config_comments(const Value& config);
 
+/// The kind of classes that an option takes, found in the JSON Schema of its type; empty when it takes none.
+std::string kind_of(const Value& schema);
+
 /// JSON Schema (draft 2020-12) of the YAML: every section, and every class that is registered now with its init_args.
 Value config_schema();
 
@@ -103,6 +107,9 @@ inline std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;
 }
+
+/// "{min,max}": what an option takes that is one of these, for CLI::Option::type_name(), where they are checked otherwise.
+inline std::string choice_name(const std::vector<std::string>& choices) { return "{" + join(choices, ",") + "}"; }
 
 // Each is made in the source that does its work.
 Subcommand run_subcommand(const std::string& name, const std::string& help);  // run.cpp
@@ -116,6 +123,8 @@ Subcommand bench_subcommand();                                                //
 Subcommand runs_subcommand();                                                 // runs_command.cpp
 Subcommand sweep_subcommand();                                                // sweep_command.cpp
 Subcommand report_subcommand();                                               // report_command.cpp
+Subcommand completion_subcommand();                                           // completion_command.cpp
+Subcommand man_subcommand();                                                  // manual_command.cpp
 
 /// The table of all.
 inline std::vector<Subcommand> subcommands() {
@@ -133,7 +142,9 @@ inline std::vector<Subcommand> subcommands() {
           runs_subcommand(),
           sweep_subcommand(),
           report_subcommand(),
-          bench_subcommand()};
+          bench_subcommand(),
+          completion_subcommand(),
+          man_subcommand()};
 }
 
 /// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "levin/cli/embedded_file.h"
 #include "levin/cli/report/curves_json.h"
 #include "levin/cli/report/profile_tables.h"
 #include "levin/cli/report/run_media.h"
@@ -16,19 +17,13 @@
 namespace levin::cli {
 namespace {
 
-/// A file of cli/report/page, compiled in.
-struct PageFile {
-  std::string_view folder;
-  std::string_view name;
-  std::string_view text;
-};
-
-constexpr PageFile kPageFiles[] = {
+/// What stands below cli/report/page.
+constexpr EmbeddedFile kPageFiles[] = {
 #include "report_page.inc"
 };
 
 std::string_view page_file(std::string_view name) {
-  const auto has_name = [&](const PageFile& file) { return file.name == name; };
+  const auto has_name = [&](const EmbeddedFile& file) { return file.name == name; };
   return std::find_if(std::begin(kPageFiles), std::end(kPageFiles), has_name)->text;
 }
 
