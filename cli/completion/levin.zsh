@@ -16,8 +16,8 @@ _levin_find() {
 
 _levin() {
   local table=@ROWS@
-  local -a rows=("${(@f)table}") arguments commands fields
-  local -A options
+  local -a rows=("${(@f)table}") arguments verbs fields
+  local -A flags
   local command open keys values word row rest typed=$PREFIX
   for word in "${(@)words[2,CURRENT-1]}"; do
     if [[ $word != -* ]] && _levin_find "$word"; then
@@ -52,19 +52,19 @@ _levin() {
       # Part by part: --trainer. before all that begins so.
       -*)
         if [[ $word == $typed* ]]; then
-          if [[ $rest == *.* ]]; then options[$typed${rest%%.*}.]=; else options[$word]="${(j:|:)fields[4,-1]}"; fi
+          if [[ $rest == *.* ]]; then flags[$typed${rest%%.*}.]=; else flags[$word]="${(j:|:)fields[4,-1]}"; fi
         fi
         ;;
-      *) commands+=("$word:$fields[4]") ;;
+      *) verbs+=("$word:$fields[4]") ;;
     esac
   done
-  if [[ $typed != -* && $#arguments + $#commands != 0 ]]; then
+  if [[ $typed != -* ]] && (( $#arguments + $#verbs )); then
     (( ! ${arguments[(Ie)@]} )) || _files
     compadd -- ${arguments:#@}
-    _describe -t commands command commands
+    _describe -t commands command verbs
   else
-    for word in ${(ok)options}; do
-      [[ $word == *[=.] ]] && continued+=("$word:$options[$word]") || closed+=("$word:$options[$word]")
+    for word in ${(ok)flags}; do
+      [[ $word == *[=.] ]] && continued+=("$word:$flags[$word]") || closed+=("$word:$flags[$word]")
     done
     _describe -t options option closed
     _describe -t options option continued -S ''

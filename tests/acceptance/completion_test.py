@@ -51,7 +51,7 @@ COMPLETED = [
 LISTED = [
     ("levin ", ["fit", "validate", "completion"]),
     ("levin runs ", ["list", "compare", "best", "tag", "delete", "sync", "export"]),
-    ("levin fit --trainer.acc", ["--trainer.accelerator=", "--trainer.accumulate_grad_batches="]),
+    ("levin fit --trainer.acc", ["accelerator=", "accumulate_grad_batches="]),
     ("levin fit --trainer.precision=b", ["bf16-mixed", "bf16-true"]),
     ("levin fit --", ["--config", "--print_config", "--trainer.", "--model"]),
 ]
