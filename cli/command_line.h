@@ -124,6 +124,7 @@ Subcommand runs_subcommand();                                                 //
 Subcommand sweep_subcommand();                                                // sweep_command.cpp
 Subcommand report_subcommand();                                               // report_command.cpp
 Subcommand completion_subcommand();                                           // completion_command.cpp
+Subcommand doctor_subcommand();                                               // doctor_command.cpp
 Subcommand man_subcommand();                                                  // manual_command.cpp
 
 /// The table of all.
@@ -143,6 +144,7 @@ inline std::vector<Subcommand> subcommands() {
           sweep_subcommand(),
           report_subcommand(),
           bench_subcommand(),
+          doctor_subcommand(),
           completion_subcommand(),
           man_subcommand()};
 }
