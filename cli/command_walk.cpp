@@ -35,7 +35,7 @@ void declare_program(CLI::App& app, const std::vector<Subcommand>& subcommands) 
 void for_each_command(const CLI::App& program, const Visitor& visit) { visit_below("", program, visit); }
 
 std::string shown_name(const CLI::Option& option) {
-  std::string name = option.get_name(option.get_positional());
+  std::string name = option.get_name(/*positional=*/option.get_positional(), /*all_options=*/!option.get_positional());
   if (!option.get_positional()) return name;
   std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return name;

@@ -1,11 +1,11 @@
 #include <ATen/Version.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -32,9 +32,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Seconds that no look may take longer than, but for that at ranks.
-constexpr double kPatience = 5;
-constexpr double kPatienceWithRanks = 15;
+// Seconds that a look may take, not more than 30 in all.
+constexpr double kPatience = 3;
+constexpr double kPatienceWithDevices = 6;  // CUDA is read from the disk
+constexpr double kPatienceWithRanks = 10;
 
 const fs::path kRoot = "/";
 
@@ -42,15 +43,17 @@ void append(Findings& all, Findings more) { all.insert(all.end(), more.begin(), 
 
 /// The devices of an accelerator, or why it has none.
 Finding accelerator_finding(const Accelerator& accelerator) {
-  const std::string& name = accelerator.name();
+  Finding found{accelerator.name(), counted(0, accelerator.device_noun())};
+  found.advice = "this machine has a GPU that levin cannot use: see docs/gpu.md";
+  int count = 0;
   try {
-    const int count = accelerator.device_count();
-    return {name, counted(static_cast<std::size_t>(count), accelerator.device_noun())};
+    count = accelerator.device_count();
+    found.value = counted(static_cast<std::size_t>(count), accelerator.device_noun());
   } catch (const std::exception& error) {
-    const bool is_missed = accelerator.device_type() == at::kCUDA && has_gpu();
-    return {name, error_text(error), is_missed ? Verdict::kWarning : Verdict::kOk,
-            "this machine has a GPU that levin does not use: see docs/gpu.md"};
+    found.value = error_text(error);
   }
+  if (count == 0 && accelerator.device_type() == at::kCUDA && has_gpu()) found.verdict = Verdict::kWarning;
+  return found;
 }
 
 /// Each accelerator that is registered, by its first name; auto is another one.
@@ -62,9 +65,6 @@ Findings accelerator_findings() {
     const bool is_known = std::ranges::find(found, accelerator->name(), &Finding::what) != found.end();
     if (!is_known && accelerator->name() != "auto") found.push_back(accelerator_finding(*accelerator));
   }
-  std::string driver;
-  std::getline(std::ifstream("/proc/driver/nvidia/version"), driver);
-  if (!driver.empty()) found.push_back({"NVIDIA's driver", driver});
   return found;
 }
 
@@ -97,11 +97,14 @@ Findings terminal_findings() {
 }
 
 std::vector<DoctorSection> examine() {
-  Findings versions = version_findings(own_stamp(), at::show_config());
+  Dl_info torch{};
+  dladdr(reinterpret_cast<const void*>(&at::show_config), &torch);
+  Findings versions = version_findings(own_stamp(), at::show_config(), torch.dli_fname != nullptr ? torch.dli_fname : "");
   append(versions, system_findings(kRoot));
   Findings devices = processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr);
   append(devices, memory_findings(kRoot));
-  append(devices, look_within(kPatience, "accelerators", accelerator_findings));
+  append(devices, look_within(kPatienceWithDevices, "accelerators", accelerator_findings));
+  append(devices, graphics_findings(kRoot));
   Findings links = look_within(kPatienceWithRanks + 1, "ranks", [] { return rank_findings(rank_bench(), kPatienceWithRanks); });
   append(links, interface_findings());
   append(links, look_within(kPatience, "host name", own_host_name_findings));
@@ -109,7 +112,10 @@ std::vector<DoctorSection> examine() {
   append(rest, clock_findings(kRoot, clock_is_synchronized(), count_steps_back()));
   append(rest, terminal_findings());
   std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    // Our own main() sets it.
+    if (*entry != format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins)) variables.emplace_back(*entry);
+  }
   return {{"versions", versions},          {"devices", devices},       {"links", links},
           {"storage", storage_findings()}, {"limits and clock", rest}, {"environment", environment_findings(variables)}};
 }

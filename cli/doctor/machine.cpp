@@ -123,7 +123,7 @@ Findings system_findings(const fs::path& root) {
           {"glibc", gnu_get_libc_version()}};
 }
 
-Findings version_findings(std::string_view stamp, const std::string& loaded_config) {
+Findings version_findings(std::string_view stamp, const std::string& loaded_config, const std::string& loaded_file) {
   Findings found = {{"levin", format("{}, ABI {}, headers {}, compiled by {}", kVersion, stamp_field(stamp, "levin"),
                                      stamp_field(stamp, "headers"), stamp_field(stamp, "compiler"))}};
   const std::string built_with(stamp_field(stamp, "torch"));
@@ -132,7 +132,8 @@ Findings version_findings(std::string_view stamp, const std::string& loaded_conf
   const std::string rest = at == std::string::npos ? "" : loaded_config.substr(at + kName.size());
   const std::string loaded = rest.substr(0, rest.find_first_of(", \n"));
   const bool is_same = loaded.substr(0, loaded.find('+')) == built_with.substr(0, built_with.find('+'));
-  found.push_back({"LibTorch", format("built with {}, loaded {}", built_with, loaded.empty() ? "an unknown one" : loaded),
+  found.push_back({"LibTorch",
+                   format("built with {}, loaded {} ({})", built_with, loaded.empty() ? "an unknown one" : loaded, loaded_file),
                    is_same ? Verdict::kOk : Verdict::kWrong,
                    "classes of the two do not fit; is another one in LD_LIBRARY_PATH or LD_PRELOAD? Build levin with the one "
                    "that is loaded (Torch_DIR), or let it find its own"});
@@ -152,6 +153,19 @@ Findings processor_findings(const fs::path& root, int usable_cores, bool chooses
                           std::max(1.0, *quota));
   }
   found.push_back({"NUMA nodes", nodes.empty() ? "unknown" : nodes});
+  return found;
+}
+
+Findings graphics_findings(const fs::path& root) {
+  const fs::path driver = root / "proc/driver/nvidia";
+  const std::string version = text_of(driver / "version");
+  if (version.empty()) return {};
+  Findings found = {{"NVIDIA's driver", split(version, "\n").front()}};
+  std::error_code ignored;
+  for (const fs::directory_entry& gpu : fs::directory_iterator(driver / "gpus", ignored))
+    found.push_back(
+        {"GPU", format("{} at {}", field_of(text_of(gpu.path() / "information"), "Model", ":"), gpu.path().filename())});
+  std::ranges::sort(found.begin() + 1, found.end(), {}, &Finding::value);
   return found;
 }
 

@@ -16,10 +16,12 @@ namespace levin::cli {
 /// The kernel, the distribution and the C library.
 Findings system_findings(const std::filesystem::path& root);
 /// levin and its LibTorch: the stamp that plug-ins have to fit (own_stamp()), and what the LibTorch that was loaded says of
-/// itself (at::show_config()).
-Findings version_findings(std::string_view stamp, const std::string& loaded_config);
+/// itself (at::show_config()), and its file.
+Findings version_findings(std::string_view stamp, const std::string& loaded_config, const std::string& loaded_file);
 /// The processor and the cores that may be used; `chooses_threads`: OMP_NUM_THREADS is set.
 Findings processor_findings(const std::filesystem::path& root, int usable_cores, bool chooses_threads);
+/// NVIDIA's driver and the GPUs that it knows; nothing where it is not there.
+Findings graphics_findings(const std::filesystem::path& root);
 /// Memory, and how much of it this process may have.
 Findings memory_findings(const std::filesystem::path& root);
 

@@ -32,7 +32,7 @@ std::string mapping_error(const fs::path& file, std::string_view content) {
 }  // namespace
 
 Findings folder_findings(const std::string& what, const fs::path& folder) {
-  constexpr std::size_t kBytes = 16 << 20;
+  constexpr std::size_t kBytes = 4 << 20;
   constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
   constexpr double kSlow = 20e6;
   const std::string name = folder.string();

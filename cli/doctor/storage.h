@@ -8,7 +8,7 @@
 
 namespace levin::cli {
 
-/// A folder that levin writes to: its free space, how fast a file of 16 MB comes to the disk, and whether a file can take
+/// A folder that levin writes to: its free space, how fast a file of 4 MB comes to the disk, and whether a file can take
 /// another one's place and be mapped into memory.
 Findings folder_findings(const std::string& what, const std::filesystem::path& folder);
 
