@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/cli/command_line.h"
@@ -27,6 +28,8 @@ std::string shown_name(const CLI::Option& option);
 std::string shown_value(const CLI::Option& option);
 /// The values that it may have, where it says so as choice_name() does.
 std::vector<std::string> choices_of(const CLI::Option& option);
+/// The variables of the environment that change what levin does, and what each is for. A '*' stands for any end of a name.
+std::vector<std::pair<std::string, std::string>> environment_variables();
 /// True where a command reads a configuration, whose keys are options too.
 bool reads_config(const CLI::App& command);
 

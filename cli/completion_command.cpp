@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -27,21 +26,14 @@ constexpr EmbeddedFile kScripts[] = {
 constexpr const char* kNone = "-";
 constexpr const char* kFiles = "@";
 
-/// What may be typed, a line each: "COMMAND|WORD|VALUES|HELP". The command "*" stands for all that have the line "COMMAND|*||".
-/// A word is a command, or an option, which ends with '=' where its value stands behind that; of an argument it is empty. The
+/// A line of what may be typed: "COMMAND|WORD|VALUES|HELP". The command "*" stands for all that have the line "COMMAND|*||". A
+/// word is a command, or an option, which ends with '=' where its value stands behind that; of an argument it is empty. The
 /// values are parted by blanks.
-class Rows {
- public:
-  void add(const std::string& command, const std::string& word, const std::string& values, const std::string& help) {
-    text_ += format("{}|{}|{}|{}\n", command, word, values, one_line(help));
-  }
-  const std::string& text() const { return text_; }
+std::string row(const std::string& command, const std::string& word, const std::string& values, const std::string& help) {
+  return format("{}|{}|{}|{}\n", command, word, values, one_line(help));
+}
 
- private:
-  std::string text_;
-};
-
-void add_option(Rows& rows, const std::string& command, const CLI::Option& option) {
+void add_option(std::string& rows, const std::string& command, const CLI::Option& option) {
   const std::string value = shown_value(option);
   const bool is_number = value == "INT" || value == "UINT" || value == "FLOAT";
   const std::string choices = join(choices_of(option), " ");
@@ -50,15 +42,16 @@ void add_option(Rows& rows, const std::string& command, const CLI::Option& optio
   for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
   for (const std::string& name : option.get_snames()) words.push_back("-" + name);
   if (words.empty()) words.emplace_back();
-  for (const std::string& word : words) rows.add(command, word, values, option.get_description());
+  for (const std::string& word : words) rows += row(command, word, values, option.get_description());
 }
 
-void add_command(Rows& rows, const std::string& words, const CLI::App& command) {
-  for (const CLI::App* below : command.get_subcommands({})) rows.add(words, below->get_name(), kNone, below->get_description());
+void add_command(std::string& rows, const std::string& words, const CLI::App& command) {
+  for (const CLI::App* below : command.get_subcommands({}))
+    rows += row(words, below->get_name(), kNone, below->get_description());
   for (const CLI::Option* option : command.get_options()) {
     if (!reads_config(command) || option != command.get_help_ptr()) add_option(rows, words, *option);
   }
-  if (reads_config(command)) rows.add(words, "*", "", "");
+  if (reads_config(command)) rows += row(words, "*", "", "");
 }
 
 /// The names of the classes that an option takes, and of its other values where they are few.
@@ -93,9 +86,9 @@ class Keys {
     }
   }
 
-  void add_to(Rows& rows) const {
+  void add_to(std::string& rows) const {
     for (const auto& [word, key] : keys_)
-      rows.add("*", word, key.values.empty() && key.is_file ? kFiles : join(key.values, " "), key.help);
+      rows += row("*", word, key.values.empty() && key.is_file ? kFiles : join(key.values, " "), key.help);
   }
 
  private:
@@ -142,13 +135,11 @@ std::string help_topics() {
 std::string completion_script(const std::string& shell) {
   CLI::App program;
   declare_program(program, subcommands());
-  Rows rows;
+  std::string rows;
   for_each_command(program, [&](const std::string& words, const CLI::App& command) { add_command(rows, words, command); });
-  rows.add("*", "--help", help_topics(), "Print help, also of a class, a section or a key");
+  rows += row("*", "--help", help_topics(), "Print help, also of a class, a section or a key");
   Keys().add_to(rows);
-  const auto is_given = [&](const EmbeddedFile& file) { return file.name == "levin." + shell; };
-  return filled(std::find_if(std::begin(kScripts), std::end(kScripts), is_given)->text,
-                {{"@ROWS@", shell_quoted(rows.text())}});
+  return filled(embedded_text(kScripts, "levin." + shell), {{"@ROWS@", shell_quoted(rows)}});
 }
 
 }  // namespace

@@ -1,21 +1,20 @@
 #include <ATen/Version.h>
 #include <dlfcn.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "levin/cli/command_line.h"
-#include "levin/cli/doctor/finding.h"
-#include "levin/cli/doctor/links.h"
-#include "levin/cli/doctor/machine.h"
-#include "levin/cli/doctor/storage.h"
+#include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error_text.h"
@@ -39,7 +38,11 @@ constexpr double kPatienceWithRanks = 10;
 
 const fs::path kRoot = "/";
 
-void append(Findings& all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
+Findings joined(std::initializer_list<Findings> parts) {
+  Findings all;
+  for (const Findings& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
 
 /// The devices of an accelerator, or why it has none.
 Finding accelerator_finding(const Accelerator& accelerator) {
@@ -69,55 +72,61 @@ Findings accelerator_findings() {
 }
 
 Findings storage_findings() {
-  std::vector<std::pair<std::string, fs::path>> folders = {{"working folder", fs::current_path()}};
-  const char* const temporary = std::getenv("TMPDIR");
-  folders.emplace_back("temporary files", temporary != nullptr && *temporary != '\0' ? temporary : "/tmp");
-  const char* const home = std::getenv("HOME");
-  const fs::path cache = fs::path(home != nullptr ? home : "/") / ".cache/levin";
-  std::error_code ignored;
-  if (fs::exists(cache, ignored)) folders.emplace_back("cache", cache);
-  Findings found;
-  for (const auto& [what, folder] : folders)
-    append(found, look_within(kPatience, what, [what = what, folder = folder] { return folder_findings(what, folder); }));
-  const fs::space_info shared = fs::space("/dev/shm", ignored);
-  append(found, ignored ? Findings{{"/dev/shm", "is not there", Verdict::kWarning, "NCCL needs it between GPUs"}}
-                        : shared_memory_findings(shared.capacity, shared.available));
-  return found;
+  const auto variable = [](const char* name, const char* otherwise) {
+    const char* const text = std::getenv(name);
+    return fs::path(text != nullptr && *text != '\0' ? text : otherwise);
+  };
+  const auto look_at = [](const char* what, const fs::path& folder) {
+    return look_within(kPatience, what, [=] { return folder_findings(what, folder); });
+  };
+  std::error_code error;
+  const fs::path cache = variable("HOME", "/") / ".cache/levin";
+  const fs::space_info shared = fs::space("/dev/shm", error);
+  return joined({look_at("working folder", fs::current_path()), look_at("temporary files", variable("TMPDIR", "/tmp")),
+                 fs::exists(cache) ? look_at("cache", cache) : Findings(),
+                 error ? shared_memory_findings(0, 0) : shared_memory_findings(shared.capacity, shared.available)});
 }
 
 Findings terminal_findings() {
-  const bool is_terminal = levin::is_terminal(STDOUT_FILENO);
+  const Verdict verdict = locale_is_utf8() ? Verdict::kOk : Verdict::kWarning;
   const char* const term = std::getenv("TERM");
-  return {{"locale", locale_is_utf8() ? "UTF-8" : "not UTF-8", locale_is_utf8() ? Verdict::kOk : Verdict::kWarning,
-           "bars and names lose characters: LANG=C.UTF-8"},
-          {"terminal",
-           !is_terminal ? "output goes to a file or a pipe"
-                        : format("{}, {} columns, {}", term != nullptr ? term : "of an unknown kind",
-                                 terminal_width(STDOUT_FILENO), terminal_has_color(STDOUT_FILENO) ? "colours" : "no colours")}};
+  const std::string terminal =
+      format("{}, {} columns, {}", term != nullptr ? term : "of an unknown kind", terminal_width(STDOUT_FILENO),
+             terminal_has_color(STDOUT_FILENO) ? "colours" : "no colours");
+  return {{"locale", verdict == Verdict::kOk ? "UTF-8" : "not UTF-8", verdict, "bars and names lose characters: LANG=C.UTF-8"},
+          {"terminal", is_terminal(STDOUT_FILENO) ? terminal : "output goes to a file or a pipe"}};
+}
+
+Findings process_findings() {
+  const auto limit_of = [](auto resource) {
+    rlimit limit{};
+    return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+  };
+  timex clock{};
+  const bool is_synchronized = adjtimex(&clock) != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
+  return joined({limit_findings(kRoot, limit_of(RLIMIT_NOFILE), limit_of(RLIMIT_NPROC), limit_of(RLIMIT_MEMLOCK)),
+                 clock_findings(kRoot, is_synchronized, count_steps_back()), terminal_findings()});
 }
 
 std::vector<DoctorSection> examine() {
   Dl_info torch{};
   dladdr(reinterpret_cast<const void*>(&at::show_config), &torch);
-  Findings versions = version_findings(own_stamp(), at::show_config(), torch.dli_fname != nullptr ? torch.dli_fname : "");
-  append(versions, system_findings(kRoot));
-  Findings devices = processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr);
-  append(devices, memory_findings(kRoot));
-  append(devices, look_within(kPatienceWithDevices, "accelerators", accelerator_findings));
-  append(devices, graphics_findings(kRoot));
-  Findings links = look_within(kPatienceWithRanks + 1, "ranks", [] { return rank_findings(rank_bench(), kPatienceWithRanks); });
-  append(links, interface_findings());
-  append(links, look_within(kPatience, "host name", own_host_name_findings));
-  Findings rest = limit_findings(kRoot, process_limits());
-  append(rest, clock_findings(kRoot, clock_is_synchronized(), count_steps_back()));
-  append(rest, terminal_findings());
+  const std::string torch_file = torch.dli_fname != nullptr ? torch.dli_fname : "";
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     // Our own main() sets it.
     if (*entry != format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins)) variables.emplace_back(*entry);
   }
-  return {{"versions", versions},          {"devices", devices},       {"links", links},
-          {"storage", storage_findings()}, {"limits and clock", rest}, {"environment", environment_findings(variables)}};
+  return {{"versions", joined({version_findings(own_stamp(), at::show_config(), torch_file), system_findings(kRoot)})},
+          {"devices",
+           joined({processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr), memory_findings(kRoot),
+                   look_within(kPatienceWithDevices, "accelerators", accelerator_findings), graphics_findings(kRoot)})},
+          {"links",
+           joined({look_within(kPatienceWithRanks + 1, "ranks", [] { return rank_findings(rank_bench(), kPatienceWithRanks); }),
+                   interface_findings(), look_within(kPatience, "host name", own_host_name_findings)})},
+          {"storage", storage_findings()},
+          {"limits and clock", process_findings()},
+          {"environment", environment_findings(variables)}};
 }
 
 }  // namespace

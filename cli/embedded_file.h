@@ -13,6 +13,15 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
+/// The text of one of these files, by its name; empty where there is none.
+template <class Files>
+std::string_view embedded_text(const Files& files, std::string_view name) {
+  for (const EmbeddedFile& file : files) {
+    if (file.name == name) return file.text;
+  }
+  return {};
+}
+
 /// The text with values in their places, such as @NAME@.
 inline std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
   std::string result(text);

@@ -1,14 +1,16 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/command_walk.h"
 #include "levin/cli/embedded_file.h"
-#include "levin/cli/environment_variables.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
@@ -17,7 +19,7 @@
 namespace levin::cli {
 namespace {
 
-/// What stands in cli/manual: the page, without what is declared in C++.
+/// What stands in cli/manual: the variables, a line each, and the page, without what is declared in C++.
 constexpr EmbeddedFile kPages[] = {
 #include "manual_page.inc"
 };
@@ -73,13 +75,22 @@ std::string manual_page() {
   for_each_command(program,
                    [&](const std::string& words, const CLI::App& command) { commands += command_section(words, command); });
   std::string environment;
-  for (const EnvironmentVariable& variable : kEnvironmentVariables) environment += entry(variable.name, "", variable.help);
+  for (const auto& [name, help] : environment_variables()) environment += entry(name, "", help);
   return filled(
-      kPages[0].text,
+      embedded_text(kPages, "levin.1"),
       {{"@DATE@", date_of_page()}, {"@VERSION@", kVersion}, {"@COMMANDS@", commands}, {"@ENVIRONMENT@", environment}});
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> environment_variables() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const std::string& line : split(embedded_text(kPages, "environment.txt"), "\n")) {
+    const std::size_t blank = line.find(' ');
+    if (blank != std::string::npos) variables.emplace_back(line.substr(0, blank), line.substr(blank + 1));
+  }
+  return variables;
+}
 
 Subcommand man_subcommand() {
   return {"man", "Print the manual page: levin man | man -l -", [](CLI::App&) {},

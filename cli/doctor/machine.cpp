@@ -1,19 +1,14 @@
-#include "levin/cli/doctor/machine.h"
-
 #include <gnu/libc-version.h>
-#include <sys/resource.h>
-#include <sys/timex.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 
-#include "levin/cli/environment_variables.h"
+#include "levin/cli/command_walk.h"
+#include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -101,7 +96,7 @@ std::optional<double> core_quota(const fs::path& root) {
   return least;
 }
 
-std::string count_text(std::uint64_t count) { return count == RLIM_INFINITY ? "unlimited" : std::to_string(count); }
+std::string count_text(rlim_t count) { return count == RLIM_INFINITY ? "unlimited" : std::to_string(count); }
 
 /// True also of an address with a password: https://me:secret@host.
 bool is_secret(std::string_view name, std::string_view value) {
@@ -189,35 +184,20 @@ Findings memory_findings(const fs::path& root) {
   return found;
 }
 
-ProcessLimits process_limits() {
-  const auto limit_of = [](auto resource) {
-    rlimit limit{};
-    return getrlimit(resource, &limit) == 0 ? std::uint64_t{limit.rlim_cur} : RLIM_INFINITY;
-  };
-  return {.open_files = limit_of(RLIMIT_NOFILE), .threads = limit_of(RLIMIT_NPROC), .locked_bytes = limit_of(RLIMIT_MEMLOCK)};
-}
-
-Findings limit_findings(const fs::path& root, const ProcessLimits& limits) {
-  constexpr std::uint64_t kFewFiles = 64, kManyFiles = 1024, kFewThreads = 64, kManyThreads = 512;
-  const auto verdict_on = [](std::uint64_t limit, std::uint64_t few, std::uint64_t many) {
+Findings limit_findings(const fs::path& root, rlim_t open_files, rlim_t threads, rlim_t locked_bytes) {
+  constexpr rlim_t kFewFiles = 64, kManyFiles = 1024, kFewThreads = 64, kManyThreads = 512;
+  const auto verdict_on = [](rlim_t limit, rlim_t few, rlim_t many) {
     return limit < few ? Verdict::kWrong : limit < many ? Verdict::kWarning : Verdict::kOk;
   };
-  const std::uint64_t threads =
-      std::min(limits.threads, group_limit(root, "pids", "pids.max", "pids.max").value_or(RLIM_INFINITY));
-  const bool has_fabric = fs::exists(root / "sys/class/infiniband");
-  const bool locks_little = has_fabric && limits.locked_bytes != RLIM_INFINITY;
-  return {{"open files", count_text(limits.open_files), verdict_on(limits.open_files, kFewFiles, kManyFiles),
+  threads = std::min<rlim_t>(threads, group_limit(root, "pids", "pids.max", "pids.max").value_or(RLIM_INFINITY));
+  const bool locks_all = locked_bytes == RLIM_INFINITY;
+  const bool needs_more = !locks_all && fs::exists(root / "sys/class/infiniband");
+  return {{"open files", count_text(open_files), verdict_on(open_files, kFewFiles, kManyFiles),
            "each rank needs some for every other and for its data: ulimit -n 4096"},
           {"threads", count_text(threads), verdict_on(threads, kFewThreads, kManyThreads),
            "each rank has one for each core and loader: raise ulimit -u, or pids.max of the control group"},
-          {"locked memory",
-           limits.locked_bytes == RLIM_INFINITY ? "unlimited" : bytes_text(static_cast<double>(limits.locked_bytes)),
-           locks_little ? Verdict::kWarning : Verdict::kOk, "InfiniBand, which this host has, needs it: ulimit -l unlimited"}};
-}
-
-bool clock_is_synchronized() {
-  timex state{};
-  return adjtimex(&state) != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+          {"locked memory", locks_all ? "unlimited" : bytes_text(static_cast<double>(locked_bytes)),
+           needs_more ? Verdict::kWarning : Verdict::kOk, "InfiniBand, which this host has, needs it: ulimit -l unlimited"}};
 }
 
 int count_steps_back() {
@@ -249,8 +229,8 @@ Findings environment_findings(const std::vector<std::string>& variables) {
   Findings found;
   for (const std::string& variable : variables) {
     const std::string name = variable.substr(0, variable.find('='));
-    const auto is_this = [&](const EnvironmentVariable& known) { return is_one_of(name, known.name); };
-    if (std::ranges::none_of(kEnvironmentVariables, is_this)) continue;
+    const auto is_this = [&](const auto& known) { return is_one_of(name, known.first); };
+    if (std::ranges::none_of(environment_variables(), is_this)) continue;
     const std::string value = variable.substr(std::min(variable.size(), name.size() + 1));
     found.push_back({name, is_secret(name, value) ? "set (not shown)" : value.empty() ? "empty" : value});
   }

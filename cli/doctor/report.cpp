@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "levin/cli/command_line.h"
-#include "levin/cli/doctor/finding.h"
+#include "levin/cli/doctor/findings.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"

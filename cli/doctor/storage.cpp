@@ -1,5 +1,3 @@
-#include "levin/cli/doctor/storage.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "levin/cli/doctor/findings.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -19,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why the file cannot be mapped into memory, as files of weights are; empty when it can.
-std::string mapping_error(const fs::path& file, std::string_view content) {
+/// Throws IoError where the file cannot be mapped into memory, as files of weights are.
+void check_mapping(const fs::path& file, std::string_view content) {
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   void* const memory = mmap(nullptr, content.size(), PROT_READ, MAP_PRIVATE, opened.number(), 0);
-  if (memory == MAP_FAILED) return std::strerror(errno);
+  if (memory == MAP_FAILED) throw IoError(format("mmap: {}", std::strerror(errno)));
   const bool is_same = std::memcmp(memory, content.data(), content.size()) == 0;
   munmap(memory, content.size());
-  return is_same ? "" : "what is read is not what was written";
+  if (!is_same) throw IoError("what is read is not what was written");
 }
 
 }  // namespace
@@ -42,33 +41,24 @@ Findings folder_findings(const std::string& what, const fs::path& folder) {
   const std::string content(kBytes, 'x');
   const fs::path file = folder / format(".levin-doctor-{}", getpid());
   const double start = steady_seconds();
-  std::string mapping;
   try {
     write_file(file, content);
     write_file(file, content);  // takes the place of the first
-    mapping = mapping_error(file, content);
+    check_mapping(file, content);
   } catch (const IoError& failed) {
     fs::remove(file, error);
-    return {{what, format("{}: {}", name, failed.what()), Verdict::kWrong,
-             "no run can write here: free space, or choose another folder"}};
+    return {
+        {what, format("{}: {}", name, failed.what()), Verdict::kWrong, "no run can use it: free space, or choose another one"}};
   }
   const double speed = 2 * kBytes / (steady_seconds() - start);
   fs::remove(file, error);
-  Finding found{what, format("{}: {} free, writes {:.0f} MB/s with fsync", name,
-                             bytes_text(static_cast<double>(space.available)), speed / 1e6)};
-  if (space.available < kLittle) {
-    found.verdict = Verdict::kWarning;
-    found.advice = "checkpoints may not fit";
-  } else if (speed < kSlow) {
-    found.verdict = Verdict::kWarning;
-    found.advice = "checkpoints take long: a disk of this host is faster than one over the network";
-  }
-  if (!mapping.empty())
-    return {found, {what, format("{}: mmap: {}", name, mapping), Verdict::kWrong, "files of weights cannot be read from here"}};
-  return {found};
+  const std::string free = bytes_text(static_cast<double>(space.available));
+  return {{what, format("{}: {} free, writes {:.0f} MB/s with fsync", name, free, speed / 1e6),
+           space.available < kLittle || speed < kSlow ? Verdict::kWarning : Verdict::kOk,
+           "checkpoints may not fit, or take long: choose a disk of this host with more space"}};
 }
 
-Findings shared_memory_findings(std::uint64_t capacity, std::uint64_t available) {
+Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available) {
   constexpr std::uint64_t kLittle = 64 << 20;
   return {
       {"/dev/shm", format("{}, {} free", bytes_text(static_cast<double>(capacity)), bytes_text(static_cast<double>(available))),
