@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
   void* const library = dlopen(LEVIN_LIBRARY, RTLD_LAZY | RTLD_GLOBAL);
   void* const run = library == nullptr ? nullptr : dlsym(library, "levin_run");
   if (run == nullptr) {
-    std::fprintf(stderr, "levin: %s\n", dlerror());
+    const bool is_led_astray = std::getenv("LD_LIBRARY_PATH") != nullptr;
+    std::fprintf(stderr, "levin: %s%s\n", dlerror(),
+                 is_led_astray ? "; does LD_LIBRARY_PATH lead to another LibTorch? Without it levin finds its own" : "");
     return 1;
   }
   if (!is_watched()) on_exit(end_at_once, nullptr);

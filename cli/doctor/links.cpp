@@ -86,9 +86,10 @@ Findings rank_findings(const std::vector<std::string>& bench, double seconds) {
   const std::optional<int> status = wait_for(start_child(bench, nothing.number(), output.number(), output.number()), seconds);
   std::vector<std::string> lines = split(file_bytes(format("/proc/self/fd/{}", output.number())).value_or(""), "\n");
   std::erase(lines, "");
+  const std::string said = lines.empty() ? "without a word" : lines.front();  // the first failure
   if (status == 0) return times_in(lines);
   const std::string end = status ? format("ended with status {}", *status) : format("did not end within {} s", seconds);
-  return {{"ranks", format("two ranks {}{}", end, lines.empty() ? "" : "; " + lines.back()), Verdict::kWrong,
+  return {{"ranks", format("two ranks {}: {}", end, said), Verdict::kWrong,
            "no run on several ranks will work here: levin bench comm --trainer.devices=2 says more"}};
 }
 
@@ -101,16 +102,15 @@ Findings interface_findings() {
     const std::string address = (entry->ifa_flags & IFF_UP) != 0 ? numeric_address(entry->ifa_addr) : "";
     if (!address.empty()) addresses.push_back(format("{} {}", entry->ifa_name, address));
   }
-  return {{"interfaces", join(addresses), addresses.empty() ? Verdict::kWrong : Verdict::kOk,
+  return {{"interfaces", addresses.empty() ? "none" : join(addresses), addresses.empty() ? Verdict::kWrong : Verdict::kOk,
            "ranks that levin has not started find one another over lo at least: ip link set lo up"}};
 }
 
 Findings host_name_findings(const std::string& host, const std::vector<std::string>& addresses, const std::string& error) {
   if (!error.empty())
     return {{"host name", format("{} leads nowhere ({})", host, error), Verdict::kWarning,
-             "what looks for this host by its name, as torchrun and Gloo of other programs do, waits or fails: add it to "
-             "/etc/hosts, "
-             "and give MASTER_ADDR as a number"}};
+             "what looks for this host by its name, as torchrun and Gloo of other programs do, waits or fails: add "
+             "it to /etc/hosts, and give MASTER_ADDR as a number"}};
   const auto is_loopback = [](const std::string& address) { return address.starts_with("127.") || address == "::1"; };
   const char* const note =
       std::ranges::all_of(addresses, is_loopback) ? "; runs on several hosts need another address in MASTER_ADDR" : "";

@@ -57,7 +57,8 @@ std::string report_text(const std::vector<DoctorSection>& sections) {
     text += format("\n{}\n", section.title);
     for (const auto& [what, value, verdict, advice] : section.findings) {
       const std::string head = format("  {}{}", padded(verdict_name(verdict), 9), padded(what, 17));
-      text += wrapped(head, verdict == Verdict::kOk || advice.empty() ? value : format("{}: {}", value, advice));
+      text += wrapped(head, value);
+      if (verdict != Verdict::kOk && !advice.empty()) text += wrapped(std::string(kIndent, ' '), advice);
     }
   }
   return text;

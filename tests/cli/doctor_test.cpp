@@ -173,10 +173,10 @@ TEST_CASE("two ranks that fail or hang are wrong") {
       60);
   CHECK(finding(slow, "gloo").value == "all-reduce of two ranks: 250.0 us for 1 KB, 1.05 GB/s for 4 MB");
   CHECK(finding(slow, "shared memory").verdict == Verdict::kWarning);
-  const Finding failed = found("echo 'levin: no port'; exit 3", 60)[0];
+  const Finding failed = found("printf 'levin: no port\\nlevin: the others end\\n'; exit 3", 60)[0];
   CHECK(failed.verdict == Verdict::kWrong);
-  CHECK(failed.value == "two ranks ended with status 3; levin: no port");
-  CHECK(found("sleep 1000", 0.1)[0].value == "two ranks did not end within 0.1 s");
+  CHECK(failed.value == "two ranks ended with status 3: levin: no port");
+  CHECK(found("sleep 1000", 0.1)[0].value == "two ranks did not end within 0.1 s: without a word");
 }
 
 TEST_CASE("a host name that leads nowhere is told") {
@@ -207,7 +207,10 @@ TEST_CASE("the report fits 100 columns, and says how much is wrong") {
       {"clock", {{"time", "slow", Verdict::kWarning, "wait"}, {"steady", "yes", Verdict::kOk, "never shown"}}}};
   const std::string text = report_text(sections);
   CHECK_THAT(text, Catch::StartsWith("levin doctor: 1 wrong, 1 warning\n"));
-  CHECK_THAT(text, Contains("\nclock\n  warning  time             slow: wait\n  ok       steady           yes\n"));
+  CHECK_THAT(
+      text,
+      Contains(
+          "\nclock\n  warning  time             slow\n                            wait\n  ok       steady           yes\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
   CHECK(report_status(sections) == 1);
