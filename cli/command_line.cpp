@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "levin/cli/command_walk.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
@@ -18,7 +19,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/build_info.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/yaml/to_yaml.h"
 
@@ -223,15 +223,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
 
   CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
-  app.set_version_flag("--version", build_info());
-  app.set_help_flag("-h,--help", "Print this help; --help NAME tells of a class, a section or a key");
-  app.allow_extras();
-  app.fallthrough();
-  for (const Subcommand& subcommand : subcommands) {
-    CLI::App* command = app.add_subcommand(subcommand.name, subcommand.help);
-    command->allow_extras();
-    subcommand.declare(*command);
-  }
+  declare_program(app, subcommands);
   try {
     app.parse(rest);
   } catch (const CLI::Success& request) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/cli/run_config.h"
+#include "levin/core/base/text.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace CLI {
@@ -83,6 +84,9 @@ void add_environment(CommandLine& line);
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
                            bool has_init_from = false);
 
+/// The folder in which CMake finds levin, for -Dlevin_DIR: of an installed levin, or the build folder that the program is in.
+std::filesystem::path cmake_folder();
+
 /// A word as a shell reads it.
 std::string shell_quoted(const std::string& word);
 /// What an option's value is read as, so that it is this text.
@@ -98,6 +102,9 @@ std::string topic_help(const std::string& topic);
 /// The comments of `--print_config`: the help of each option in `config`, its range and choices.
 CommentOf config_comments(const Value& config);
 
+/// The kind of classes that an option takes, found in the JSON Schema of its type; empty when it takes none.
+std::string kind_of(const Value& schema);
+
 /// JSON Schema (draft 2020-12) of the YAML: every section, and every class that is registered now with its init_args.
 Value config_schema();
 
@@ -107,11 +114,15 @@ inline std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+/// "{min,max}": what an option takes that is one of these, for CLI::Option::type_name(), where they are checked otherwise.
+inline std::string choice_name(const std::vector<std::string>& choices) { return "{" + join(choices, ",") + "}"; }
+
 // Each is made in the source that does its work.
 Subcommand run_subcommand(const std::string& name, const std::string& help);  // run.cpp
 Subcommand tune_subcommand();                                                 // run.cpp
 Subcommand list_subcommand();                                                 // help_text.cpp
 Subcommand schema_subcommand();                                               // help_text.cpp
+Subcommand setup_subcommand();                                                // setup_command.cpp
 Subcommand new_subcommand();                                                  // new_project.cpp
 Subcommand inspect_subcommand();                                              // file_commands.cpp
 Subcommand export_subcommand();                                               // file_commands.cpp
@@ -119,6 +130,9 @@ Subcommand bench_subcommand();                                                //
 Subcommand runs_subcommand();                                                 // runs_command.cpp
 Subcommand sweep_subcommand();                                                // sweep_command.cpp
 Subcommand report_subcommand();                                               // report_command.cpp
+Subcommand completion_subcommand();                                           // completion_command.cpp
+Subcommand doctor_subcommand();                                               // doctor_command.cpp
+Subcommand man_subcommand();                                                  // manual_command.cpp
 
 /// The table of all.
 inline std::vector<Subcommand> subcommands() {
@@ -131,12 +145,16 @@ inline std::vector<Subcommand> subcommands() {
           list_subcommand(),
           schema_subcommand(),
           new_subcommand(),
+          setup_subcommand(),
           inspect_subcommand(),
           export_subcommand(),
           runs_subcommand(),
           sweep_subcommand(),
           report_subcommand(),
-          bench_subcommand()};
+          bench_subcommand(),
+          doctor_subcommand(),
+          completion_subcommand(),
+          man_subcommand()};
 }
 
 /// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.

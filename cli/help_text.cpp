@@ -57,20 +57,6 @@ std::string kind_help(const ClassKind& kind) {
   return text;
 }
 
-// The kind of classes that an option takes, found in its schema; empty when it takes none.
-std::string kind_of(const Value& schema) {
-  if (const Value* reference = schema.find("$ref")) {
-    const std::string& text = reference->as_string();
-    return text.substr(text.rfind('/') + 1);
-  }
-  if (const Value* items = schema.find("items")) return kind_of(*items);
-  const Value* alternatives = schema.find("anyOf");
-  for (const Value& alternative : alternatives != nullptr ? alternatives->as_list() : Value::List{}) {
-    if (const std::string kind = kind_of(alternative); !kind.empty()) return kind;
-  }
-  return {};
-}
-
 std::string key_help(const OptionInfo& option) {
   const std::string kind = kind_of(option.schema);
   return option_help(option) +
@@ -204,6 +190,19 @@ void admit_section_files(Value& properties) {
 
 }  // namespace
 
+std::string kind_of(const Value& schema) {
+  if (const Value* reference = schema.find("$ref")) {
+    const std::string& text = reference->as_string();
+    return text.substr(text.rfind('/') + 1);
+  }
+  if (const Value* items = schema.find("items")) return kind_of(*items);
+  const Value* alternatives = schema.find("anyOf");
+  for (const Value& alternative : alternatives != nullptr ? alternatives->as_list() : Value::List{}) {
+    if (const std::string kind = kind_of(alternative); !kind.empty()) return kind;
+  }
+  return {};
+}
+
 std::string run_command_footer() {
   std::string text = "\nThe YAML's sections, each also an option (--trainer.max_epochs=5, --model.lr=1e-3):\n";
   for (const OptionInfo& option : describe_options<RunConfig>()) text += format("  {:<18}{}\n", option.name, option.help);
@@ -245,7 +244,11 @@ Subcommand list_subcommand() {
   const auto kind = std::make_shared<std::string>();
   return {"list", "List the classes that YAML may name, those of --config's plug-ins among them",
           [kind](CLI::App& app) {
-            app.add_option("kind", *kind, "callbacks, loggers, models, …; all when left out");
+            app.add_option("kind", *kind, "Of what; all when left out")->type_name(choice_name([] {
+              std::vector<std::string> plurals;
+              for (const ClassKind& kind : class_catalog()) plurals.push_back(kind.plural);
+              return plurals;
+            }()));
             declare_sources(app);
           },
           [kind](const CommandLine& line) {

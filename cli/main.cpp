@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -7,9 +6,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "levin/cli/libtorch_at_hand.h"
+#include "levin/cli/setup_script.h"
 #include "levin/core/base/process.h"
 
 namespace {
@@ -27,19 +26,6 @@ bool is_watched() {
 #endif
 }
 
-/// `levin setup`: the script that brings LibTorch, with the rest of the command line. Returns when it cannot be run.
-void run_setup(char** arguments) {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string script = (program.parent_path().parent_path() / "share/levin/setup_libtorch.sh").string();
-  setenv("LEVIN_TORCH_VERSION", LEVIN_TORCH_VERSION, /*overwrite=*/0);
-  std::vector<char*> words = {const_cast<char*>("bash"), const_cast<char*>(script.c_str())};
-  while (*arguments != nullptr) words.push_back(*arguments++);
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  std::fprintf(stderr, "levin: setup needs bash, which cannot be run\n");
-}
-
 }  // namespace
 
 // The library is loaded here, and not with the program. LibTorch's OpenMP reads its environment when it is loaded; and MKL, in
@@ -52,20 +38,19 @@ int main(int argc, char** argv) {
         stderr);
     return 1;
   }
-  // It works where nothing else does: LibTorch is what it brings.
-  if (argc > 1 && std::string_view(argv[1]) == "setup") {
-    run_setup(argv + 2);
-    return 1;
-  }
   levin::shorten_openmp_waits();
   if (const std::string problem = levin::cli::load_libtorch(LEVIN_TORCH_VERSION); !problem.empty()) {
+    if (argc > 1 && std::string_view(argv[1]) == "setup")
+      return levin::cli::become_setup_script(LEVIN_TORCH_VERSION, {argv + 2, argv + argc});
     std::fprintf(stderr, "levin: %s.\n", problem.c_str());
     return 1;
   }
   void* const library = dlopen(LEVIN_LIBRARY, RTLD_LAZY | RTLD_GLOBAL);
   void* const run = library == nullptr ? nullptr : dlsym(library, "levin_run");
   if (run == nullptr) {
-    std::fprintf(stderr, "levin: %s\n", dlerror());
+    const bool is_led_astray = std::getenv("LD_LIBRARY_PATH") != nullptr;
+    std::fprintf(stderr, "levin: %s%s\n", dlerror(),
+                 is_led_astray ? "; does LD_LIBRARY_PATH lead to another LibTorch? Without it levin finds its own" : "");
     return 1;
   }
   if (!is_watched()) on_exit(end_at_once, nullptr);

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "levin/cli/command_line.h"
+#include "levin/cli/embedded_file.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -18,15 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of a project's template. In its text @NAME@ and @CLASS@ are the user's, @LEVIN@ and @LEVIN_DIR@ where levin is.
-struct TemplateFile {
-  std::string_view project;  ///< the template: the folder below cli/templates; empty: each of them has it
-  std::string_view name;
-  std::string_view text;
-};
-
-/// What stands below cli/templates, compiled in.
-constexpr TemplateFile kTemplateFiles[] = {
+/// What stands below cli/templates, in a folder for each template; what stands in none belongs to all. In a text @NAME@ and
+/// @CLASS@ are the user's, @LEVIN@ and @LEVIN_DIR@ where levin is.
+constexpr EmbeddedFile kTemplateFiles[] = {
 #include "project_templates.inc"
 };
 
@@ -59,21 +54,10 @@ void check_name(const std::string& name) {
 }
 
 /// The levin program as one types it in another folder, `typed` being how it was typed in this one, and the folder in which
-/// CMake finds levin: of an installed levin, or of the build folder that it is in.
+/// CMake finds levin.
 std::map<std::string, std::string> places(const fs::path& typed) {
-  std::error_code ignored;
   const fs::path program = typed.has_parent_path() ? fs::absolute(typed).lexically_normal() : typed;
-  const fs::path prefix = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
-  const fs::path installed = prefix / "lib/cmake/levin";
-  return {{"@LEVIN@", program}, {"@LEVIN_DIR@", fs::exists(installed, ignored) ? installed : prefix}};
-}
-
-std::string filled(std::string text, const std::map<std::string, std::string>& values) {
-  for (const auto& [place, value] : values) {
-    for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size()))
-      text.replace(at, place.size(), value);
-  }
-  return text;
+  return {{"@LEVIN@", program}, {"@LEVIN_DIR@", cmake_folder()}};
 }
 
 void make_folder(const fs::path& folder) {
@@ -83,19 +67,19 @@ void make_folder(const fs::path& folder) {
 }
 
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
-  for (const TemplateFile& file : kTemplateFiles) {
-    if (!file.project.empty() && file.project != template_name) continue;
+  for (const EmbeddedFile& file : kTemplateFiles) {
+    if (!file.folder.empty() && file.folder != template_name) continue;
     // Files whose names begin with a dot stand in the template without it.
     const fs::path place = folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name);
     make_folder(place.parent_path());
-    write_file(place, filled(std::string(file.text), values));
+    write_file(place, filled(file.text, values));
   }
 }
 
 std::vector<std::string> template_names() {
   std::vector<std::string> names;
-  for (const TemplateFile& file : kTemplateFiles) {
-    if (!file.project.empty() && (names.empty() || names.back() != file.project)) names.emplace_back(file.project);
+  for (const EmbeddedFile& file : kTemplateFiles) {
+    if (!file.folder.empty() && (names.empty() || names.back() != file.folder)) names.emplace_back(file.folder);
   }
   return names;
 }
@@ -138,6 +122,13 @@ std::string new_project(const fs::path& folder, const std::string& template_name
 
 }  // namespace
 
+fs::path cmake_folder() {
+  std::error_code ignored;
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
+  const fs::path installed = prefix / "lib/cmake/levin";
+  return fs::exists(installed, ignored) ? installed : prefix;
+}
+
 Subcommand new_subcommand() {
   struct Options {
     std::string folder;
@@ -148,7 +139,8 @@ Subcommand new_subcommand() {
           [options](CLI::App& app) {
             app.add_option("name", options->folder, "The folder to make; its name becomes that of the plug-in and its classes")
                 ->required();
-            app.add_option("-t,--template", options->template_name, "What to begin with: " + join(template_names()))
+            app.add_option("-t,--template", options->template_name, "What to begin with")
+                ->type_name(choice_name(template_names()))
                 ->default_val("classifier");
           },
           [options](const CommandLine& line) {

@@ -39,15 +39,6 @@ constexpr std::size_t kLongestStamp = 500;
 /// Registry<…> as it stands in the names of a library's symbols.
 constexpr std::string_view kRegistrySymbol = "5levin8RegistryI";
 
-/// "2.13.0" of "…;torch=2.13.0;…".
-std::string_view field(std::string_view stamp, std::string_view name) {
-  const std::string key = std::string(name) + "=";
-  const std::size_t begin = stamp.find(key);
-  if (begin == std::string_view::npos) return {};
-  const std::string_view rest = stamp.substr(begin + key.size());
-  return rest.substr(0, rest.find_first_of(";}"));
-}
-
 /// The compilers' number of the C++ ABI, whose thousands count: the rest are corrections of rare cases.
 std::string_view generation(std::string_view number) { return number.substr(0, number.size() > 3 ? number.size() - 3 : 0); }
 
@@ -56,22 +47,32 @@ std::string misfit_of(std::string_view stamp) {
   const auto compare = [&](std::string_view what, std::string_view theirs, std::string_view ours) {
     if (theirs != ours) differences.push_back(format("{} {} instead of {}", what, theirs, ours));
   };
-  compare("levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
-  if (differences.empty() && field(stamp, "headers") != field(kOwnStamp, "headers"))
+  compare("levin", stamp_field(stamp, "levin"), stamp_field(kOwnStamp, "levin"));
+  if (differences.empty() && stamp_field(stamp, "headers") != stamp_field(kOwnStamp, "headers"))
     differences.push_back(format("other headers of levin {}", LEVIN_ABI_VERSION));
   // One that includes no header of LibTorch does not depend on its version.
-  if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
-    compare("LibTorch", torch, field(kOwnStamp, "torch"));
-  compare("_GLIBCXX_USE_CXX11_ABI", field(stamp, "cxx11_abi"), field(kOwnStamp, "cxx11_abi"));
-  if (generation(field(stamp, "cxx_abi")) != generation(field(kOwnStamp, "cxx_abi")))
-    compare("C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
+  if (const std::string_view torch = stamp_field(stamp, "torch"); !torch.empty())
+    compare("LibTorch", torch, stamp_field(kOwnStamp, "torch"));
+  compare("_GLIBCXX_USE_CXX11_ABI", stamp_field(stamp, "cxx11_abi"), stamp_field(kOwnStamp, "cxx11_abi"));
+  if (generation(stamp_field(stamp, "cxx_abi")) != generation(stamp_field(kOwnStamp, "cxx_abi")))
+    compare("C++ ABI", stamp_field(stamp, "cxx_abi"), stamp_field(kOwnStamp, "cxx_abi"));
   if (differences.empty()) return "";
   return format(
       "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",
-      join(differences), field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
+      join(differences), stamp_field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
 }
 
 }  // namespace
+
+std::string_view own_stamp() { return kOwnStamp; }
+
+std::string_view stamp_field(std::string_view stamp, std::string_view name) {
+  const std::string key = std::string(name) + "=";
+  const std::size_t begin = stamp.find(key);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view rest = stamp.substr(begin + key.size());
+  return rest.substr(0, rest.find_first_of(";}"));
+}
 
 StampCheck check_stamps_in(std::string_view content) {
   StampCheck check;
@@ -82,7 +83,7 @@ StampCheck check_stamps_in(std::string_view content) {
     const std::size_t end = rest.find('}');
     if (end == std::string_view::npos) continue;
     check.stamped = true;
-    if (field(rest.substr(0, end + 1), "optimization") == "off") check.optimized = false;
+    if (stamp_field(rest.substr(0, end + 1), "optimization") == "off") check.optimized = false;
     check.misfit = misfit_of(rest.substr(0, end + 1));
   }
   return check;

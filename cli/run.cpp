@@ -319,7 +319,9 @@ Subcommand tune_subcommand() {
             for (const char* name : {kRateFinder, kSizeFinder}) {
               for (const OptionInfo& option : finder_options(name)) {
                 const bool is_new = options->finder.emplace(option.name, "").second;
-                if (is_new) app.add_option("--" + option.name, options->finder[option.name], option.help)->group(name);
+                if (!is_new) continue;
+                CLI::Option& added = *app.add_option("--" + option.name, options->finder[option.name], option.help);
+                added.group(name)->type_name(option.choices.empty() ? "TEXT" : choice_name(option.choices));
               }
             }
             declare_sources(app);

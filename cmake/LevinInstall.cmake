@@ -46,6 +46,21 @@ foreach(room IN LISTS LEVIN_ROOM_NAMES)
   endforeach()
 endforeach()
 
+# What the program writes of itself, in build/share: the manual page, and completion for shells. Installed where it was built.
+set(levin_share ${PROJECT_BINARY_DIR}/share)
+set(levin_described man man/man1/levin.1 "completion bash" bash-completion/completions/levin "completion zsh" zsh/site-functions/_levin
+  "completion fish" fish/vendor_completions.d/levin.fish)
+add_custom_target(levin_manual)
+add_dependencies(levin_manual levin_program)
+while(levin_described)
+  list(POP_FRONT levin_described words file)
+  separate_arguments(words)
+  cmake_path(GET file PARENT_PATH folder)
+  add_custom_command(TARGET levin_manual POST_BUILD VERBATIM COMMAND ${CMAKE_COMMAND} -E make_directory ${levin_share}/${folder}
+    COMMAND ${CMAKE_COMMAND} -E env LEVIN_DEFAULT_CONFIG= LEVIN_TORCH=${LEVIN_TORCH_ROOT} $<TARGET_FILE:levin_program> ${words} > ${levin_share}/${file})
+endwhile()
+install(DIRECTORY ${levin_share}/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} OPTIONAL)
+
 if(LEVIN_DEBIAN)
   include(LevinDebian)
 endif()

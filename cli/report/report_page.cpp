@@ -1,10 +1,10 @@
 #include "levin/cli/report/report_page.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
+#include "levin/cli/embedded_file.h"
 #include "levin/cli/report/curves_json.h"
 #include "levin/cli/report/profile_tables.h"
 #include "levin/cli/report/run_media.h"
@@ -16,21 +16,10 @@
 namespace levin::cli {
 namespace {
 
-/// A file of cli/report/page, compiled in.
-struct PageFile {
-  std::string_view folder;
-  std::string_view name;
-  std::string_view text;
-};
-
-constexpr PageFile kPageFiles[] = {
+/// What stands below cli/report/page.
+constexpr EmbeddedFile kPageFiles[] = {
 #include "report_page.inc"
 };
-
-std::string_view page_file(std::string_view name) {
-  const auto has_name = [&](const PageFile& file) { return file.name == name; };
-  return std::find_if(std::begin(kPageFiles), std::end(kPageFiles), has_name)->text;
-}
 
 /// JSON that may stand within <script>: outside of strings it has no '<', and in strings nothing may look like the element's
 /// end.
@@ -119,9 +108,9 @@ std::string report_page(const std::vector<RunFolder>& runs, const ReportOptions&
                           {"metrics", metric_values(metrics)},
                           {"settings", table_of(runs, &RunFolder::config, /*only_differing=*/true)},
                           {"hyperparams", table_of(runs, &RunFolder::hyperparams, /*only_differing=*/false)}});
-  const std::string_view page = page_file("report.html");
-  const std::string_view style = page_file("report.css");
-  const std::string script = format("{}{}", page_file("chart.js"), page_file("report.js"));
+  const std::string_view page = embedded_text(kPageFiles, "report.html");
+  const std::string_view style = embedded_text(kPageFiles, "report.css");
+  const std::string script = format("{}{}", embedded_text(kPageFiles, "chart.js"), embedded_text(kPageFiles, "report.js"));
   const std::size_t used = page.size() + style.size() + script.size() + curves.size() + for_script(plain_json(report)).size();
   EmbeddedMedia embedded = embed_media(media, options.max_bytes > used ? options.max_bytes - used : 0);
   report["media"] = std::move(embedded.series);

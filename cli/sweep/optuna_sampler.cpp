@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/cli/embedded_file.h"
 #include "levin/cli/sweep/child_process.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -23,13 +24,7 @@
 namespace levin::cli {
 namespace {
 
-struct SamplerFile {
-  std::string_view folder;
-  std::string_view name;
-  std::string_view text;
-};
-
-constexpr SamplerFile kSampler[] = {
+constexpr EmbeddedFile kSampler[] = {
 #include "sweep_sampler.inc"
 };
 

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// kWarning: it works, but worse than it could. kWrong: something will fail.
+enum class Verdict { kOk, kWarning, kWrong };
+
+/// Something that levin doctor has looked at.
+struct Finding {
+  std::string what;
+  std::string value;  ///< as it is
+  Verdict verdict = Verdict::kOk;
+  std::string advice = {};  ///< what follows from it, and what to do; shown where not all is well
+};
+using Findings = std::vector<Finding>;
+
+struct DoctorSection {
+  std::string title;
+  Findings findings;
+};
+
+/// All of it, in lines of at most 100 columns.
+std::string report_text(const std::vector<DoctorSection>& sections);
+/// The same for programs.
+Value report_value(const std::vector<DoctorSection>& sections);
+/// 1 where something is wrong.
+int report_status(const std::vector<DoctorSection>& sections);
+
+/// What `look` finds, in a thread of its own: a disk or a name server may not answer, which then is what has been found. So is
+/// an error.
+Findings look_within(double seconds, const std::string& what, std::function<Findings()> look);
+
+/// "512 MiB", "1.5 GiB".
+std::string bytes_text(double bytes);
+
+// What is looked at comes from outside, so that tests have machines that are broken: `root` is what /proc, /sys and /etc are
+// below. Each of these is in the source of its section: machine.cpp, storage.cpp, links.cpp.
+
+/// levin and its LibTorch: the stamp that plug-ins have to fit (own_stamp()), and what the LibTorch that was loaded says of
+/// itself (at::show_config()), and its file.
+Findings version_findings(std::string_view stamp, const std::string& loaded_config, const std::string& loaded_file);
+/// The kernel, the distribution and the C library.
+Findings system_findings(const std::filesystem::path& root);
+/// The processor and the cores that may be used; `chooses_threads`: OMP_NUM_THREADS is set.
+Findings processor_findings(const std::filesystem::path& root, int usable_cores, bool chooses_threads);
+/// NVIDIA's driver and the GPUs that it knows; nothing where it is not there.
+Findings graphics_findings(const std::filesystem::path& root);
+/// Memory, and how much of it this process may have.
+Findings memory_findings(const std::filesystem::path& root);
+/// Limits of a process, as getrlimit() has them.
+Findings limit_findings(const std::filesystem::path& root, rlim_t open_files, rlim_t threads, rlim_t locked_bytes);
+/// The clock: its source, `is_synchronized` as adjtimex() has it, and how often it went back when it was read many times.
+Findings clock_findings(const std::filesystem::path& root, bool is_synchronized, int steps_back);
+int count_steps_back();
+/// Of "NAME=VALUE", those that change what levin does, without the values of passwords and keys.
+Findings environment_findings(const std::vector<std::string>& variables);
+
+/// A folder that levin writes to: its free space, how fast a file of 4 MB comes to the disk, and whether a file can take
+/// another one's place and be mapped into memory.
+Findings folder_findings(const std::string& what, const std::filesystem::path& folder);
+/// /dev/shm, of which so many bytes are free.
+Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available);
+
+/// What two ranks of this host say to one another, in the table that `levin bench comm` prints: `bench` is that program, with
+/// its words. It is ended after so many seconds.
+Findings rank_findings(const std::vector<std::string>& bench, double seconds);
+/// The words of that program: this one, without what the environment says of ranks and configurations.
+std::vector<std::string> rank_bench();
+/// The addresses of the network interfaces.
+Findings interface_findings();
+/// What the host's name leads to; `error` says why it leads nowhere.
+Findings host_name_findings(const std::string& host, const std::vector<std::string>& addresses, const std::string& error);
+/// The same, as this host's resolver answers.
+Findings own_host_name_findings();
+
+}  // namespace levin::cli

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/doctor/findings.h"
+#include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/terminal.h"
+
+namespace levin::cli {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+constexpr std::size_t kIndent = 28;
+
+const char* verdict_name(Verdict verdict) {
+  return verdict == Verdict::kOk ? "ok" : verdict == Verdict::kWarning ? "warning" : "wrong";
+}
+
+std::size_t count_of(const std::vector<DoctorSection>& sections, Verdict verdict) {
+  std::size_t count = 0;
+  for (const DoctorSection& section : sections)
+    count += static_cast<std::size_t>(std::ranges::count(section.findings, verdict, &Finding::verdict));
+  return count;
+}
+
+/// The text in lines behind `line`, which has kIndent columns; a word that is too long for any is cut in two.
+std::string wrapped(std::string line, const std::string& text) {
+  std::string lines;
+  for (std::string word : split(one_line(printable(text)), " ")) {
+    while (true) {
+      const std::string gap = line.size() > kIndent ? " " : "";
+      const std::size_t room = kColumns - std::min(kColumns, display_width(line) + gap.size());
+      const bool fits = display_width(word) <= room;
+      const std::string part = fits ? word : gap.empty() ? fit_to_width(word, room) : "";
+      if (!part.empty()) line += gap + part;
+      if (fits) break;
+      word.erase(0, part.size());
+      lines += line + "\n";
+      line = std::string(kIndent, ' ');
+    }
+  }
+  return lines + line + "\n";
+}
+
+}  // namespace
+
+std::string report_text(const std::vector<DoctorSection>& sections) {
+  std::string text = format("levin doctor: {} wrong, {}\n", count_of(sections, Verdict::kWrong),
+                            counted(count_of(sections, Verdict::kWarning), "warning"));
+  for (const DoctorSection& section : sections) {
+    text += format("\n{}\n", section.title);
+    for (const auto& [what, value, verdict, advice] : section.findings) {
+      const std::string head = format("  {}{}", padded(verdict_name(verdict), 9), padded(what, 17));
+      text += wrapped(head, value);
+      if (verdict != Verdict::kOk && !advice.empty()) text += wrapped(std::string(kIndent, ' '), advice);
+    }
+  }
+  return text;
+}
+
+Value report_value(const std::vector<DoctorSection>& sections) {
+  Value::List written;
+  for (const DoctorSection& section : sections) {
+    Value::List findings;
+    for (const auto& [what, value, verdict, advice] : section.findings)
+      findings.push_back(Value::Map{{"what", what}, {"value", value}, {"verdict", verdict_name(verdict)}, {"advice", advice}});
+    written.push_back(Value::Map{{"title", section.title}, {"findings", std::move(findings)}});
+  }
+  return Value::Map{{"wrong", static_cast<std::int64_t>(count_of(sections, Verdict::kWrong))},
+                    {"warnings", static_cast<std::int64_t>(count_of(sections, Verdict::kWarning))},
+                    {"sections", std::move(written)}};
+}
+
+int report_status(const std::vector<DoctorSection>& sections) { return count_of(sections, Verdict::kWrong) > 0 ? 1 : 0; }
+
+Findings look_within(double seconds, const std::string& what, std::function<Findings()> look) {
+  auto task = std::make_shared<std::packaged_task<Findings()>>(std::move(look));
+  std::future<Findings> found = task->get_future();
+  quiet_thread([task] { (*task)(); }).detach();
+  if (found.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::timeout)
+    return {{what, format("no answer within {:.0f} s", seconds), Verdict::kWrong, "whoever uses it waits as long"}};
+  try {
+    return found.get();
+  } catch (const std::exception& error) {
+    return {{what, error_text(error), Verdict::kWrong}};
+  }
+}
+
+std::string bytes_text(double bytes) {
+  constexpr double kKibi = 1024;
+  int unit = 0;
+  for (; bytes >= kKibi && unit < 4; ++unit) bytes /= kKibi;
+  return format("{:.3g} {}", bytes, std::array{"B", "KiB", "MiB", "GiB", "TiB"}[static_cast<std::size_t>(unit)]);
+}
+
+}  // namespace levin::cli
