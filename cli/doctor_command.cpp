@@ -46,6 +46,8 @@ Findings joined(std::initializer_list<Findings> parts) {
 
 /// The devices of an accelerator, or why it has none.
 Finding accelerator_finding(const Accelerator& accelerator) {
+  const bool is_cuda = accelerator.device_type() == at::kCUDA;
+  if (is_cuda && !has_gpu()) return {accelerator.name(), "no GPU of NVIDIA's"};
   Finding found{accelerator.name(), counted(0, accelerator.device_noun())};
   found.advice = "this machine has a GPU that levin cannot use: see docs/gpu.md";
   int count = 0;
@@ -55,7 +57,7 @@ Finding accelerator_finding(const Accelerator& accelerator) {
   } catch (const std::exception& error) {
     found.value = error_text(error);
   }
-  if (count == 0 && accelerator.device_type() == at::kCUDA && has_gpu()) found.verdict = Verdict::kWarning;
+  if (count == 0 && is_cuda) found.verdict = Verdict::kWarning;
   return found;
 }
 
@@ -80,7 +82,7 @@ Findings storage_findings() {
     return look_within(kPatience, what, [=] { return folder_findings(what, folder); });
   };
   std::error_code error;
-  const fs::path cache = variable("HOME", "/") / ".cache/levin";
+  const fs::path cache = variable("LEVIN_CACHE", (variable("HOME", "/") / ".cache/levin").c_str());
   const fs::space_info shared = fs::space("/dev/shm", error);
   return joined({look_at("working folder", fs::current_path()), look_at("temporary files", variable("TMPDIR", "/tmp")),
                  fs::exists(cache) ? look_at("cache", cache) : Findings(),

@@ -11,8 +11,8 @@
 
 namespace levin::cli {
 
-/// Becomes the script of `levin setup`, which brings LibTorch of this version, with these arguments; it is a part of an installed
-/// levin. Gives the exit status where it cannot be run.
+/// Becomes the script of `levin setup`, which brings LibTorch of this version, with these arguments; it is a part of an
+/// installed levin. Gives the exit status where it cannot be run.
 inline int become_setup_script(const std::string& torch_version, const std::vector<std::string>& arguments) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -17,7 +17,7 @@ scripts/setup.sh
 scripts/configure.sh "$build" -DCMAKE_BUILD_TYPE=Release -DLEVIN_TESTS=OFF -DLEVIN_EXAMPLES=OFF -DLEVIN_BENCHMARKS=OFF \
   -DLEVIN_DEBIAN=ON -DLEVIN_TORCH_RPATH=none -DCMAKE_INSTALL_BINDIR=lib/levin/bin -DCMAKE_INSTALL_LIBDIR=lib/levin/lib \
   -DCMAKE_INSTALL_INCLUDEDIR=lib/levin/include -DCMAKE_INSTALL_DATADIR=lib/levin/share -DCMAKE_INSTALL_MANDIR=share/man
-cmake --build "$build" -j "${JOBS:-$(nproc)}"
+cmake --build "$build" -j "${JOBS:-$(nproc)}" --target all levin_manual
 rm -f "$build"/*.deb
 (cd "$build" && umask 022 && cpack -G DEB >cpack.log || { cat cpack.log >&2; exit 1; })
 mkdir -p dist

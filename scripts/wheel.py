@@ -43,11 +43,15 @@ def cached(build, name):
     return re.search(rf"(?m)^{name}:[A-Z]+=(.*)$", (build / "CMakeCache.txt").read_text())[1]
 
 
-def stage(build, folder):
-    """What is installed, below `folder`/levin, with nothing of this machine in it."""
+def stage(build, folder, version):
+    """What is installed, below `folder`/levin, with nothing of this machine in it; what shells and man read where they look for it."""
     run("cmake", "--install", build, "--prefix", folder / "levin", "--strip")
     for link in [path for path in (folder / "levin").rglob("*") if path.is_symlink()]:
         link.unlink()  # a wheel has none; CMake's files name what they lead to
+    shared = folder / f"levin-{version}.data/data/share"
+    shared.mkdir(parents=True)
+    for name in ("man", "bash-completion", "zsh", "fish"):
+        shutil.move(folder / "levin/share" / name, shared / name)
     for module in (ROOT / "python/levin").glob("*.py"):
         shutil.copy(module, folder / "levin" / module.name)
 
@@ -145,7 +149,7 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        stage(arguments.build, folder / "staged")
+        stage(arguments.build, folder / "staged", version)
         write_metadata(folder / "staged", version, arguments.torch)
         refuse_paths(folder / "staged", arguments.build)
         plain = folder / f"levin-{version}-py3-none-linux_x86_64.whl"

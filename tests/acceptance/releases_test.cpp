@@ -10,8 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders of runs that earlier versions have written: config.yaml, epoch_1.ckpt, and in metrics.csv what that version logged when it
-/// went on from there (tests/releases/README.md).
+/// Folders of runs that earlier versions have written: config.yaml, epoch_1.ckpt, and in metrics.csv what that version logged
+/// when it went on from there (tests/releases/README.md).
 std::vector<fs::path> earlier_runs() {
   std::vector<fs::path> runs;
   for (const auto& release : fs::directory_iterator(LEVIN_SOURCE_DIR "/tests/releases")) {

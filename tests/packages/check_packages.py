@@ -117,6 +117,26 @@ def venv():
 
 
 @check
+def setup():
+    """Without torch in Python levin finds the LibTorch that make setup and levin setup bring, here the one that levin was built with."""
+    with tempfile.TemporaryDirectory() as temporary:
+        temporary = pathlib.Path(temporary)
+        run(sys.executable, "-m", "venv", temporary / "venv")
+        run(temporary / "venv/bin/pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", wheel())
+        said = run(temporary / "venv/bin/levin", "setup")
+        need(f"LibTorch {TORCH} is in" in said, said)
+        accuracy = train_digits(lambda *words, cwd: run(temporary / "venv/bin/levin", *words, cwd=cwd), temporary)
+        need(size_without_torch(site_packages(temporary / "venv")) <= 25e6, "more than 25 MB are installed")
+        run(temporary / "venv/bin/levin", "doctor")
+        manual = run("find", temporary / "venv/share", "-name", "levin*", "-o", "-name", "_levin")
+        need(manual.count("\n") == 4, f"manual page and completions: {manual}")
+        run(temporary / "venv/bin/pip", "uninstall", "--quiet", "--yes", "levin")
+        left = [path for path in (temporary / "venv").rglob("*levin*")]
+        need(not left, f"left behind: {left}")
+    return f"test_acc {accuracy}"
+
+
+@check
 def python():
     """import levin: what belongs to Python."""
     folder = environment()
