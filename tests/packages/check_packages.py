@@ -131,7 +131,7 @@ def setup():
         manual = run("find", temporary / "venv/share", "-name", "levin*", "-o", "-name", "_levin")
         need(manual.count("\n") == 4, f"manual page and completions: {manual}")
         run(temporary / "venv/bin/pip", "uninstall", "--quiet", "--yes", "levin")
-        left = [path for path in (temporary / "venv").rglob("*levin*")]
+        left = list((temporary / "venv").rglob("levin*"))
         need(not left, f"left behind: {left}")
     return f"test_acc {accuracy}"
 
@@ -266,7 +266,7 @@ def bare_debian():
         accuracy = train_digits(lambda *words, cwd: inside("/root/v/bin/levin", *words, cwd=cwd), folder / "root")
         trained = time.monotonic() - begin
         inside("v/bin/pip", "uninstall", "--quiet", "--yes", "levin")
-        left = [path for path in (folder / "root/v").rglob("*levin*")]
+        left = list((folder / "root/v").rglob("levin*"))
         need(not left, f"left behind: {left}")
     return f"test_acc {accuracy}; {installed:.0f} s to install levin and torch, {trained:.0f} s to make, train and test the digits"
 
