@@ -26,19 +26,21 @@ namespace {
 
 constexpr const char* kLibrary = "liblevin_cuda.so";
 
-/// The CUDA library lies beside the library that this code is in.
-std::string library_path() {
+/// The path of a library that lies beside the one which this code is in.
+std::string path_beside(const void* code, const char* library) {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&has_gpu), &info) == 0 || info.dli_fname == nullptr) return kLibrary;
-  return (std::filesystem::path(info.dli_fname).parent_path() / kLibrary).string();
+  if (dladdr(code, &info) == 0 || info.dli_fname == nullptr) return library;
+  return (std::filesystem::path(info.dli_fname).parent_path() / library).string();
 }
 
 const CudaApi* load() {
-  const std::string path = library_path();
+  const std::string path = path_beside(reinterpret_cast<const void*>(&has_gpu), kLibrary);
   if (!std::filesystem::exists(path)) {
     throw ConfigError("this levin was built without CUDA (" + std::string(kLibrary) +
                       " is missing): build it with LEVIN_CUDA=ON, or use accelerator: cpu");
   }
+  // LibTorch may lie elsewhere than where the library looks for it: LEVIN_TORCH. Where this one is missing, the next says so.
+  dlopen(path_beside(reinterpret_cast<const void*>(&at::get_num_threads), "libtorch_cuda.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
   // Global: LibTorch's CUDA code registers itself with the CPU part.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) throw ConfigError(format("CUDA cannot be loaded: {}; use accelerator: cpu to do without", dlerror()));
