@@ -70,7 +70,8 @@ std::string numeric_address(const sockaddr* address) {
 
 std::vector<std::string> rank_bench() {
   std::vector<std::string> words = {"/usr/bin/env", "-i", "LEVIN_DEFAULT_CONFIG="};
-  for (const char* kept : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "GLOO_SOCKET_IFNAME"}) {
+  for (const char* kept :
+       {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "LEVIN_TORCH", "LEVIN_CACHE", "GLOO_SOCKET_IFNAME"}) {
     if (const char* value = std::getenv(kept)) words.push_back(format("{}={}", kept, value));
   }
   words.push_back(own_program());

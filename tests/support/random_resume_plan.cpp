@@ -138,7 +138,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.reload = pick(0, 0, 1, 2);
   plan.validate_first = pick(0, 0, 1) == 1;
   plan.ask_at = pick(-1, 0, 1, 2, 4);
-  plan.ask_in = pick("training_step", "on_after_backward", "on_train_batch_end");
+  plan.ask_in = pick("training_step", "on_after_backward", "on_before_zero_grad");
   return plan;
 }
 
