@@ -6,6 +6,7 @@
 
 #include "acceptance/digits_run.h"
 #include "acceptance/outside_project.h"
+#include "support/rooms.h"
 #include "support/run_paths.h"
 #include "support/temporary_folder.h"
 
@@ -52,8 +53,7 @@ std::set<std::string> installed_headers(const fs::path& folder) {
 
 std::set<std::string> public_headers() {
   std::set<std::string> headers = {"levin.h", "core/headers_hash.h", "core/version.h"};
-  for (const std::string room :
-       {"core", "data", "models", "optim", "callbacks", "metrics", "exported", "loggers", "strategies", "cli"}) {
+  for (const std::string& room : rooms()) {
     std::ifstream list(fs::path(LEVIN_SOURCE_DIR) / room / "public_headers.txt");
     for (std::string line; std::getline(list, line);) headers.insert(fs::path(room) / line);
   }

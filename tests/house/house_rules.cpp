@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "support/file_text.h"
+#include "support/rooms.h"
 
 namespace levin::test {
 namespace {
@@ -14,12 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::ptrdiff_t kMaxLines = 500;
-constexpr std::array<std::string_view, 10> kRooms = {"core",    "data",     "models",  "optim",      "callbacks",
-                                                     "metrics", "exported", "loggers", "strategies", "cli"};
-constexpr std::array<std::string_view, 3> kUsers = {"examples", "tests", "benchmarks"};
+const std::vector<std::string> kUsers = {"examples", "tests", "benchmarks"};
 
-template <std::size_t N>
-bool is_in_any(std::string_view name, const std::array<std::string_view, N>& folders) {
+bool is_in_any(std::string_view name, const std::vector<std::string>& folders) {
   return std::find(folders.begin(), folders.end(), name.substr(0, name.find('/'))) != folders.end() &&
          name.find('/') != std::string_view::npos;
 }
@@ -75,8 +73,8 @@ const std::vector<Rule>& rules() {
 /// What is wrong with an include of a room's file, or of anybody's.
 std::string include_finding(const std::string& name, const std::string& included) {
   if (included.find("../") != std::string::npos) return "includes upwards; write \"levin/<room>/<file>\"";
-  if (!is_in_any(name, kRooms)) return "";
-  if (is_in_any(included, kRooms) || is_in_any(included, kUsers)) {
+  if (!is_in_any(name, rooms())) return "";
+  if (is_in_any(included, rooms()) || is_in_any(included, kUsers)) {
     return "includes " + included + "; headers of ours are included as \"levin/<room>/<file>\"";
   }
   if (!included.starts_with("levin/") || included == "levin/levin.h") return "";
@@ -122,8 +120,9 @@ class MeetingReasons {
 
 std::vector<SourceFile> read_sources(const fs::path& root) {
   std::vector<SourceFile> files;
-  for (const std::string_view folder : {"core", "data", "models", "optim", "callbacks", "metrics", "exported", "loggers",
-                                        "strategies", "cli", "include", "examples", "tests", "benchmarks"}) {
+  std::vector<std::string> folders = rooms();
+  folders.insert(folders.end(), kUsers.begin(), kUsers.end());
+  for (const std::string& folder : folders) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (!entry.is_regular_file() || (extension != ".h" && extension != ".cpp" && extension != ".cu")) continue;
@@ -149,7 +148,7 @@ std::vector<std::string> findings(const SourceFile& file) {
   const std::ptrdiff_t lines = std::count(code.begin(), code.end(), '\n');
   if (lines > kMaxLines) report(std::ssize(code), "is longer than " + std::to_string(kMaxLines) + " lines; split it");
   if (file.name.ends_with(".h") && !file.content.starts_with("#pragma once\n")) report(0, "does not begin with #pragma once");
-  if (!is_in_any(file.name, kRooms)) return found;
+  if (!is_in_any(file.name, rooms())) return found;
 
   for (const Rule& rule : rules()) {
     const auto is_beginning = [&](std::string_view beginning) { return file.name.starts_with(beginning); };

@@ -11,6 +11,7 @@
 
 #include "support/file_text.h"
 #include "support/program.h"
+#include "support/rooms.h"
 
 namespace levin::test {
 namespace {
@@ -20,13 +21,11 @@ using Strings = std::vector<std::string>;
 
 const fs::path kRoot = LEVIN_SOURCE_DIR;
 const fs::path kBuild = LEVIN_BINARY_DIR;
-constexpr const char* kRooms[] = {"core",    "data",     "models",  "optim",      "callbacks",
-                                  "metrics", "exported", "loggers", "strategies", "cli"};
 
 /// "core/trainer.h", …: what is installed and what other rooms see.
 Strings public_headers() {
   Strings headers;
-  for (const std::string room : kRooms) {
+  for (const std::string& room : rooms()) {
     for (const std::string& header : lines_of(read_text(kRoot / room / "public_headers.txt")))
       headers.push_back(room + "/" + header);
   }
