@@ -3,8 +3,8 @@ BUILD ?= build
 BUILD_TYPE ?= Release
 # Warnings are errors with the compiler that levin is developed with; a newer one may warn of more.
 WERROR ?= $(if $(filter 12,$(shell $(CXX) -dumpversion)),ON,OFF)
-# A compiler that reads torch's headers takes 1.3 GB.
-JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell nproc); j = m < n ? m : n; print j < 1 ? 1 : j}' /proc/meminfo)
+# A compiler of many sources that read torch's headers takes 1.9 GB.
+JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 2000000)} END {n = $(shell nproc); j = m < n ? m : n; print j < 1 ? 1 : j}' /proc/meminfo)
 # Many tests wait for processes of theirs: four more at a time than there are cores.
 TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.

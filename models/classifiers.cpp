@@ -1,4 +1,7 @@
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/pooling.h>
 
 #include "levin/core/metric.h"
 #include "levin/core/options/registry.h"

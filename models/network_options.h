@@ -1,7 +1,10 @@
 #pragma once
 
 #include <c10/util/accumulate.h>
-#include <torch/nn/modules.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <cstdint>
