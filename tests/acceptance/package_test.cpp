@@ -90,7 +90,8 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   const std::string commands = read_text(folder / "build/compile_commands.json");
   CHECK(commands.find("plain.dir/levin_precompiled") == std::string::npos);
   CHECK(commands.find(" -O2 ") != std::string::npos);
-  CHECK(commands.find((folder / "build/CMakeFiles/precompiled.dir/levin_precompiled/levin_precompiled.h").string()) != std::string::npos);
+  CHECK(commands.find((folder / "build/CMakeFiles/precompiled.dir/levin_precompiled/levin_precompiled.h").string()) !=
+        std::string::npos);
   const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "consumer"},
                              .folder = folder.path(),
                              .limit = std::chrono::seconds(200)});
