@@ -27,7 +27,7 @@ std::string first_version(std::string_view text) {
 /// The folder of a library that is loaded, without its lib/.
 fs::path folder_of(void* library) {
   link_map* map = nullptr;
-  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return {};
+  if (dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) return {};
   return fs::path(map->l_name).parent_path().parent_path();
 }
 
