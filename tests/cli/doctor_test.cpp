@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <sstream>
+#include <thread>
 
 #include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
