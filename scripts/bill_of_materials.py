@@ -12,13 +12,12 @@ import subprocess
 import sys
 import time
 
-LICENCES = {"yaml-cpp": "MIT", "fmt": "MIT", "libpng": "libpng-2.0", "protobuf": "BSD-3-Clause", "sqlite": "blessing", "zlib": "Zlib"}
+# The libraries that liblevin is linked to: Debian's package, the licence, and how the names of the files begin.
+LINKED = {"yaml-cpp": ("libyaml-cpp0.7", "MIT", "libyaml-cpp"), "fmt": ("libfmt9", "MIT", "libfmt"),
+          "libpng": ("libpng16-16", "libpng-2.0", "libpng"), "protobuf": ("libprotobuf-lite32", "BSD-3-Clause", "libprotobuf-lite"),
+          "sqlite": ("libsqlite3-0", "blessing", "libsqlite"), "zlib": ("zlib1g", "Zlib", "libz")}
 # Compiled in, from headers or an archive: not seen as a library.
 COMPILED_IN = {"nlohmann-json": ("nlohmann-json3-dev", "MIT"), "CLI11": ("libcli11-dev", "BSD-3-Clause"), "agg": ("libagg-dev", "BSD-3-Clause")}
-CARRIED = {"libyaml-cpp": "yaml-cpp", "libfmt": "fmt", "libpng": "libpng", "libprotobuf-lite": "protobuf", "libsqlite": "sqlite",
-           "libz": "zlib"}
-DEBIAN = {"yaml-cpp": "libyaml-cpp0.7", "fmt": "libfmt9", "libpng": "libpng16-16", "protobuf": "libprotobuf-lite32", "sqlite": "libsqlite3-0",
-          "zlib": "zlib1g"}
 
 
 def _version(debian_package):
@@ -34,9 +33,8 @@ def _package(name, version, licence, location="NOASSERTION"):
 
 def write(folder, version, torch, target):
     """Writes the bill of what is in `folder` to `target`, in it, and gives `target`."""
-    found = sorted({CARRIED[stem] for path in pathlib.Path(folder).glob("levin.libs/*.so*")
-                    for stem in [re.match(r"[a-z]+(-[a-z]+)*", path.name)[0]] if stem in CARRIED})
-    linked = [_package(name, _version(package), LICENCES[name]) for name, package in DEBIAN.items()]
+    carried = {name for name, (_, _, stem) in LINKED.items() if list(pathlib.Path(folder).glob(f"levin.libs/{stem}*.so*"))}
+    linked = [_package(name, _version(package), licence) for name, (package, licence, _) in LINKED.items()]
     compiled = [_package(name, _version(package), licence) for name, (package, licence) in COMPILED_IN.items()]
     needed = _package("torch", torch, "BSD-3-Clause", f"https://pypi.org/project/torch/{torch}/")
     files = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "RECORD")
@@ -48,7 +46,7 @@ def write(folder, version, torch, target):
     levin = {**_package("levin", version, "Apache-2.0"), "filesAnalyzed": True, "licenseInfoFromFiles": ["NOASSERTION"],
              "packageVerificationCode": {"packageVerificationCodeValue": hashlib.sha1(sums.encode()).hexdigest()}}
     related = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-levin"), ("SPDXRef-levin", "DEPENDS_ON", needed["SPDXID"])]
-    related += [("SPDXRef-levin", "CONTAINS" if package["name"] in found else "DEPENDS_ON", package["SPDXID"]) for package in linked]
+    related += [("SPDXRef-levin", "CONTAINS" if package["name"] in carried else "DEPENDS_ON", package["SPDXID"]) for package in linked]
     related += [("SPDXRef-levin", "CONTAINS", package["SPDXID"]) for package in compiled]
     related += [("SPDXRef-levin", "CONTAINS", file["SPDXID"]) for file in listed]
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))

