@@ -182,7 +182,7 @@ void ProgressBar::start(const Trainer& trainer, Bar& bar, std::string descriptio
   next_draw_ = 0;
 }
 
-ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const {
+ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar, bool waits) const {
   ProgressLine line;
   line.description = bar.description;
   line.current = bar.current;
@@ -199,16 +199,17 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const 
   if (options_.show_lr && &bar == &training_) {
     for (const auto& [name, rate] : shown_rates(learning_rates(trainer))) line.metrics.emplace_back(name, figure_text(rate));
   }
-  for (const auto& [name, value] : trainer.progress_bar_metrics()) line.metrics.emplace_back(name, figure_text(value));
+  const MetricMap metrics = waits ? trainer.progress_bar_metrics() : trainer.progress_bar_metrics_at_hand();
+  for (const auto& [name, value] : metrics) line.metrics.emplace_back(name, figure_text(value));
   return line;
 }
 
 void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
   if (view_) {
     training_.paused += view_->take_pause();
-    view_->show(live_figures(trainer, line_of(trainer, bar)));
+    view_->show(live_figures(trainer, line_of(trainer, bar, /*waits=*/false)));
   } else {
-    console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+    console_.set_live_line(progress_line(line_of(trainer, bar, /*waits=*/false), console_.live_line_width(), utf8_));
   }
   next_draw_ = clock_() + kSecondsBetweenDraws;
 }

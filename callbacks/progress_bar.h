@@ -93,7 +93,8 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   /// True: it has drawn.
   bool draw_if_due(const Trainer& trainer, const Bar& bar);
   void draw(const Trainer& trainer, const Bar& bar);
-  ProgressLine line_of(const Trainer& trainer, const Bar& bar) const;
+  /// `waits`: for values that are still on a device.
+  ProgressLine line_of(const Trainer& trainer, const Bar& bar, bool waits = true) const;
   bool wants_view(const Trainer& trainer) const;
   /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
   void print_line(const Trainer& trainer, const Bar& bar);

@@ -1,6 +1,7 @@
 #include "levin/core/accelerator.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -102,6 +103,11 @@ std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format)
 }
 
 std::unique_ptr<DeviceGraph> Accelerator::make_graph(const at::Device&, const DeviceGraph*) const { return nullptr; }
+
+at::TensorOptions host_options(const at::Tensor& on_device) {
+  const bool can_pin = at::accelerator::getAccelerator() == on_device.device().type();
+  return on_device.options().device(at::kCPU).pinned_memory(can_pin);
+}
 
 void set_current_device(CurrentDevice device) { current_device = std::move(device); }
 

@@ -107,6 +107,10 @@ struct LEVIN_API ProcessMemory {
 };
 LEVIN_API ProcessMemory process_memory();
 
+/// Of a tensor on the CPU like one on a device: in page-locked memory where LibTorch has that for this kind of device, which
+/// then copies from and to it while the host does something else.
+LEVIN_API at::TensorOptions host_options(const at::Tensor& on_device);
+
 /// Gives memory that is free, but kept for later, back to the system and to the device that this process computes on. Slow:
 /// what comes next has to ask for it again. For programs that do something else between two runs.
 LEVIN_API void clear_memory();

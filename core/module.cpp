@@ -7,6 +7,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/scalar_value.h"
 #include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/engine/step/batch_copy.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/metric.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -70,7 +71,7 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   if (value.is_cpu()) {
     log(name, scalar_value(value), options, where);
   } else {
-    metrics->log(name, std::make_shared<DeferredScalar>(value), options, where);
+    metrics->log(name, std::make_shared<DeferredScalar>(value, TrainerState::of(*attachment_.trainer).scalars), options, where);
   }
 }
 
@@ -117,7 +118,7 @@ void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics
 
 Batch Module::on_before_batch_transfer(Batch batch, std::int64_t) { return batch; }
 Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t) {
-  return device.is_cpu() ? std::move(batch) : batch.to(device, /*non_blocking=*/true);
+  return device.is_cpu() ? std::move(batch) : copied_beside_work(batch, device);
 }
 Batch Module::on_after_batch_transfer(Batch batch, std::int64_t) { return batch; }
 void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { levin::zero_grad(optimizer); }

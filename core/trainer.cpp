@@ -175,6 +175,8 @@ std::int64_t Trainer::estimated_stepping_batches() const {
 const MetricMap& Trainer::callback_metrics() const { return state_->metrics->callback_metrics(); }
 const MetricMap& Trainer::logged_metrics() const { return state_->metrics->logged_metrics(); }
 const MetricMap& Trainer::progress_bar_metrics() const { return state_->metrics->progress_bar_metrics(); }
+MetricMap Trainer::callback_metrics_at_hand() const { return state_->metrics->maps_at_hand().callback; }
+MetricMap Trainer::progress_bar_metrics_at_hand() const { return state_->metrics->maps_at_hand().progress_bar; }
 std::optional<double> Trainer::monitored(std::string_view name) const { return state_->metrics->monitored(name); }
 std::optional<double> Trainer::monitored_now(std::string_view name) {
   refuse_other_thread(*state_, "monitored_now()");

@@ -120,9 +120,14 @@ class LEVIN_API Trainer {
   /// Batches whose gradients make one optimizer step, as of now: GradientAccumulationScheduler may change it.
   std::int64_t accumulate_grad_batches() const;
 
+  /// These three wait for values that are still on a device.
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
   const MetricMap& progress_bar_metrics() const;
+  /// As callback_metrics() and progress_bar_metrics(), for what is drawn while training goes on: without a wait. A value that
+  /// is still on a device is one of some steps before, or missing, and is sent for.
+  MetricMap callback_metrics_at_hand() const;
+  MetricMap progress_bar_metrics_at_hand() const;
   /// The value that a monitor decides on, the same on all ranks; unset when none logged the key. Once an epoch's batches are
   /// done, of training or an evaluation, it is the newest.
   std::optional<double> monitored(std::string_view name) const;

@@ -34,8 +34,8 @@ LiveState live_figures(const Trainer& trainer, ProgressLine line) {
 }
 
 std::vector<std::pair<std::string, double>> CurveValues::of_step(const Trainer& trainer) const {
-  const MetricMap& all = trainer.callback_metrics();
-  const MetricMap& first = trainer.progress_bar_metrics();
+  const MetricMap all = trainer.callback_metrics_at_hand();
+  const MetricMap first = trainer.progress_bar_metrics_at_hand();
   std::vector<std::pair<std::string, double>> values;
   const auto add = [&](const std::string& name, double value) {
     if (!of_epochs_.contains(name) && !name.ends_with(kEpoch) && !is_logged_by_step(all, name))

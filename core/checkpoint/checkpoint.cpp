@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
@@ -248,7 +249,7 @@ bool is_alone(const at::Tensor& tensor) {
 
 Checkpoint Checkpoint::copy(Checkpoint memory) && {
   Checkpoint copied;
-  std::unordered_set<at::Device> gpus;
+  std::unordered_set<at::Device> devices;
   for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
     dtype_name(name, tensor.scalar_type());
@@ -260,14 +261,13 @@ Checkpoint Checkpoint::copy(Checkpoint memory) && {
     const auto old = memory.tensors.find(name);
     const bool fits = old != memory.tensors.end() && old->second.scalar_type() == tensor.scalar_type() &&
                       old->second.sizes() == tensor.sizes() && old->second.is_cpu() && old->second.is_contiguous();
-    const auto options = tensor.options().device(at::kCPU).pinned_memory(tensor.is_cuda());
+    const auto options = tensor.is_cpu() ? tensor.options() : host_options(tensor);
     target = fits ? std::move(old->second) : at::empty(tensor.sizes(), options);
     copy_numbers(target, tensor);
-    if (tensor.is_cuda()) gpus.insert(tensor.device());
+    if (!tensor.is_cpu()) devices.insert(tensor.device());
   }
   // One wait for all of them.
-  const c10::impl::VirtualGuardImpl guard(gpus.empty() ? at::kCPU : at::kCUDA);
-  for (const at::Device& gpu : gpus) guard.getStream(gpu).synchronize();
+  for (const at::Device& device : devices) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
   // Last: an error leaves this one whole.
   copied.manifest = std::move(manifest);
   tensors.clear();

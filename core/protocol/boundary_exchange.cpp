@@ -81,6 +81,8 @@ void BoundaryExchange::settle() {
   try {
     DeferredValues values;
     for_each_due([&](const MetricEntry& entry, Level level) { values.add(entry.deferred(level)); });
+    const auto others = std::exchange(read_along_, {});
+    for (const auto& other : others) values.add(other);
     values.read();
     for_each_due([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
     for (ExchangedMetric& metric : exchanged_.metrics) metric.own_numbers = own_numbers(*metric.entry, metric.level);

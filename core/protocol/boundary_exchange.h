@@ -60,6 +60,8 @@ struct Exchanged {
 class BoundaryExchange {
  public:
   BoundaryExchange(ControlGroup& group, MetricTable& table) : group_(group), table_(table) {}
+  /// The next meet() reads it with what is due, in one wait.
+  void read_along(std::shared_ptr<DeferredValue> value) { read_along_.push_back(std::move(value)); }
 
   /// Sends this rank's frame and takes in everyone's: one all_gather, and a second when any rank has metrics that the group has
   /// not agreed on, or has failed. Afterwards all metrics are agreed. The result stays valid until the next call.
@@ -89,6 +91,7 @@ class BoundaryExchange {
   std::string what_;  ///< names the meeting to the group
   std::exception_ptr failure_;
   std::string failure_text_;
+  std::vector<std::shared_ptr<DeferredValue>> read_along_;
   std::uint64_t sequence_ = 0;
   std::int64_t collectives_ = 0;
 };

@@ -479,6 +479,8 @@ void MetricStore::State::restore(const Value& saved, const MetricState& batch) {
 }
 
 const MetricMaps& MetricStore::maps() const { return state_->views.maps(); }
+MetricMaps MetricStore::maps_at_hand() const { return state_->views.maps_at_hand(); }
+void MetricStore::read_along(std::shared_ptr<DeferredValue> value) { state_->exchange.read_along(std::move(value)); }
 
 std::optional<double> MetricStore::monitored(std::string_view name) const {
   if (state_->group.size() > 1) return state_->views.monitored(name);

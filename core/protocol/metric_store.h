@@ -106,6 +106,10 @@ class MetricStore {
   const MetricMap& callback_metrics() const { return maps().callback; }
   const MetricMap& logged_metrics() const { return maps().logged; }
   const MetricMap& progress_bar_metrics() const { return maps().progress_bar; }
+  /// The same without a wait: values that are still on a device are those of some steps before, or missing. For what is drawn.
+  MetricMaps maps_at_hand() const;
+  /// The next boundary of a step reads this value along with its own, in one wait.
+  void read_along(std::shared_ptr<DeferredValue> value);
   /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
   /// 0's. On one rank it is the newest; on several as of the last boundary that carries it. Unset while no rank has logged the
   /// key.

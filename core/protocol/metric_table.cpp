@@ -16,11 +16,22 @@ MetricStateReader::~MetricStateReader() = default;
 MetricObject::~MetricObject() = default;
 
 void DeferredValue::read_with(std::span<DeferredValue* const>) {}
+void DeferredValue::send_for(std::span<DeferredValue* const>) {}
 
-void DeferredValues::read() {
+std::span<DeferredValue* const> DeferredValues::distinct() {
   std::sort(values_.begin(), values_.end());
   values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
-  if (values_.size() > 1) values_.front()->read_with(values_);
+  return values_;
+}
+
+void DeferredValues::read() {
+  const auto values = distinct();
+  if (values.size() > 1) values.front()->read_with(values);
+}
+
+void DeferredValues::send_for() {
+  const auto values = distinct();
+  if (!values.empty()) values.front()->send_for(values);
 }
 
 namespace detail {
@@ -264,13 +275,16 @@ bool is_for_callbacks(const MetricEntry& entry, Level level) {
 void MetricViews::put(MetricEntry& entry, std::size_t map, Level name, double value, const Deferred& deferred) {
   if (entry.cells.generation != generation_) entry.cells = {.generation = generation_};
   double*& place = entry.cells.places[map][static_cast<std::size_t>(name)];
-  if (place == nullptr) place = &(maps_.*kMaps[map])[entry.name_of(name)];
-  *place = value;
+  const bool is_new = place == nullptr;
+  if (is_new) place = &(maps_.*kMaps[map])[entry.name_of(name)];
   if (deferred) {
-    waiting_[place] = deferred;
+    const auto [waiting, waits_since_now] = waiting_.try_emplace(place, deferred);
+    const auto last = waits_since_now ? std::optional(*place) : std::exchange(waiting->second, deferred)->known();
+    if (last && !is_new) arrived_[place] = *last;
   } else if (!waiting_.empty()) {
     waiting_.erase(place);
   }
+  *place = value;
 }
 
 void MetricViews::show(MetricEntry& entry, Level level, double value, const Deferred& deferred) {
@@ -299,6 +313,8 @@ void MetricViews::set(const std::string& name, double value) {
 void MetricViews::restore(MetricMaps maps) {
   maps_ = std::move(maps);
   waiting_.clear();
+  sent_for_.clear();
+  arrived_.clear();
   ++generation_;
 }
 
@@ -310,6 +326,37 @@ const MetricMaps& MetricViews::maps() {
   for (const auto& [place, value] : waiting_) *place = value->read();
   waiting_.clear();
   return maps_;
+}
+
+MetricMaps MetricViews::maps_at_hand() {
+  std::erase_if(sent_for_, [&](const auto& sent) {
+    const std::optional<double> number = sent.second->known();
+    if (number) arrived_[sent.first] = *number;
+    return number.has_value();
+  });
+  MetricMaps at_hand;
+  for (const auto map : kMaps) {
+    for (const auto& [name, number] : maps_.*map) {
+      const auto waiting = waiting_.find(const_cast<double*>(&number));
+      if (waiting == waiting_.end()) {
+        (at_hand.*map)[name] = number;
+      } else if (const auto known = waiting->second->known()) {
+        (at_hand.*map)[name] = *known;
+      } else if (const auto arrived = arrived_.find(&number); arrived != arrived_.end()) {
+        (at_hand.*map)[name] = arrived->second;
+      }
+    }
+  }
+  // One at a time: a device that is far behind is not given more to do.
+  if (!sent_for_.empty()) return at_hand;
+  DeferredValues values;
+  for (const auto& [place, value] : waiting_) {
+    if (value->known()) continue;
+    values.add(value);
+    sent_for_.emplace(place, value);
+  }
+  values.send_for();
+  return at_hand;
 }
 
 std::optional<double> MetricViews::monitored(std::string_view name) const {

@@ -38,6 +38,10 @@ class DeferredValue {
   virtual void keep() {}
   /// Waits once for all those of `values`, this one among them, that it can read together; their read() does not wait then.
   virtual void read_with(std::span<DeferredValue* const> values);
+  /// Sends for the same, without waiting: known() gives each once it has arrived.
+  virtual void send_for(std::span<DeferredValue* const> values);
+  /// Unset until it has been read, or has arrived. Does not wait.
+  virtual std::optional<double> known() { return std::nullopt; }
 };
 
 /// Values that are read with one wait, where that is possible.
@@ -49,8 +53,13 @@ class DeferredValues {
   }
   /// Waits for them; read() of each gives it then.
   void read();
+  /// Does not wait; known() of each gives it once it has arrived.
+  void send_for();
 
  private:
+  /// Each once.
+  std::span<DeferredValue* const> distinct();
+
   std::vector<DeferredValue*> values_;
 };
 
@@ -302,6 +311,9 @@ class MetricViews {
   void restore(MetricMaps maps);
 
   const MetricMaps& maps();
+  /// The maps without those values that are still on a device: of these the newest that have arrived, if any. Waits for
+  /// nothing, and sends for the others.
+  MetricMaps maps_at_hand();
   std::optional<double> monitored(std::string_view name) const;
 
  private:
@@ -313,6 +325,8 @@ class MetricViews {
   MetricMaps maps_;
   std::uint64_t generation_ = 1;                   ///< cells of an older one point into maps that have been cleared
   std::unordered_map<double*, Deferred> waiting_;  ///< values in the maps that are still on a device
+  std::unordered_map<double*, Deferred> sent_for_;
+  std::unordered_map<const double*, double> arrived_;  ///< of places in waiting_, those of earlier steps
 };
 
 }  // namespace detail

@@ -29,7 +29,7 @@ TEST_CASE("runs on a device of its own resume exactly, though the module moves t
   // 2: averaged weights, of which a callback keeps tensors; 14, 24: sums on the device that a save reads.
   for (const int seed : {2, 14, 24, 27, 28, 34}) {
     const levin::test::RankRun run("resume_program", "resume", 1,
-                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=CountingAccelerator"});
+                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"});
     REQUIRE(run.outcome.ok());
     CHECK(run.number(0, "equal") == 1);
   }

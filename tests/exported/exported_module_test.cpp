@@ -236,7 +236,7 @@ TEST_CASE("what a package does not take is refused, with what it takes") {
 
 TEST_CASE("a package is refused on another device than it was compiled for") {
   Trained module("plain.pt2");
-  Trainer trainer(quiet({.max_steps = 1, .accelerator = "CountingAccelerator"}));
+  Trainer trainer(quiet({.max_steps = 1, .accelerator = "QueuedAccelerator"}));
   CHECK_THROWS_WITH(trainer.fit(module, recorded_loader("train")),
                     Catch::Contains("plain.pt2' was compiled for the CPU, and the run computes on ") &&
                         Catch::Contains("Set trainer.accelerator to cpu."));

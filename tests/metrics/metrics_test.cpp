@@ -17,8 +17,8 @@
 #include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"
 #include "metrics/reference_inputs.h"
-#include "support/counting_device.h"
 #include "support/hit_rate.h"
+#include "support/queued_device/queued_device.h"
 
 namespace levin::test {
 namespace {
@@ -29,7 +29,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 at::Tensor floats(std::vector<float> values) { return torch::tensor(values); }
 at::Tensor ints(std::vector<std::int64_t> values) { return torch::tensor(values); }
 at::Tensor doubles(std::vector<double> values) { return torch::tensor(values, torch::kDouble); }
-at::Tensor to_device(const at::Tensor& tensor) { return tensor.to(CountingDevice::device()); }
+at::Tensor to_device(const at::Tensor& tensor) { return tensor.to(QueuedDevice::device()); }
 
 /// The message of the error of type E that `call` throws; "" when it throws none.
 template <class E>
@@ -97,8 +97,8 @@ TEST_CASE("a metric says what is wrong with a batch, and takes nothing of it in"
       {"SumMetric", "{}", five, five, {"SumMetric", "weights"}},
       {"MeanMetric", "{}", five, torch::ones({3}), {"MeanMetric", "[3]", "[5]"}},
       {"MeanMetric", "{\"nan_strategy\":\"error\"}", torch::full({5}, kNaN), five, {"MeanMetric", "NaN"}},
-      {"Accuracy", "{}", to_device(five), yes, {"Accuracy", CountingDevice::device().str(), "cpu"}},
-      {"MeanSquaredError", "{}", five, to_device(five), {"MeanSquaredError", CountingDevice::device().str(), "cpu"}},
+      {"Accuracy", "{}", to_device(five), yes, {"Accuracy", QueuedDevice::device().str(), "cpu"}},
+      {"MeanSquaredError", "{}", five, to_device(five), {"MeanSquaredError", QueuedDevice::device().str(), "cpu"}},
   };
   for (const Row& row : rows) {
     const auto metric = made_metric(row.metric, parse_json(row.options));

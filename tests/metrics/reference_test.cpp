@@ -9,8 +9,8 @@
 #include "levin/core/options/registry.h"
 #include "levin/core/options/value_json.h"
 #include "metrics/reference_inputs.h"
-#include "support/counting_device.h"
 #include "support/file_text.h"
+#include "support/queued_device/queued_device.h"
 #include "support/test_device.h"
 
 namespace levin::test {
@@ -110,7 +110,7 @@ TEST_CASE("metrics have the same values when 2 or 4 ranks have seen the batches,
 }
 
 TEST_CASE("metrics have the same values on a device, and update() does not wait for it") {
-  const at::Device device = test_accelerator() == "cpu" ? CountingDevice::device() : test_device();
+  const at::Device device = test_accelerator() == "cpu" ? QueuedDevice::device() : test_device();
   const auto there = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
   for (const Case& each : cases()) {
     if (each.name == "BLEUScore" || each.name == "EditDistance") continue;
@@ -118,9 +118,9 @@ TEST_CASE("metrics have the same values on a device, and update() does not wait 
     const auto metric = made_metric(each.name, each.options);
     std::vector<MetricBatch> batches;
     for (const MetricBatch& batch : each.batches) batches.push_back({there(batch.predictions), there(batch.targets), {}, {}});
-    const std::int64_t before = CountingDevice::waits();
+    const std::int64_t before = QueuedDevice::counts().waits;
     for (const MetricBatch& batch : batches) batch.give(*metric, each.weighted);
-    CHECK(CountingDevice::waits() == before);
+    CHECK(QueuedDevice::counts().waits == before);
     check(each, metric->compute(), kClose, "on a device");
   }
 }

@@ -149,7 +149,7 @@ class Program final : public RecordingModule {
  private:
   /// The counting device has no sparse tensors.
   static torch::nn::EmbeddingOptions embedding_options() {
-    return torch::nn::EmbeddingOptions(4, 1).sparse(test_accelerator() != "CountingAccelerator");
+    return torch::nn::EmbeddingOptions(4, 1).sparse(test_accelerator() != "QueuedAccelerator");
   }
   /// A batch may have one row, and BatchNorm needs two.
   at::Tensor normalized(const at::Tensor& rows) {

@@ -3,20 +3,27 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/engine/parts/hook_runner.h"
+#include "levin/core/engine/parts/scalar_value.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {
 
 /// Finds the losses, gradients and logged metrics that are NaN or infinite, and does what TrainerOptions::on_nan says. The loss
-/// is looked at in every step on the CPU; on other devices, where a look waits for the device, in steps whose row is due.
-/// Gradients are looked at in these, and in every step when something follows from it.
+/// is looked at in every step on the CPU; on other devices, where a look waits for the device, in steps whose row is due, with
+/// the row's values. Gradients are looked at in these, and in every step when something follows from it.
 class NanGuard {
  public:
-  NanGuard(const RunSetup& setup, const Progress& progress, const HookTracker& tracker)
-      : setup_(setup), progress_(progress), tracker_(tracker) {}
+  /// `memory`: see DeferredScalar.
+  NanGuard(const RunSetup& setup, const Progress& progress, const HookTracker& tracker, MetricStore& metrics,
+           std::shared_ptr<ScalarMemory> memory)
+      : setup_(setup), progress_(progress), tracker_(tracker), metrics_(metrics), memory_(std::move(memory)) {}
 
   /// A fit begins.
   void reset() { state_ = {}; }
@@ -39,11 +46,31 @@ class NanGuard {
   /// A metric's value, where it is known.
   void look_at_metric(std::string_view name, double value);
   void look_at_row(const MetricMap& row);
+  /// What was left to be read with the row of the step that has ended.
+  void look_at_deferred();
 
   /// Tells how many steps of the epoch were skipped, if any.
   void end_epoch();
 
  private:
+  /// On a device, until the row is read.
+  struct Deferred {
+    std::shared_ptr<DeferredValue> number;
+    std::string place;
+  };
+  /// Of each gradient of an optimizer, where it is.
+  struct GradientSums {
+    GradientSums(const torch::optim::Optimizer& optimizer, const Module& its_module);
+    /// The name of the first parameter whose gradient's sum is not finite. Waits for the device.
+    std::optional<std::string> first_bad() const;
+
+    const Module* module;
+    std::vector<at::Tensor> parameters;  ///< those that have a gradient
+    at::Tensor by_parameter;             ///< undefined where there are none
+  };
+  struct DeferredGradients : Deferred {
+    GradientSums sums;
+  };
   struct State {
     bool row_is_due = false;
     bool loss_is_bad = false;             ///< of this rank, since the last step
@@ -51,15 +78,23 @@ class NanGuard {
     bool told = false;                    ///< of a loss or gradient
     bool told_of_metric = false;
     std::int64_t skipped = 0;  ///< steps of this epoch
+    std::optional<Deferred> loss;
+    std::optional<DeferredGradients> gradients;
   };
 
-  std::optional<std::string> bad_gradient(const torch::optim::Optimizer& optimizer, const Module& module) const;
+  /// With the row that is due; where a decision waits for it, or the numbers are the CPU's, at once.
+  bool defers(const at::Tensor& number) const;
+  Deferred defer(const at::Tensor& number, std::string place);
+  void tell_of_loss(double value, const std::string& place);
+  void tell_of_gradient(const std::string& parameter, const std::string& place);
   /// "in training_step (train, epoch 0, step 3) on rank 1". `hook`: where it comes from; unset: the one that runs.
   std::string place(int rank, std::optional<Hook> hook = std::nullopt) const;
 
   const RunSetup& setup_;
   const Progress& progress_;
   const HookTracker& tracker_;
+  MetricStore& metrics_;
+  std::shared_ptr<ScalarMemory> memory_;
   State state_;
 };
 

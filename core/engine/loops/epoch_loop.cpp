@@ -322,6 +322,7 @@ void EpochLoop::write_step_row(const Iteration& iteration) {
       run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.tell(run_.work.take(), run_.strategy()));
   run_.reports.take(outcome.payloads);
   warn_of_straggler(outcome);
+  run_.nan.look_at_deferred();
   run_.nan.look_at_row(outcome.logger_row);
   rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
 }

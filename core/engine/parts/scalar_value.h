@@ -1,10 +1,17 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "levin/core/protocol/metric_table.h"
 
@@ -13,21 +20,56 @@ namespace levin {
 /// The number in a CPU tensor of one element. Reads common types in place, without the dispatcher.
 double scalar_value(const at::Tensor& value);
 
+/// Tensors of one number on a device, used again and again: a step that logs what steps before it have logged takes no memory.
+/// Threading: any.
+class ScalarMemory {
+ public:
+  /// One that what the calling thread gives the device from now on may be written to.
+  at::Tensor take(const at::Device& device, at::ScalarType type);
+  /// After what the calling thread has given the device, it is used for something else.
+  void give(at::Tensor scalar);
+
+ private:
+  using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::StreamId, at::ScalarType>;
+  static Key key_of(const at::Device& device, at::ScalarType type);
+
+  std::mutex mutex_;
+  std::map<Key, std::vector<at::Tensor>> unused_;
+};
+
 /// A number that is still on a GPU.
 class DeferredScalar final : public DeferredValue {
  public:
   /// `value` has one element.
-  explicit DeferredScalar(const at::Tensor& value) : value_(value.detach().reshape({})) {}
+  DeferredScalar(const at::Tensor& value, std::shared_ptr<ScalarMemory> memory)
+      : value_(value.detach().reshape({})), memory_(std::move(memory)) {}
+  ~DeferredScalar() override;
+  DeferredScalar(const DeferredScalar&) = delete;
+  DeferredScalar& operator=(const DeferredScalar&) = delete;
+
   double read() override;
   std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
                                           double so_far) override;
   // The user's tensor may be changed in place before it is read.
-  void keep() override { value_ = value_.clone(); }
+  void keep() override;
   void read_with(std::span<DeferredValue* const> values) override;
+  void send_for(std::span<DeferredValue* const> values) override;
+  std::optional<double> known() override;
 
  private:
+  struct Arrival;
+
+  /// Those of `values` that are not known, on this one's device.
+  std::vector<DeferredScalar*> unread(std::span<DeferredValue* const> values) const;
+  /// In one tensor, on their device.
+  static at::Tensor numbers_of(const std::vector<DeferredScalar*>& scalars);
+
   at::Tensor value_;
-  std::optional<double> number_;  ///< once it has been read
+  std::shared_ptr<ScalarMemory> memory_;
+  bool is_of_memory_ = false;
+  std::shared_ptr<Arrival> arrival_;  ///< once it has been sent for
+  std::int64_t place_ = 0;            ///< in what arrives
+  std::optional<double> number_;      ///< once it has been read
 };
 
 }  // namespace levin

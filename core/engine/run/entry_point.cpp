@@ -152,7 +152,11 @@ void EntryPoint::run(const std::function<void()>& loop) {
 }
 
 void EntryPoint::explain(c10::Error& error) const {
-  const std::string hint = hint_for_torch_error(error.what_without_backtrace());
+  std::string hint = hint_for_torch_error(error.what_without_backtrace());
+  if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr && hint.find("late") == std::string::npos) {
+    hint +=
+        (hint.empty() ? "" : "; ") + std::string("a device tells of errors late, so that the cause may lie in a hook before");
+  }
   if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
   if (!hint.empty()) error.add_context("Hint: " + hint + (hint.ends_with('?') ? "" : "."));
 }

@@ -129,12 +129,13 @@ struct TrainerState {
   OptimizerOverride optimizer_override;
   EntryState entry;
   std::unique_ptr<MetricStore> metrics;
+  std::shared_ptr<ScalarMemory> scalars = std::make_shared<ScalarMemory>();  ///< of what is logged
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
   Boundaries boundaries{progress, accumulation, *metrics, stop, commands, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
   WeightSwap weights{parts};
-  NanGuard nan{setup, progress, tracker};
+  NanGuard nan{setup, progress, tracker, *metrics, scalars};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
   WorkMeter work;

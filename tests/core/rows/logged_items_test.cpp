@@ -11,8 +11,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/trainer.h"
-#include "support/counting_device.h"
 #include "support/error_of.h"
+#include "support/queued_device/queued_device.h"
 #include "support/recording.h"
 
 using namespace levin;
@@ -238,21 +238,21 @@ TEST_CASE("outside of a run it is an error") {
 TEST_CASE("logging does not wait for a device, nor for a logger") {
   std::int64_t waits = 0;
   Fit fit("M.on_train_start", [&](Module& module) {
-    const std::int64_t before = CountingDevice::waits();
+    const std::int64_t before = QueuedDevice::counts().waits;
     module.log_text("first", "text");  // at the gate, so that what follows waits in the queue
-    module.log_image("image", torch::zeros({3, 8, 8}).to(CountingDevice::device()));
-    module.log_histogram("numbers", torch::ones({8}, torch::kHalf).to(CountingDevice::device()));
-    module.log_figure("map", Figure::heat_map(torch::ones({8, 8}).to(CountingDevice::device())));
-    waits = CountingDevice::waits() - before;
+    module.log_image("image", torch::zeros({3, 8, 8}).to(QueuedDevice::device()));
+    module.log_histogram("numbers", torch::ones({8}, torch::kHalf).to(QueuedDevice::device()));
+    module.log_figure("map", Figure::heat_map(torch::ones({8, 8}).to(QueuedDevice::device())));
+    waits = QueuedDevice::counts().waits - before;
   });
   fit.logger->close();
-  const std::int64_t before = CountingDevice::waits();
+  const std::int64_t before = QueuedDevice::counts().waits;
   fit.trace.before_entry = [&](const std::string& entry) {
     if (entry == "M.on_fit_end") fit.logger->let_go();
   };
   fit.run();
   CHECK(waits == 0);
-  CHECK(CountingDevice::waits() - before == 3);
+  CHECK(QueuedDevice::counts().waits - before == 3);
   CHECK(std::get<LoggedHistogram>(fit.logger->named("numbers").content).number == 8);
 }
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "levin/core/protocol/metric_store.h"
-#include "support/counting_device.h"
+#include "support/queued_device/queued_device.h"
 #include "support/recording.h"
 #include "support/simulated_ranks.h"
 
@@ -20,7 +20,12 @@ const CallSite kHere{SourceLocation::current()};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 at::Tensor on_device(double value, at::ScalarType type = at::kFloat) {
-  return torch::full({}, value, type).to(CountingDevice::device());
+  return torch::full({}, value, type).to(QueuedDevice::device());
+}
+
+std::shared_ptr<DeferredScalar> deferred(const at::Tensor& value) {
+  static const auto memory = std::make_shared<ScalarMemory>();
+  return std::make_shared<DeferredScalar>(value, memory);
 }
 
 /// One rank's store in training.
@@ -28,7 +33,7 @@ struct Solo {
   Solo() { store.begin_stage(Stage::kTrain); }
   void log(const char* name, const at::Tensor& value, const LogOptions& options = {}) {
     store.enter(Hook::kTrainingStep);
-    store.log(name, std::make_shared<DeferredScalar>(value), options, kHere);
+    store.log(name, deferred(value), options, kHere);
   }
   void log_number(const char* name, double value, const LogOptions& options = {}) {
     store.enter(Hook::kTrainingStep);
@@ -64,7 +69,7 @@ TEST_CASE("a number in a tensor is the one that LibTorch means, however lazily i
 
 TEST_CASE("log() of a device's tensor never waits for the device, whatever becomes of the value") {
   Solo solo;
-  const std::int64_t before = CountingDevice::waits();
+  const std::int64_t before = QueuedDevice::counts().waits;
   for (int step = 1; step <= 20; ++step) {
     const double value = step == 7 ? -5 : step;
     const std::int64_t size = step <= 10 ? 1 : 3;
@@ -78,15 +83,15 @@ TEST_CASE("log() of a device's tensor never waits for the device, whatever becom
     solo.log("weightless", on_device(step == 3 ? kNan : value), of_epoch(Reduce::kMean, step == 3 ? 0 : 1));
     solo.store.end_batch();
     if (step != 10) continue;
-    CHECK(CountingDevice::waits() == before);
+    CHECK(QueuedDevice::counts().waits == before);
     CHECK(solo.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"both_step", 10}});
-    CHECK(CountingDevice::waits() == before + 1);  // once for all keys
+    CHECK(QueuedDevice::counts().waits == before + 1);  // once for all keys
   }
-  CHECK(CountingDevice::waits() == before + 1);
+  CHECK(QueuedDevice::counts().waits == before + 1);
   solo.meet(BoundaryKind::kEpochReached);
-  CHECK(CountingDevice::waits() == before + 2);
+  CHECK(QueuedDevice::counts().waits == before + 2);
   const MetricMap row = solo.meet(BoundaryKind::kEpochEnd).logger_row;
-  CHECK(CountingDevice::waits() == before + 2);
+  CHECK(QueuedDevice::counts().waits == before + 2);
   const double sum = 210 - 12;
   const double weighted = 55 - 12 + 3 * 155;
   CHECK(row.at("both_epoch") == weighted / 40);
@@ -107,18 +112,18 @@ TEST_CASE("an epoch's sum of a device's numbers keeps what a float would lose") 
 
 TEST_CASE("who reads the views sees a device's newest value at once; nobody else waits for it") {
   Solo solo;
-  const std::int64_t before = CountingDevice::waits();
+  const std::int64_t before = QueuedDevice::counts().waits;
   for (const double value : {1.0, 2.0}) {
     solo.log("loss", on_device(value), {.prog_bar = true});
     solo.log("other", on_device(value + 10));
   }
-  CHECK(CountingDevice::waits() == before);
+  CHECK(QueuedDevice::counts().waits == before);
   CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 2}, {"other", 12}});
   CHECK(solo.store.logged_metrics() == MetricMap{{"loss", 2}, {"other", 12}});
   CHECK(solo.store.progress_bar_metrics() == MetricMap{{"loss", 2}});
   CHECK(solo.store.monitored("loss") == 2);
   CHECK(solo.store.local_step_row() == MetricMap{{"loss", 2}, {"other", 12}});
-  CHECK(CountingDevice::waits() == before + 1);
+  CHECK(QueuedDevice::counts().waits == before + 1);
   // The last log() counts, wherever its value was.
   solo.log("loss", on_device(3), {.prog_bar = true});
   solo.log_number("loss", 4, {.prog_bar = true});
@@ -132,7 +137,7 @@ TEST_CASE("a device's step values outlast the epoch in which nobody has read the
   Solo solo;
   solo.store.begin_stage(Stage::kValidate);
   solo.store.enter(Hook::kValidationStep);
-  solo.store.log("v", std::make_shared<DeferredScalar>(on_device(3)), {.on_step = true, .on_epoch = false}, kHere);
+  solo.store.log("v", deferred(on_device(3)), {.on_step = true, .on_epoch = false}, kHere);
   solo.store.meet({BoundaryKind::kEpochReached, Stage::kValidate, 0, 0}, {});
   solo.store.reset_epoch();
   solo.store.end_stage();
@@ -171,9 +176,9 @@ TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and 
   struct Logging : Module {
     StepOutput training_step(const Batch& batch, std::int64_t) override {
       const at::Tensor loss = (weight * batch[0]).mean();
-      log("input", batch[0].mean().to(CountingDevice::device()), {.on_epoch = true});
-      log("twice", 2 * batch[0].mean().to(CountingDevice::device()), {.on_epoch = true});
-      waits.push_back(CountingDevice::waits());
+      log("input", batch[0].mean().to(QueuedDevice::device()), {.on_epoch = true});
+      log("twice", 2 * batch[0].mean().to(QueuedDevice::device()), {.on_epoch = true});
+      waits.push_back(QueuedDevice::counts().waits);
       return loss;
     }
     void on_train_epoch_end() override { newest = trainer().callback_metrics().at("twice_step"); }
@@ -186,12 +191,12 @@ TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and 
   std::vector<Batch> batches;
   for (int index = 1; index <= 8; ++index) batches.push_back(Batch{{"x", torch::full({1}, 1.0 * index)}});
   Trainer trainer(quiet({.max_epochs = 1, .accelerator = "cpu", .log_every_n_steps = 4}));
-  const std::int64_t before = CountingDevice::waits();
+  const std::int64_t before = QueuedDevice::counts().waits;
   trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
   // A row after the fourth step, and one after the last.
   CHECK(module.waits ==
         std::vector<std::int64_t>{before, before, before, before, before + 1, before + 1, before + 1, before + 1});
   CHECK(module.newest == 16);
   CHECK(trainer.callback_metrics().at("input_epoch") == 4.5);
-  CHECK(CountingDevice::waits() == before + 3);
+  CHECK(QueuedDevice::counts().waits == before + 3);
 }

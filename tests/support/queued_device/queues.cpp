@@ -26,8 +26,7 @@ Queues::Queues() {
 
 void Queues::throw_late_error(Lock&) {
   if (late_error_.empty()) return;
-  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, 710,
-                              "device-side assert triggered: " + late_error_);
+  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, 710, "QueuedDevice: " + late_error_);
 }
 
 void Queues::add(const c10::Stream& stream, std::variant<Work, Ticket> work) {
