@@ -82,6 +82,8 @@ std::string ranges_of(Marked& module, at::DeviceType type, bool operators = fals
   }
   // Nothing is left open, and nothing is marked when the run has ended.
   CHECK(ranges.open == 0);
+  module.kept.reset();
+  CHECK(ranges.open == 0);
   const auto size = ranges.text.size();
   torch::ones({2}).add(1);
   CHECK(ranges.text.size() == size);
