@@ -76,7 +76,7 @@ std::string reserved_text(const DeviceMemory& memory, std::int64_t peak) {
   std::string text;
   if (unused > 0) text += format("\n    {:.1f} MiB are reserved and unused now", in_mib(unused));
   const std::int64_t freed = std::min(unused, peak - memory.allocated);
-  if (freed > 0) text += format("; up to {:.1f} of them were in use before the error, by activations above all", in_mib(freed));
+  if (freed > 0) text += format("; up to {:.1f} of them were in use before, by activations above all", in_mib(freed));
   const std::int64_t others = memory.used.value_or(0) - memory.reserved;
   if (others > 0) text += format("\n    {:.1f} MiB are other processes' and the driver's", in_mib(others));
   return text;

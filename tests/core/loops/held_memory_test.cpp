@@ -80,7 +80,7 @@ TEST_CASE("out of memory of a device says what is held there, each piece of memo
         "         4.0  weights\n"
         "         4.0  gradients\n"
         "         3.0  buffers\n"
-        "    24.0 MiB are reserved and unused now; up to 20.0 of them were in use before the error, by activations above all\n"
+        "    24.0 MiB are reserved and unused now; up to 20.0 of them were in use before, by activations above all\n"
         "    8.0 MiB are other processes' and the driver's\n");
 }
 
