@@ -172,7 +172,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("channels_last", &T::channels_last,
               "Weights and inputs of four dimensions lie with their channels last in memory, as many convolutions are faster");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
-  options.add("profiler", &T::profiler, "Measures where time goes: simple, torch, or a class of your own");
+  options.add("profiler", &T::profiler, "Measures where time goes: simple, torch, nvtx, or a class of your own");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
   options.add(
       "quiet", &T::quiet,

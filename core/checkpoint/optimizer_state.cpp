@@ -383,6 +383,14 @@ void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& c
   all.push_back(std::move(saved));
 }
 
+std::vector<at::Tensor> state_tensors(const Optimizer& optimizer) {
+  Checkpoint named;
+  saved_state(optimizer, 0, named);
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named.tensors) tensors.push_back(tensor);
+  return tensors;
+}
+
 void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
   const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
   const bool is_foreign = saved.at("class").is_null();

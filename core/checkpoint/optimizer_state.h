@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "levin/core/base/fwd.h"
 
@@ -32,6 +33,9 @@ bool is_of_sparse_values(std::string_view part);
 /// A class that is neither a DescribedOptimizer nor derived from one of LibTorch's is asked by its save(), and its
 /// archive is one tensor, `optimizer_states.<index>.archive`. Throws MisuseError when such a one has state and no save().
 void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint);
+
+/// The tensors of that state themselves; of a sparse one its indices and values. None of a class that does not name its state.
+std::vector<at::Tensor> state_tensors(const torch::optim::Optimizer& optimizer);
 
 /// Restores what save_optimizer() put there: the state of every parameter, and the options of the groups, learning rates
 /// included. Throws ConfigError when the checkpoint has no such optimizer, or one of another class, number of groups or

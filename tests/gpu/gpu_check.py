@@ -247,6 +247,13 @@ def profiler(machine):
     return f"{kernels} kernels"
 
 
+@check("`profiler: nvtx` marks hooks and operators")
+def ranges(machine):
+    flags = ["--trainer.accelerator=cuda", "--trainer.max_epochs=1", "--trainer.profiler=nvtx", "--trainer.profiler.operators=true"]
+    logs, _ = machine.fit("ranges", "digits/config.yaml", *flags)
+    return f"val_loss {column(logs, 'val_loss')[-1]}; Nsight Systems shows them"
+
+
 @check("one rank over NCCL, and the same weights as without")
 def nccl_alone(machine):
     environment = dict(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29611")
@@ -325,7 +332,7 @@ def fault(machine, kind):
 @check("out of memory: an error that says what to do")
 def out_of_memory(machine):
     error, output = fault(machine, "memory")
-    need("batch_size" in output, error)
+    need("batch_size" in output and "holds on cuda:0" in output, error)
     return error
 
 

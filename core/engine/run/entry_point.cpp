@@ -13,6 +13,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/engine/diagnostics/crash_report.h"
+#include "levin/core/engine/diagnostics/held_memory.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/announcements.h"
@@ -158,6 +159,7 @@ void EntryPoint::explain(c10::Error& error) const {
         (hint.empty() ? "" : "; ") + std::string("a device tells of errors late, so that the cause may lie in a hook before");
   }
   if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
+  add_held_memory(error, run_.parts, run_.strategy());
   if (!hint.empty()) error.add_context("Hint: " + hint + (hint.ends_with('?') ? "" : "."));
 }
 
