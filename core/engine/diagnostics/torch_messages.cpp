@@ -66,12 +66,17 @@ constexpr std::array kHints = {
 
 }  // namespace
 
-std::string hint_for_torch_error(std::string_view message) {
+std::string hint_for_torch_error(const c10::Error& error) {
+  const std::string_view message = error.what_without_backtrace();
   const auto matches = [&](const Hint& hint) {
     return std::ranges::all_of(hint.parts, [&](std::string_view part) { return message.find(part) != std::string_view::npos; });
   };
   const auto hint = std::ranges::find_if(kHints, matches);
-  return hint == kHints.end() ? "" : std::string(hint->text);
+  std::string text(hint == kHints.end() ? "" : hint->text);
+  constexpr const char* kLate = "a device tells of errors late, so that the cause may lie in a hook before";
+  const bool is_late = dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr;
+  if (is_late && text.find("late") == std::string::npos) text += (text.empty() ? "" : "; ") + std::string(kLate);
+  return text;
 }
 
 std::string describe_batch(const Batch& batch) {

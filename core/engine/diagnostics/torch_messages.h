@@ -11,8 +11,9 @@
 
 namespace levin {
 
-/// What to look at, for the errors of LibTorch's that are met most often; "" for any other.
-std::string hint_for_torch_error(std::string_view message);
+/// What to look at, for the errors of LibTorch's that are met most often, and those that a device may tell of late; "" for any
+/// other.
+std::string hint_for_torch_error(const c10::Error& error);
 
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
 std::string describe_batch(const Batch& batch);

@@ -153,11 +153,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
 }
 
 void EntryPoint::explain(c10::Error& error) const {
-  std::string hint = hint_for_torch_error(error.what_without_backtrace());
-  if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr && hint.find("late") == std::string::npos) {
-    hint +=
-        (hint.empty() ? "" : "; ") + std::string("a device tells of errors late, so that the cause may lie in a hook before");
-  }
+  const std::string hint = hint_for_torch_error(error);
   if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
   add_held_memory(error, run_.parts, run_.strategy());
   if (!hint.empty()) error.add_context("Hint: " + hint + (hint.ends_with('?') ? "" : "."));

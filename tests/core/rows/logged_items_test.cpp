@@ -240,9 +240,9 @@ TEST_CASE("logging does not wait for a device, nor for a logger") {
   Fit fit("M.on_train_start", [&](Module& module) {
     const std::int64_t before = QueuedDevice::counts().waits;
     module.log_text("first", "text");  // at the gate, so that what follows waits in the queue
-    module.log_image("image", torch::zeros({3, 8, 8}).to(QueuedDevice::device()));
-    module.log_histogram("numbers", torch::ones({8}, torch::kHalf).to(QueuedDevice::device()));
-    module.log_figure("map", Figure::heat_map(torch::ones({8, 8}).to(QueuedDevice::device())));
+    module.log_image("image", torch::zeros({3, 8, 8}, QueuedDevice::device()));
+    module.log_histogram("numbers", torch::ones({8}, at::TensorOptions(torch::kHalf).device(QueuedDevice::device())));
+    module.log_figure("map", Figure::heat_map(torch::ones({8, 8}, QueuedDevice::device())));
     waits = QueuedDevice::counts().waits - before;
   });
   fit.logger->close();

@@ -20,7 +20,7 @@ const CallSite kHere{SourceLocation::current()};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 at::Tensor on_device(double value, at::ScalarType type = at::kFloat) {
-  return torch::full({}, value, type).to(QueuedDevice::device());
+  return torch::full({}, value, at::TensorOptions(type).device(QueuedDevice::device()));
 }
 
 std::shared_ptr<DeferredScalar> deferred(const at::Tensor& value) {
@@ -176,8 +176,8 @@ TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and 
   struct Logging : Module {
     StepOutput training_step(const Batch& batch, std::int64_t) override {
       const at::Tensor loss = (weight * batch[0]).mean();
-      log("input", batch[0].mean().to(QueuedDevice::device()), {.on_epoch = true});
-      log("twice", 2 * batch[0].mean().to(QueuedDevice::device()), {.on_epoch = true});
+      log("input", batch[0].mean().to(QueuedDevice::device(), /*non_blocking=*/true), {.on_epoch = true});
+      log("twice", 2 * batch[0].mean().to(QueuedDevice::device(), /*non_blocking=*/true), {.on_epoch = true});
       waits.push_back(QueuedDevice::counts().waits);
       return loss;
     }
