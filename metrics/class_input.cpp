@@ -159,7 +159,7 @@ at::Tensor class_last(const ClassTask& task, const at::Tensor& labels) {
 at::Tensor class_index(const ClassTask& task, const at::Tensor& scores) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(scores.dim()), 1);
   sizes[1] = task.count;
-  return at::arange(task.count, at::kLong).to(scores.device()).reshape(sizes);
+  return at::arange(task.count, scores.options().dtype(at::kLong)).reshape(sizes);
 }
 
 at::Tensor probabilities_of(const ClassTask& task, const at::Tensor& scores) {

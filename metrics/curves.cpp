@@ -41,7 +41,8 @@ void declare_curve(OptionList<O>& options) {
 /// Between which places a probability lies: how many are at or below it. One that was given as a float is compared as such.
 at::Tensor places_below(const at::Tensor& probabilities, const std::vector<double>& places, at::ScalarType given) {
   const at::ScalarType type = given == at::kDouble ? at::kDouble : at::kFloat;
-  return at::bucketize(probabilities.to(type), at::tensor(places, type).to(probabilities.device()), false, /*right=*/true);
+  const at::Tensor bounds = at::tensor(places, type).to(probabilities.device(), /*non_blocking=*/true);
+  return at::bucketize(probabilities.to(type), bounds, false, /*right=*/true);
 }
 
 }  // namespace

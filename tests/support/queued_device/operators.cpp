@@ -186,6 +186,7 @@ class Call {
       for (std::size_t index = 0; index < given_.size(); ++index) {
         tried.push_back(
             is_generator(schema_.arguments()[index]) ? c10::IValue() : turned(given_[index], [&](const at::Tensor& tensor) {
+              if (!is_here(tensor)) return tensor.clone();
               at::Tensor other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kCPU));
               return other.fill_(tensor.is_floating_point() || tensor.is_complex() ? number : 0);
             }));
