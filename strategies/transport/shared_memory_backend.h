@@ -49,9 +49,9 @@ class FutureWork final : public c10d::Work {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   explicit FutureWork(Future future) : future_(std::move(future)) {}
-  /// A future of tensors, as c10d's calls give it.
-  static Future make_future() {
-    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  /// A future of tensors, as c10d's calls give it. `devices`: where they are, unless on the CPU.
+  static Future make_future(std::vector<c10::Device> devices = {}) {
+    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
   }
   bool isCompleted() override { return future_->completed(); }
   bool isSuccess() const override { return future_->hasValue(); }

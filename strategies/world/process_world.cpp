@@ -19,6 +19,7 @@
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/store/store_server.h"
 #include "levin/strategies/transport/gloo.h"
+#include "levin/strategies/transport/host_copy_backend.h"
 #include "levin/strategies/world/store_status_board.h"
 
 namespace levin {
@@ -171,19 +172,28 @@ void ProcessWorld::join_process_group() {
   const bool is_gloo = gradient_transport_ == kGloo;
   process_group_->setBackend(
       c10::DeviceType::CPU, is_gloo ? c10d::ProcessGroup::BackendType::GLOO : c10d::ProcessGroup::BackendType::CUSTOM, backend);
-  // LibTorch's Gloo takes tensors of a GPU too, by way of the CPU's memory.
-  if (is_gloo && options_.device_type != at::kCPU) {
-    process_group_->setBackend(options_.device_type, c10d::ProcessGroup::BackendType::GLOO, backend);
+  if (options_.device_type == at::kCPU) {
+    transports_ += ", gradients over " + gradient_transport_;
+    return;
   }
-  const std::string own_backend = options_.own_backend ? options_.own_backend->backend_name() : "";
-  if (options_.own_backend) gradient_transport_ = own_backend;
+  // A process group keeps one backend of each type, and the CPU's may be a custom one.
+  auto type = c10d::ProcessGroup::BackendType::UNDEFINED;
+  c10::intrusive_ptr<c10d::Backend> of_device;
+  if (options_.own_backend) {
+    gradient_transport_ = options_.own_backend->backend_name();
+    const auto own_store = c10::make_intrusive<c10d::PrefixStore>(gradient_transport_, joined_.store);
+    of_device = options_.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds);
+    if (gradient_transport_ == "nccl") type = c10d::ProcessGroup::BackendType::NCCL;
+  } else if (is_gloo && options_.device_type == at::kCUDA) {
+    // LibTorch's Gloo takes a GPU's tensors too.
+    of_device = backend;
+    type = c10d::ProcessGroup::BackendType::GLOO;
+  } else {
+    of_device = c10::make_intrusive<HostCopyBackend>(backend);
+  }
+  process_group_->setBackend(options_.device_type, type, of_device);
+  shared_gradients_ = nullptr;  // it combines what lies on the CPU
   transports_ += ", gradients over " + gradient_transport_;
-  if (!options_.own_backend) return;
-  shared_gradients_ = nullptr;
-  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(own_backend, joined_.store);
-  process_group_->setBackend(
-      options_.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(own_backend),
-      options_.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds));
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend() {

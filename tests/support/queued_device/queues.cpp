@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 
@@ -35,7 +36,10 @@ void Queues::add(const c10::Stream& stream, std::variant<Work, Ticket> work) {
   Queue& queue = queue_of(stream);
   queue.pending.push_back(std::move(work));
   ++queue.given;
+  static const bool at_once = std::getenv("QUEUED_AT_ONCE") != nullptr;
+  if (at_once) reach(lock, {stream, queue.given});
   if (queue.pending.size() > kMostPending) reach(lock, {stream, queue.done + kMostPending / 2});
+  throw_late_error(lock);
 }
 
 void Queues::push(const c10::Stream& stream, const MakeWork& make) {
