@@ -1,5 +1,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -73,6 +74,9 @@ std::optional<std::size_t> argument_returned(const c10::FunctionSchema& schema, 
   }
   return std::nullopt;
 }
+
+/// One of the host's, for an operator to make of it what it wants.
+at::Tensor emptied(const at::Tensor& tensor) { return at::empty({0}, tensor.options().device(c10::kCPU)); }
 
 struct Shape {
   std::vector<std::int64_t> sizes;
@@ -187,6 +191,7 @@ class Call {
         tried.push_back(
             is_generator(schema_.arguments()[index]) ? c10::IValue() : turned(given_[index], [&](const at::Tensor& tensor) {
               if (!is_here(tensor)) return tensor.clone();
+              if (schema_.arguments()[index].kwarg_only()) return emptied(tensor);
               at::Tensor other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kCPU));
               return other.fill_(tensor.is_floating_point() || tensor.is_complex() ? number : 0);
             }));
@@ -241,12 +246,15 @@ class Call {
         ++shape;
       });
     }
-    torch::jit::Stack places;  // of the results, for the host; nothing where an argument is the result
+    torch::jit::Stack places;       // of the results, for the host; nothing where an operator writes in place
+    std::vector<std::size_t> outs;  // arguments that take results, of which an operator may make what it wants
     for (std::size_t index = 0; index < schema_.returns().size(); ++index) {
       const auto argument = argument_returned(schema_, index);
       if (argument) {
         stack_.push_back(given_[*argument]);
-        places.emplace_back();
+        const bool is_out = schema_.arguments()[*argument].kwarg_only();
+        places.push_back(is_out ? turned(stack_.back(), seen_by_host) : c10::IValue());
+        if (is_out) outs.push_back(*argument);
         continue;
       }
       std::vector<at::Tensor> made;
@@ -261,16 +269,18 @@ class Call {
     const std::optional<std::size_t> generator = generator_argument();
     const std::optional<at::Generator> drawn =
         generator && given_[*generator].isGenerator() ? std::optional(given_[*generator].toGenerator()) : std::nullopt;
-    Queues::instance().push(current_stream(device_->index()),
-                            [op = op_, device = device_->index(), arguments = arguments_for_host(), places, generator, drawn] {
-                              const auto own = generator ? std::optional(next_generator(drawn, device)) : std::nullopt;
-                              return Work([=] {
-                                torch::jit::Stack stack = arguments;
-                                if (own) stack[*generator] = *own;
-                                on_host(op, stack);
-                                write(stack, places);
-                              });
-                            });
+    Queues::instance().push(
+        current_stream(device_->index()),
+        [op = op_, device = device_->index(), arguments = arguments_for_host(), places, outs, generator, drawn] {
+          const auto own = generator ? std::optional(next_generator(drawn, device)) : std::nullopt;
+          return Work([=] {
+            torch::jit::Stack stack = arguments;
+            if (own) stack[*generator] = *own;
+            for (const std::size_t out : outs) stack[out] = turned(stack[out], emptied);
+            on_host(op, stack);
+            write(stack, places);
+          });
+        });
   }
   static void write(const torch::jit::Stack& results, const torch::jit::Stack& places) {
     for (std::size_t index = 0; index < places.size(); ++index) {
