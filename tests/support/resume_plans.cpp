@@ -147,7 +147,7 @@ class Program final : public RecordingModule {
   }
 
  private:
-  /// The counting device has no sparse tensors.
+  /// The queued device has no sparse tensors.
   static torch::nn::EmbeddingOptions embedding_options() {
     return torch::nn::EmbeddingOptions(4, 1).sparse(test_accelerator() != "QueuedAccelerator");
   }

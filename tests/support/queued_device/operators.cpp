@@ -1,7 +1,10 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
@@ -137,6 +140,8 @@ class Call {
 
   /// Its result depends on numbers, or is one.
   bool must_wait() const {
+    TORCH_CHECK(!op_.hasTag(at::Tag::nondeterministic_seeded) || generator_argument(),
+                "QueuedDevice does not know from where to draw in ", schema_.operator_name());
     if (op_.hasTag(at::Tag::dynamic_output_shape) || op_.hasTag(at::Tag::data_dependent_output)) return true;
     bool waits = std::ranges::any_of(schema_.returns(), [](const c10::Argument& result) {
       return result.type()->str().find("Tensor") == std::string::npos;
@@ -188,13 +193,15 @@ class Call {
     for (const double number : {0.0, 1.0}) {
       torch::jit::Stack tried;
       for (std::size_t index = 0; index < given_.size(); ++index) {
-        tried.push_back(
-            is_generator(schema_.arguments()[index]) ? c10::IValue() : turned(given_[index], [&](const at::Tensor& tensor) {
-              if (!is_here(tensor)) return tensor.clone();
-              if (schema_.arguments()[index].kwarg_only()) return emptied(tensor);
-              at::Tensor other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kCPU));
-              return other.fill_(tensor.is_floating_point() || tensor.is_complex() ? number : 0);
-            }));
+        tried.push_back(is_generator(schema_.arguments()[index])
+                            ? c10::IValue(at::make_generator<at::CPUGeneratorImpl>())
+                            : turned(given_[index], [&](const at::Tensor& tensor) {
+                                if (!is_here(tensor)) return tensor.clone();
+                                if (schema_.arguments()[index].kwarg_only()) return emptied(tensor);
+                                at::Tensor other =
+                                    at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kCPU));
+                                return other.fill_(tensor.is_floating_point() || tensor.is_complex() ? number : 0);
+                              }));
       }
       const torch::jit::Stack arguments = tried;
       try {
@@ -341,6 +348,13 @@ void run_convolution_backward(const c10::OperatorHandle&, torch::jit::Stack* sta
   run_operator(backward, stack);
 }
 
+/// The CPU's draws from a generator that nobody can give it.
+std::tuple<at::Tensor, at::Tensor> drop_out(const at::Tensor& input, double probability, std::optional<bool> train) {
+  if (!train.value_or(true) || probability == 0) return {input.clone(), at::ones_like(input, at::kBool)};
+  const at::Tensor mask = at::empty_like(input, at::kBool).bernoulli_(1 - probability);
+  return {input * mask * (probability == 1 ? 0 : 1 / (1 - probability)), mask};
+}
+
 /// The one that is made of other operators.
 std::int64_t choose_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, double,
                               bool, std::optional<double>, bool) {
@@ -350,6 +364,7 @@ std::int64_t choose_attention(const at::Tensor&, const at::Tensor&, const at::Te
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_operator>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("native_dropout", &drop_out);
   library.impl("_fused_sdp_choice", &choose_attention);
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&run_convolution>());
   library.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&run_convolution_backward>());
