@@ -1,12 +1,16 @@
 #include "levin/core/metric.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -65,7 +69,7 @@ class Metric::Accumulator final : public MetricStateReader {
     if (values.is_cpu()) return take(index, numbers_in(values));
     // Into a new tensor: a copy of this one may hold the old one.
     at::Tensor& total = numbers_on_device_[index];
-    if (!total.defined()) total = taken_back(index, values.device());
+    if (!total.defined()) total = taken_back(index, values);
     total = total.defined() ? combined(metric_.numbers_[index].reduce, total, values) : values.clone();
   }
   void append(std::size_t index, const at::Tensor& rows) {
@@ -83,15 +87,37 @@ class Metric::Accumulator final : public MetricStateReader {
     ++state_.updates;
   }
 
+  void send() override {
+    Sent sent;
+    const auto on_its_way = [&](const at::Tensor& there) {
+      sent.device = there.device();
+      return at::empty(there.sizes(), host_options(there)).copy_(there, /*non_blocking=*/true);
+    };
+    for (at::Tensor& numbers : numbers_on_device_) {
+      sent.numbers.push_back(numbers.defined() ? on_its_way(std::exchange(numbers, {})) : at::Tensor());
+    }
+    for (std::vector<at::Tensor>& rows : rows_on_device_) {
+      sent.rows.push_back(rows.empty() ? at::Tensor() : on_its_way(at::cat(std::exchange(rows, {}))));
+    }
+    if (!batches_on_device_.empty()) sent.batches = on_its_way(at::stack(std::exchange(batches_on_device_, {})));
+    if (!sent.device) return;
+    sent.arrived = std::make_shared<c10::Event>(sent.device->type());
+    sent.arrived->record(c10::impl::VirtualGuardImpl(sent.device->type()).getStream(*sent.device));
+    sent_.push_back(std::move(sent));
+  }
+
   const MetricState& read() override {
-    for (std::size_t index = 0; index < numbers_on_device_.size(); ++index) {
-      if (numbers_on_device_[index].defined()) take(index, std::exchange(numbers_on_device_[index], {}).cpu());
-    }
-    for (std::size_t index = 0; index < rows_on_device_.size(); ++index) {
-      if (!rows_on_device_[index].empty()) append(index, at::cat(std::exchange(rows_on_device_[index], {})).cpu());
-    }
-    if (!batches_on_device_.empty()) {
-      for (const at::Tensor& batch : at::stack(std::exchange(batches_on_device_, {})).cpu().unbind()) take_all(batch);
+    send();
+    for (const Sent& sent : std::exchange(sent_, {})) {
+      if (!sent.arrived->query()) sent.arrived->synchronize();
+      for (std::size_t index = 0; index < sent.numbers.size(); ++index) {
+        if (sent.numbers[index].defined()) take(index, sent.numbers[index]);
+      }
+      for (std::size_t index = 0; index < sent.rows.size(); ++index) {
+        if (sent.rows[index].defined()) append(index, sent.rows[index]);
+      }
+      if (!sent.batches.defined()) continue;
+      for (const at::Tensor& batch : sent.batches.unbind()) take_all(batch);
     }
     return state_;
   }
@@ -104,6 +130,8 @@ class Metric::Accumulator final : public MetricStateReader {
     copy->state_.updates = state_.updates;
     copy->numbers_on_device_ = numbers_on_device_;
     copy->batches_on_device_ = batches_on_device_;
+    copy->sent_ = sent_;
+    for (Sent& sent : copy->sent_) sent.rows.clear();
     return copy;
   }
   std::vector<std::size_t> row_bytes() const {
@@ -111,20 +139,31 @@ class Metric::Accumulator final : public MetricStateReader {
     for (std::size_t index = 0; index < rows_on_device_.size(); ++index) {
       bytes.push_back(state_.rows[index].size());
       for (const at::Tensor& rows : rows_on_device_[index]) bytes.back() += rows.nbytes();
+      for (const Sent& sent : sent_) bytes.back() += sent.rows[index].defined() ? sent.rows[index].nbytes() : 0;
     }
     return bytes;
   }
 
  private:
+  /// What is on its way to the host, by part; undefined where there is nothing.
+  struct Sent {
+    std::vector<at::Tensor> numbers;
+    std::vector<at::Tensor> rows;
+    at::Tensor batches;
+    std::optional<at::Device> device;
+    std::shared_ptr<c10::Event> arrived;
+  };
+
   /// What was read of a part goes back to where values are, so that it adds up to the same bits whenever somebody reads it.
-  at::Tensor taken_back(std::size_t index, const at::Device& device) {
+  at::Tensor taken_back(std::size_t index, const at::Tensor& there) {
     const NumbersPart& part = metric_.numbers_[index];
     const std::span<double> numbers = std::span(state_.numbers).subspan(part.begin, part.count);
     const double nothing = detail::identity(part.reduce);
     if (std::ranges::all_of(numbers, [&](double number) { return number == nothing; })) return {};
-    const at::Tensor taken = at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble);
+    const at::Tensor taken = at::empty({static_cast<std::int64_t>(numbers.size())}, host_options(there).dtype(at::kDouble));
+    std::ranges::copy(numbers, taken.mutable_data_ptr<double>());
     std::ranges::fill(numbers, nothing);
-    return taken.to(device, /*non_blocking=*/true);
+    return taken.to(there.device(), /*non_blocking=*/true);
   }
 
   const Metric& metric_;
@@ -132,6 +171,7 @@ class Metric::Accumulator final : public MetricStateReader {
   std::vector<at::Tensor> numbers_on_device_;
   std::vector<std::vector<at::Tensor>> rows_on_device_;
   std::vector<at::Tensor> batches_on_device_;
+  std::vector<Sent> sent_;  ///< in the order in which it was taken in
 };
 
 Metric::Metric() : total_(std::make_shared<Accumulator>(*this)) {}
@@ -244,6 +284,8 @@ std::vector<std::string> Metric::value_names(const std::string& name) const {
   return names;
 }
 
+void Metric::send() const { total_->send(); }
+
 std::shared_ptr<MetricStateReader> Metric::batch_state() {
   // The first batch is all that there is since the last reset.
   if (!batch_) batch_ = std::make_shared<Accumulator>(*total_);
@@ -345,6 +387,7 @@ class MetricCollection::SharedState final : public MetricObject {
     }
     return names;
   }
+  void send() const override { holder_->send(); }
   const MetricState& state() const override { return holder_->state(); }
   void set_state(MetricState state) override { holder_->set_state(std::move(state)); }
   void reset() override { holder_->reset(); }

@@ -111,6 +111,7 @@ class LEVIN_API Metric : public MetricObject {
   void reset() override;
 
   /// What this rank has taken in since the last reset. Waits for what is on a device.
+  void send() const override;
   const MetricState& state() const override;
   /// Of a metric that has taken in nothing.
   MetricState empty_state() const override;

@@ -64,14 +64,27 @@ void copy_numbers(at::Tensor& target, const at::Tensor& source) {
                    });
 }
 
+/// Waits for copies that the current streams of these devices have been given.
+void wait_for(const std::unordered_set<at::Device>& devices) {
+  for (const at::Device& device : devices) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+}
+
 /// Tensors of one block of memory in row-major order on the CPU, each its own where possible. Larger elements first: then every
 /// tensor of the file is aligned to its elements, without holes between them.
 std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> ordered;
+  std::unordered_set<at::Device> devices;
   for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
-    ordered.emplace_back(name, tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous());
+    const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
+    if (plain.is_cpu()) {
+      ordered.emplace_back(name, plain.contiguous());
+    } else {
+      ordered.emplace_back(name, at::empty(plain.sizes(), host_options(plain)).copy_(plain, /*non_blocking=*/true));
+      devices.insert(plain.device());
+    }
   }
+  wait_for(devices);
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& left, const auto& right) {
     return left.second.element_size() > right.second.element_size();
   });
@@ -267,7 +280,7 @@ Checkpoint Checkpoint::copy(Checkpoint memory) && {
     if (!tensor.is_cpu()) devices.insert(tensor.device());
   }
   // One wait for all of them.
-  for (const at::Device& device : devices) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+  wait_for(devices);
   // Last: an error leaves this one whole.
   copied.manifest = std::move(manifest);
   tensors.clear();

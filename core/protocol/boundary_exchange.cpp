@@ -23,6 +23,12 @@ Slot own_slot(const MetricEntry& entry, Level level, BoundaryKind kind) {
   return is_new ? entry.step : Slot{};
 }
 
+void send_for_object(const MetricEntry& entry, Level level) {
+  if (entry.object == nullptr) return;
+  if (level == Level::kEpoch) return entry.object->send();
+  if (entry.step_state) entry.step_state->send();
+}
+
 /// What this rank has to say of a metric object: as ObjectLayout says.
 std::vector<double> own_numbers(MetricEntry& entry, Level level) {
   if (entry.object == nullptr) return {};
@@ -80,12 +86,17 @@ void BoundaryExchange::settle() {
   };
   try {
     DeferredValues values;
-    for_each_due([&](const MetricEntry& entry, Level level) { values.add(entry.deferred(level)); });
+    for_each_due([&](const MetricEntry& entry, Level level) {
+      values.add(entry.deferred(level));
+      send_for_object(entry, level);
+    });
     const auto others = std::exchange(read_along_, {});
     for (const auto& other : others) values.add(other);
     values.read();
     for_each_due([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
-    for (ExchangedMetric& metric : exchanged_.metrics) metric.own_numbers = own_numbers(*metric.entry, metric.level);
+    // That which has been sent for last comes first: the others are there then.
+    for (auto metric = exchanged_.metrics.rbegin(); metric != exchanged_.metrics.rend(); ++metric)
+      metric->own_numbers = own_numbers(*metric->entry, metric->level);
   } catch (const std::exception& error) {
     failure_ = std::current_exception();
     failure_text_ = error.what();

@@ -24,6 +24,8 @@ struct MetricState {
 class LEVIN_API MetricStateReader {
  public:
   virtual ~MetricStateReader();
+  /// Sends for them, so that read() of several waits once: of the one that was sent for last.
+  virtual void send() {}
   /// Waits for them, the first time.
   virtual const MetricState& read() = 0;
 };
@@ -45,6 +47,8 @@ class LEVIN_API MetricObject {
   /// "NAME_0_1" in a table.
   virtual std::vector<std::string> value_names(const std::string& name) const = 0;
 
+  /// As MetricStateReader::send(), for state().
+  virtual void send() const {}
   /// What this rank has taken in since the last reset. Waits for what is on a device.
   virtual const MetricState& state() const = 0;
   virtual void set_state(MetricState state) = 0;

@@ -384,7 +384,6 @@ void MetricStore::mark() {
 
 MetricSnapshot MetricStore::save(MetricMoment moment) {
   const BatchCounts& count = state_->counts(MetricGroup::kTrain);
-  MetricSnapshot snapshot{.maps = maps()};
   const auto record_of = [&](MetricEntry& entry) -> MetricRecord& {
     const bool changed = moment == MetricMoment::kMark && entry.marked == state_->mark;
     return changed ? entry.at_mark : entry;
@@ -395,7 +394,9 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
     deferred.add(record_of(entry).deferred_step);
     deferred.add(record_of(entry).deferred_epoch);
   }
+  state_->views.add_waiting(deferred);
   deferred.read();
+  MetricSnapshot snapshot{.maps = maps()};
   Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
     MetricRecord& record = record_of(entry);

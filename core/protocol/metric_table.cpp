@@ -26,12 +26,13 @@ std::span<DeferredValue* const> DeferredValues::distinct() {
 
 void DeferredValues::read() {
   const auto values = distinct();
-  if (values.size() > 1) values.front()->read_with(values);
+  if (values.size() < 2) return;
+  for (DeferredValue* value : values) value->read_with(values);
 }
 
 void DeferredValues::send_for() {
   const auto values = distinct();
-  if (!values.empty()) values.front()->send_for(values);
+  for (DeferredValue* value : values) value->send_for(values);
 }
 
 namespace detail {
@@ -318,10 +319,14 @@ void MetricViews::restore(MetricMaps maps) {
   ++generation_;
 }
 
+void MetricViews::add_waiting(DeferredValues& values) const {
+  for (const auto& [place, value] : waiting_) values.add(value);
+}
+
 const MetricMaps& MetricViews::maps() {
   if (waiting_.empty()) return maps_;
   DeferredValues values;
-  for (const auto& [place, value] : waiting_) values.add(value);
+  add_waiting(values);
   values.read();
   for (const auto& [place, value] : waiting_) *place = value->read();
   waiting_.clear();

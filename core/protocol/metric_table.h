@@ -36,7 +36,8 @@ class DeferredValue {
                                                   double so_far) = 0;
   /// The value is looked at after log() has returned, when whoever logged it may have changed what it was made of.
   virtual void keep() {}
-  /// Waits once for all those of `values`, this one among them, that it can read together; their read() does not wait then.
+  /// Waits once for all those of `values`, this one among them, that it can read together and nobody has; their read() does not
+  /// wait then.
   virtual void read_with(std::span<DeferredValue* const> values);
   /// Sends for the same, without waiting: known() gives each once it has arrived.
   virtual void send_for(std::span<DeferredValue* const> values);
@@ -311,6 +312,8 @@ class MetricViews {
   void restore(MetricMaps maps);
 
   const MetricMaps& maps();
+  /// Adds those that maps() waits for.
+  void add_waiting(DeferredValues& values) const;
   /// The maps without those values that are still on a device: of these the newest that have arrived, if any. Waits for
   /// nothing, and sends for the others.
   MetricMaps maps_at_hand();

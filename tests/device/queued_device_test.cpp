@@ -41,8 +41,8 @@ void check_same(torch::nn::Module& module, const std::function<at::Tensor(const 
 TEST_CASE("networks come to the CPU's numbers on it") {
   torch::manual_seed(1);
   SECTION("convolutions, normalization, pooling") {
-    torch::nn::Sequential network(torch::nn::Conv2d(3, 4, 3), torch::nn::BatchNorm2d(4), torch::nn::ReLU(), torch::nn::MaxPool2d(2),
-                                  torch::nn::Flatten(), torch::nn::Linear(36, 5));
+    torch::nn::Sequential network(torch::nn::Conv2d(3, 4, 3), torch::nn::BatchNorm2d(4), torch::nn::ReLU(),
+                                  torch::nn::MaxPool2d(2), torch::nn::Flatten(), torch::nn::Linear(36, 5));
     const at::Tensor images = torch::randn({8, 3, 8, 8});
     const at::Tensor classes = torch::randint(5, {8});
     check_same(*network, [&](const at::Device& device) {
@@ -55,9 +55,8 @@ TEST_CASE("networks come to the CPU's numbers on it") {
       torch::nn::RNN memory = register_module("memory", torch::nn::RNN(torch::nn::RNNOptions(6, 5).batch_first(true)));
     } net;
     const at::Tensor text = torch::randint(11, {3, 7});
-    check_same(net, [&](const at::Device& device) {
-      return std::get<0>(net.memory(net.words(text.to(device)))).pow(2).mean();
-    });
+    check_same(net,
+               [&](const at::Device& device) { return std::get<0>(net.memory(net.words(text.to(device)))).pow(2).mean(); });
   }
   SECTION("attention") {
     torch::nn::TransformerEncoderLayer layer(torch::nn::TransformerEncoderLayerOptions(8, 2).dropout(0).dim_feedforward(16));

@@ -1,81 +1,144 @@
-// What a run asks of its device: which steps wait, and for how much.
-#include <levin/levin.h>
-#include <torch/torch.h>
-
+// What a run asks of its device: which steps wait, for how much, and what takes memory.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <string>
-#include <vector>
 
-#include "support/fixed_loader.h"
-#include "support/queued_device/queued_device.h"
+#include "core/console/pseudo_terminal.h"
+#include "device/device_run.h"
+#include "levin/callbacks/progress_bar.h"
+#include "levin/core/console/console.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
 namespace {
 
-/// Learns classes of rows, and logs in every way that a step can.
-struct Classes : Module {
-  StepOutput training_step(const Batch& batch, std::int64_t) override {
-    const at::Tensor output = network->forward(batch[0]);
-    const at::Tensor loss = torch::nn::functional::cross_entropy(output, batch[1]);
-    log("train_loss", loss, {.on_step = true, .on_epoch = true, .prog_bar = true});
-    log("train_acc", (output.argmax(1) == batch[1]).to(at::kFloat).mean(), {.on_step = true, .on_epoch = true});
-    log("largest", output.max().detach(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kMax});
-    log("norm", output.norm().detach(), {.on_epoch = false, .prog_bar = true});
-    return loss;
+/// A run on the device: six steps of each of two epochs, a row every third.
+struct CountedRun {
+  CountedRun() : options(quiet({.max_epochs = 2, .accelerator = "QueuedAccelerator", .log_every_n_steps = 3})) {
+    options.default_root_dir = folder.path();
+    options.limit_val_batches = 0;
+    options.callbacks = {counted};
+    torch::manual_seed(3);
   }
-  void validation_step(const Batch& batch, std::int64_t) override {
-    log("val_loss", torch::nn::functional::cross_entropy(network->forward(batch[0]), batch[1]));
+  /// The steps between two rows, without the first two: in them memory is taken for the first time.
+  std::vector<QueuedDevice::Counts> run() {
+    Trainer(options).fit(module, class_rows(96), {class_rows(16)});
+    REQUIRE(counted->steps.size() == 22);
+    return {counted->steps.begin() + 3, counted->steps.end()};
   }
-  OptimizerSetups configure_optimizers() override { return levin::AdamW(parameters(), 0.01); }
 
-  torch::nn::Sequential network = register_module(
-      "network", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::ReLU(), torch::nn::Linear(16, 3)));
+  TemporaryFolder folder;
+  std::shared_ptr<CountSteps> counted = std::make_shared<CountSteps>();
+  TrainerOptions options;
+  LoggedClasses module;
 };
 
-LoaderPtr rows(std::int64_t number) {
-  const at::Tensor x = torch::randn({number, 6});
-  return DataLoader(TensorDataset(Batch::of({x, x.slice(1, 0, 3).argmax(1)})), {.batch_size = 8});
+/// How many steps wait how often.
+std::map<std::int64_t, std::size_t> by_waits(const std::vector<QueuedDevice::Counts>& steps) {
+  std::map<std::int64_t, std::size_t> counts;
+  for (const auto& step : steps) ++counts[step.waits];
+  return counts;
 }
 
-/// What each training step has asked of the device, by its number.
-struct CountSteps : Callback {
-  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
-  void on_train_start(Trainer&, Module&) override { before = QueuedDevice::counts(); }
-  void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t) override {
-    const auto now = QueuedDevice::counts();
-    steps.push_back({.waits = now.waits - before.waits,
-                     .copies_to_device = now.copies_to_device - before.copies_to_device,
-                     .copies_to_host = now.copies_to_host - before.copies_to_host,
-                     .blocking_to_device = now.blocking_to_device - before.blocking_to_device,
-                     .blocking_to_host = now.blocking_to_host - before.blocking_to_host,
-                     .allocations = now.allocations - before.allocations,
-                     .kernels = now.kernels - before.kernels});
-    before = now;
+TEST_CASE("a training step does not wait for its device, and a row waits for one copy") {
+  CountedRun counted;
+  SECTION("with what every run has") {}
+  SECTION("with clipping by norm") { counted.options.gradient_clip_val = 0.1; }
+  SECTION("with clipping by value") {
+    counted.options.gradient_clip_val = 0.1;
+    counted.options.gradient_clip_algorithm = GradientClipAlgorithm::kValue;
   }
-  QueuedDevice::Counts before;
-  std::vector<QueuedDevice::Counts> steps;
-};
+  SECTION("with accumulation") { counted.options.accumulate_grad_batches = 2; }
+  SECTION("with a metric object") { counted.module.counts = true; }
+  SECTION("under autocast") { counted.options.precision = PrecisionFormat::kBfloat16Mixed; }
+  const auto steps = counted.run();
+  const std::size_t rows = counted.options.accumulate_grad_batches == 1 ? 5 : 2;  // but those that end an epoch
+  CHECK(by_waits(steps) == std::map<std::int64_t, std::size_t>{{0, steps.size() - rows}, {1, rows}});
+  for (const auto& step : steps) {
+    CHECK(step.blocking_to_host <= 1);
+    CHECK(step.copies_to_device <= 3);  // a batch, and what a metric object has told goes back
+    CHECK(step.blocking_to_device == 0);
+  }
+}
 
-TEST_CASE("explore") {
-  const TemporaryFolder folder;
-  torch::manual_seed(3);
-  Classes module;
-  const auto counted = std::make_shared<CountSteps>();
-  TrainerOptions options{.max_epochs = 2, .accelerator = "QueuedAccelerator", .log_every_n_steps = 5, .gradient_clip_val = 1.0, .default_root_dir = folder.path()};
-  options.callbacks.push_back(counted);
-  Trainer trainer(options);
-  std::vector<std::string> where;
-  QueuedDevice::on_wait([&](const char* what) { where.push_back(std::string(what) + " " + std::to_string(trainer.global_step())); });
-  trainer.fit(module, rows(160), {rows(32)});
-  QueuedDevice::on_wait({});
-  for (const auto& step : counted->steps) {
-    std::printf("waits %ld to_device %ld/%ld to_host %ld/%ld allocations %ld kernels %ld\n", step.waits, step.copies_to_device, step.blocking_to_device,
-                step.copies_to_host, step.blocking_to_host, step.allocations, step.kernels);
+TEST_CASE("what reads the loss in a step is counted as a wait") {
+  struct Reads : Callback {
+    void on_train_batch_end(Trainer&, Module&, const StepOutput& output, const Batch&, std::int64_t) override {
+      static_cast<void>(output.loss.item<float>());
+    }
+  };
+  CountedRun counted;
+  counted.options.callbacks.push_back(std::make_shared<Reads>());
+  const auto steps = counted.run();
+  CHECK(by_waits(steps).at(1) == steps.size() - 5);
+}
+
+TEST_CASE("log() takes no memory on the device once its keys are known") {
+  CountedRun with;
+  CountedRun without;
+  without.module.logs = false;
+  const auto most = [](CountedRun& counted) {
+    std::vector<std::int64_t> taken;
+    for (const auto& step : counted.run()) {
+      if (step.waits == 0) taken.push_back(step.allocations);
+    }
+    return *std::ranges::max_element(taken);
+  };
+  // The logged values themselves: a mean over right answers, max, sum and norm, each of several operators.
+  const auto made = [&] {
+    const at::Tensor output = torch::ones({8, 3}, QueuedDevice::device());
+    const at::Tensor classes = torch::ones({8}, at::TensorOptions(at::kLong).device(QueuedDevice::device()));
+    const std::int64_t before = QueuedDevice::counts().allocations;
+    accuracy(output, classes);
+    output.max();
+    output.abs().sum();
+    output.norm();
+    return QueuedDevice::counts().allocations - before;
+  }();
+  CHECK(most(with) == most(without) + made);
+}
+
+TEST_CASE("a checkpoint within an epoch is read from the device at once") {
+  struct Saves : Callback {
+    void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) override {
+      if (batch_idx != 4) return;
+      const auto before = QueuedDevice::counts();
+      trainer.save_checkpoint(*trainer.options().default_root_dir / "saved.ckpt");
+      saved.push_back(QueuedDevice::counts() - before);
+    }
+    std::vector<QueuedDevice::Counts> saved;
+  };
+  const auto saves = std::make_shared<Saves>();
+  CountedRun counted;
+  counted.options.callbacks.push_back(saves);
+  counted.run();
+  REQUIRE(saves->saved.size() == 2);
+  // Four parameters and, for AdamW, two moments of each.
+  constexpr std::int64_t kTensors = 12;
+  for (const auto& save : saves->saved) {
+    CHECK(save.waits == 2);  // for what has been logged, and for all tensors
+    CHECK(save.copies_to_host == kTensors + 1);
+    CHECK(save.blocking_to_host == 1);
   }
-  for (const auto& line : where) std::printf("%s\n", line.c_str());
+  const Checkpoint saved = Checkpoint::load(counted.folder.path() / "saved.ckpt");
+  CHECK(saved.tensors.size() >= kTensors);
+}
+
+TEST_CASE("a bar on a terminal shows what has arrived, and does not wait for it") {
+  const EnvironmentVariable term("TERM", "xterm");
+  const PseudoTerminal terminal(150);
+  Console console(terminal.fd(), terminal.fd());
+  const auto draws = [now = 0.0]() mutable { return now += 1; };
+  CountedRun counted;
+  counted.options.enable_progress_bar = true;
+  counted.options.progress = ProgressView::kBar;
+  counted.options.callbacks.push_back(std::make_shared<ProgressBar>(ProgressBarOptions{}, console, draws));
+  const auto steps = counted.run();
+  CHECK(by_waits(steps) == std::map<std::int64_t, std::size_t>{{0, steps.size() - 5}, {1, 5}});
+  const std::string shown = terminal.read();
+  CHECK_THAT(shown, Catch::Contains("train_loss_step="));
+  CHECK_THAT(shown, Catch::Contains("norm="));
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ void DeferredScalar::read_with(std::span<DeferredValue* const> values) {
 }
 
 void DeferredScalar::send_for(std::span<DeferredValue* const> values) {
-  const std::vector<DeferredScalar*> scalars = unread(values);
+  std::vector<DeferredScalar*> scalars = unread(values);
+  std::erase_if(scalars, [](const DeferredScalar* scalar) { return scalar->arrival_ != nullptr; });
   if (scalars.empty()) return;
   const auto arrival = std::make_shared<Arrival>(numbers_of(scalars), stream_of(value_.device()));
   for (std::size_t index = 0; index < scalars.size(); ++index) {

@@ -64,6 +64,14 @@ bool Queues::is_done(const Ticket& ticket) {
   return queue_of(ticket.stream).done >= ticket.number;
 }
 
+bool Queues::ask(const Ticket& ticket) {
+  const Lock lock(mutex_);
+  if (queue_of(ticket.stream).done >= ticket.number) return true;
+  wanted_.push_back(ticket);
+  asked_.notify_one();
+  return false;
+}
+
 void Queues::note_wait(const char* what) {
   if (what == nullptr) return;
   ++waits_;

@@ -41,6 +41,8 @@ class Queues {
   /// All that the stream has been given so far.
   Ticket last(const c10::Stream& stream);
   bool is_done(const Ticket& ticket);
+  /// The same for a program that asks again and again, and does something else meanwhile: the thread does what leads to it.
+  bool ask(const Ticket& ticket);
   /// Lets the thread do what leads to it, and waits. `what`: for QueuedDevice::on_wait(); null: nobody counts it.
   void wait(const Ticket& ticket, const char* what);
   void wait_for_device(c10::DeviceIndex device, const char* what);

@@ -71,7 +71,7 @@ struct QueuedGuard final : c10::impl::DeviceGuardImplInterface {
     return old;
   }
   bool queryStream(const c10::Stream& stream) const override {
-    return Queues::instance().is_done(Queues::instance().last(stream));
+    return Queues::instance().ask(Queues::instance().last(stream));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     Queues::instance().wait(Queues::instance().last(stream), "stream");
@@ -87,7 +87,7 @@ struct QueuedGuard final : c10::impl::DeviceGuardImplInterface {
     if (event != nullptr) Queues::instance().block(stream, *static_cast<const Ticket*>(event));
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || Queues::instance().is_done(*static_cast<const Ticket*>(event));
+    return event == nullptr || Queues::instance().ask(*static_cast<const Ticket*>(event));
   }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) Queues::instance().wait(*static_cast<const Ticket*>(event), "event");
