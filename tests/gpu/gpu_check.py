@@ -121,7 +121,7 @@ def unit_tests(name, program, filters, what):
     check(what)(function)
 
 
-unit_tests("graphs", "core_loops_tests", ["--filenames-as-tags", "[#step_graph_test]"], "recorded steps come to what called ones come to")
+unit_tests("graphs", "device_tests", ["--filenames-as-tags", "[#step_graph_test]"], "recorded steps come to what called ones come to")
 unit_tests("metrics", "metrics_tests", ["metrics have the same values on a device*"], "metrics of tensors on the GPU have torchmetrics' values")
 unit_tests("optimizers", "optim_tests", ["a fused step has*"], "fused steps have LibTorch's numbers")
 

@@ -5,7 +5,6 @@
 #include "levin/optim/optimizers.h"
 #include "support/file_text.h"
 #include "support/recording.h"
-#include "support/recording_accelerator.h"
 #include "support/temporary_folder.h"
 #include "support/test_device.h"
 
@@ -71,7 +70,7 @@ struct Fit {
 std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesystem::path& log) {
   TrainerOptions options = quiet_options(kEpochs);
   if (test_accelerator() == "cpu") {
-    options.accelerator = std::make_shared<RecordingAccelerator>();
+    options.accelerator = "QueuedAccelerator";
   } else {
     options.accelerator = test_accelerator();
     options.deterministic = true;
@@ -138,6 +137,15 @@ TEST_CASE("steps that are replayed come to what they come to when called, accumu
     CHECK(compared.calls == kCallsOfWholeFit);
     CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
   }
+}
+
+TEST_CASE("a step that is replayed draws new random numbers each time, those of the called one") {
+  if (test_accelerator() != "cpu") return;  // a GPU that replays draws others
+  const auto draws = [](Net&, const at::Tensor& loss, std::int64_t) {
+    return torch::nn::functional::dropout(loss.expand({64})).mean() *
+           torch::rand({}, loss.options().requires_grad(false)).add(1);
+  };
+  CHECK(compare({.also = draws}).calls == kCallsOfWholeFit);
 }
 
 TEST_CASE("a layer that is frozen on the way makes a step another one") {

@@ -1,0 +1,142 @@
+// Training on a device whose work is done late comes to what training on the CPU comes to.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "device/device_run.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "support/error_of.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+constexpr const char* kQueued = "QueuedAccelerator";
+
+/// The rows of a run, and the weights that it ends with.
+struct Fitted {
+  std::vector<MetricMap> rows;
+  std::vector<at::Tensor> weights;
+};
+
+struct KeptRows : Logger {
+  explicit KeptRows(std::vector<MetricMap>& its_rows) : rows(its_rows) {}
+  void log_metrics(const MetricRow& row) override { rows.push_back(row.values); }
+  std::vector<MetricMap>& rows;
+};
+
+Fitted fitted(TrainerOptions options, const std::string& accelerator, bool counts = true) {
+  Fitted result;
+  const TemporaryFolder folder;
+  options.accelerator = accelerator;
+  options.default_root_dir = folder.path();
+  options.logger = std::make_shared<KeptRows>(result.rows);
+  torch::manual_seed(4);
+  LoggedClasses module;
+  module.counts = counts;
+  Trainer(options).fit(module, class_rows(100), {class_rows(30)});
+  for (const at::Tensor& weight : module.parameters()) result.weights.push_back(weight.detach().to(at::kCPU, at::kDouble));
+  return result;
+}
+
+void check_close(const Fitted& one, const Fitted& other, double tolerance) {
+  REQUIRE(one.rows.size() == other.rows.size());
+  REQUIRE(!one.rows.empty());
+  for (std::size_t index = 0; index < one.rows.size(); ++index) {
+    REQUIRE(one.rows[index].names() == other.rows[index].names());
+    for (const auto& [name, value] : one.rows[index]) {
+      INFO(name << " in row " << index);
+      CHECK(value == Approx(other.rows[index].at(name)).epsilon(tolerance).margin(tolerance));
+    }
+  }
+  for (std::size_t index = 0; index < one.weights.size(); ++index) {
+    CHECK(at::allclose(one.weights[index], other.weights[index], tolerance, tolerance));
+  }
+}
+
+TrainerOptions two_epochs() { return quiet({.max_epochs = 2, .log_every_n_steps = 3}); }
+
+TEST_CASE("training on a device that works late has the CPU's numbers") {
+  TrainerOptions options = two_epochs();
+  double tolerance = 1e-5;
+  SECTION("as it is") {}
+  SECTION("with accumulation and clipping by norm") {
+    options.accumulate_grad_batches = 3;
+    options.gradient_clip_val = 0.05;
+  }
+  SECTION("with averaged weights") { options.callbacks = {"EMAWeightAveraging"}; }
+  SECTION("with monitors of gradients, rates, memory") { options.callbacks = {"GradientNormMonitor", "LearningRateMonitor"}; }
+  SECTION("in double") { options.precision = PrecisionFormat::kFloat64; }
+  SECTION("under autocast") {
+    options.precision = PrecisionFormat::kBfloat16Mixed;
+    tolerance = 1e-2;
+  }
+  SECTION("where a loss or gradient that is NaN ends the run") { options.on_nan = OnNan::kStop; }
+  check_close(fitted(options, kQueued), fitted(options, "cpu"), tolerance);
+}
+
+TEST_CASE("16-mixed scales gradients on the device, and leaves out steps that overflow") {
+  TrainerOptions options = two_epochs();
+  options.precision = PrecisionFormat::kFloat16Mixed;
+  const Fitted scaled = fitted(options, kQueued);
+  check_close(scaled, fitted(two_epochs(), "cpu"), 2e-2);
+}
+
+/// Rows that are wider than what is worth a stream of its own.
+LoaderPtr wide_rows(std::int64_t batches) {
+  std::vector<Batch> made;
+  for (std::int64_t index = 0; index < batches; ++index) {
+    made.push_back(
+        Batch{{"x", torch::full({4, 1 << 17}, static_cast<double>(index + 1), at::TensorOptions().pinned_memory(true))}});
+  }
+  return std::make_shared<FixedLoader>(std::move(made));
+}
+
+/// Keeps what it was given, and where the current stream was then.
+struct KeepsBatches : Module {
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor mean = batch["x"].mean();
+    log("mean", mean, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
+    return mean * weight.sum();
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
+  at::Tensor weight = register_parameter("weight", torch::ones({1}));
+};
+
+TEST_CASE("a large batch is copied on a stream of its own, without a wait, and what uses it comes after") {
+  const auto counted = std::make_shared<CountSteps>();
+  TrainerOptions options = quiet({.max_epochs = 3, .accelerator = kQueued});
+  options.callbacks = {counted};
+  KeepsBatches module;
+  Trainer trainer(options);
+  trainer.fit(module, wide_rows(6));
+  CHECK(trainer.callback_metrics().at("mean") == 21);
+  for (const auto& step : counted->steps) {
+    CHECK(step.waits == 0);
+    CHECK(step.copies_to_device == 1);
+    CHECK(step.blocking_to_device == 0);
+  }
+}
+
+TEST_CASE("what a device tells late names the hook in which it shows, and says that the cause may lie before") {
+  struct LooksUp : LoggedClasses {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      if (batch_idx == 1) static_cast<void>(network->forward(batch[0]).gather(1, batch[1].unsqueeze(1) + 7));
+      return LoggedClasses::training_step(batch, batch_idx);
+    }
+    void on_train_batch_end(const StepOutput& output, const Batch&, std::int64_t batch_idx) override {
+      if (batch_idx == 3) static_cast<void>(output.loss.item<float>());
+    }
+  } module;
+  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued});
+  const std::string error = error_of<c10::Error>([&] { Trainer(options).fit(module, class_rows(100)); });
+  CHECK_THAT(error, Catch::Contains("in on_train_batch_end (train, epoch 0, step 4)"));
+  CHECK_THAT(error, Catch::Contains("out of bounds"));
+  CHECK_THAT(error, Catch::Contains("Hint: ") &&
+                        Catch::Contains("a device tells of errors late, so that the cause may lie in a hook before"));
+}
+
+}  // namespace
+}  // namespace levin::test
