@@ -94,8 +94,8 @@ LoaderPtr wide_rows(std::int64_t batches) {
   return std::make_shared<FixedLoader>(std::move(made));
 }
 
-/// Keeps what it was given, and where the current stream was then.
-struct KeepsBatches : Module {
+/// Adds up the means of batches.
+struct AddsMeans : Module {
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const at::Tensor mean = batch["x"].mean();
     log("mean", mean, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
@@ -109,9 +109,12 @@ TEST_CASE("a large batch is copied on a stream of its own, without a wait, and w
   const auto counted = std::make_shared<CountSteps>();
   TrainerOptions options = quiet({.max_epochs = 3, .accelerator = kQueued});
   options.callbacks = {counted};
-  KeepsBatches module;
+  AddsMeans module;
   Trainer trainer(options);
+  // Later than what uses it, or earlier than what used its memory.
+  QueuedDevice::others_first(GENERATE(false, true));
   trainer.fit(module, wide_rows(6));
+  QueuedDevice::others_first(false);
   CHECK(trainer.callback_metrics().at("mean") == 21);
   for (const auto& step : counted->steps) {
     CHECK(step.waits == 0);
@@ -132,10 +135,34 @@ TEST_CASE("what a device tells late names the hook in which it shows, and says t
   } module;
   TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued});
   const std::string error = error_of<c10::Error>([&] { Trainer(options).fit(module, class_rows(100)); });
+  QueuedDevice::forget_error();
   CHECK_THAT(error, Catch::Contains("in on_train_batch_end (train, epoch 0, step 4)"));
   CHECK_THAT(error, Catch::Contains("out of bounds"));
   CHECK_THAT(error, Catch::Contains("Hint: ") &&
                         Catch::Contains("a device tells of errors late, so that the cause may lie in a hook before"));
+}
+
+TEST_CASE("out of memory of a device is an error with what is held there") {
+  struct TakesAll : LoggedClasses {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      if (batch_idx == 2) {
+        QueuedDevice::limit_memory((std::int64_t{1} << 20) + 200000);
+        kept.push_back(torch::zeros({1 << 18}, device()));
+        static_cast<void>(torch::zeros({1 << 18}, device()));
+      }
+      return LoggedClasses::training_step(batch, batch_idx);
+    }
+    std::vector<at::Tensor> kept;
+    at::Tensor table = register_buffer("table", torch::zeros({1 << 14}));
+  } module;
+  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued});
+  const std::string error = error_of<c10::OutOfMemoryError>([&] { Trainer(options).fit(module, class_rows(100)); });
+  QueuedDevice::limit_memory(std::int64_t{1} << 50);
+  CHECK_THAT(error, Catch::Contains("in training_step (train, epoch 0, step 2)"));
+  CHECK_THAT(error, Catch::Contains("Rank 0 holds on queued:0, in MiB:"));
+  CHECK_THAT(error, Catch::Contains("1.0  other"));
+  CHECK_THAT(error, Catch::Contains("0.1  buffers"));
+  CHECK_THAT(error, Catch::Contains("Hint: a smaller batch_size"));
 }
 
 }  // namespace

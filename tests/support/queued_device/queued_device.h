@@ -33,6 +33,13 @@ struct QueuedDevice {
   /// Called with "copy", "stream" and its like at each wait, in the thread that waits; empty: nothing is. One at a time.
   static void on_wait(std::function<void(const char* what)> seen);
 
+  /// True: what streams other than the default one are given they do as soon as they may, before what that one has to do. So
+  /// they are found where they do not wait for it, as they are found late where it does not wait for them.
+  static void others_first(bool now);
+
+  /// An error that work ends with is thrown by each call that waits from then on, until this.
+  static void forget_error();
+
   /// How many bytes all tensors of a device may have, beyond which it is out of memory. Default: as many as they want.
   static void limit_memory(std::int64_t bytes);
 };

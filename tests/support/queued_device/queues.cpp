@@ -37,7 +37,7 @@ void Queues::add(const c10::Stream& stream, std::variant<Work, Ticket> work) {
   queue.pending.push_back(std::move(work));
   ++queue.given;
   static const bool at_once = std::getenv("QUEUED_AT_ONCE") != nullptr;
-  if (at_once) reach(lock, {stream, queue.given});
+  if (at_once || (others_first_ && stream.id() != 0)) reach(lock, {stream, queue.given});
   if (queue.pending.size() > kMostPending) reach(lock, {stream, queue.done + kMostPending / 2});
   throw_late_error(lock);
 }
@@ -62,6 +62,16 @@ Ticket Queues::last(const c10::Stream& stream) {
 bool Queues::is_done(const Ticket& ticket) {
   const Lock lock(mutex_);
   return queue_of(ticket.stream).done >= ticket.number;
+}
+
+void Queues::others_first(bool now) {
+  const Lock lock(mutex_);
+  others_first_ = now;
+}
+
+void Queues::forget_error() {
+  const Lock lock(mutex_);
+  late_error_.clear();
 }
 
 bool Queues::ask(const Ticket& ticket) {

@@ -51,6 +51,8 @@ class Queues {
   void record(const c10::Stream& stream, std::shared_ptr<Recording> recording);
   bool is_recording(const c10::Stream& stream);
 
+  void others_first(bool now);
+  void forget_error();
   void on_wait(std::function<void(const char*)> seen);
   std::int64_t waits() const { return waits_; }
 
@@ -77,6 +79,7 @@ class Queues {
   std::condition_variable answered_;
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, Queue> queues_;
   std::deque<Ticket> wanted_;
+  bool others_first_ = false;
   std::string late_error_;  ///< once there is one, the device is of no use
   std::function<void(const char*)> seen_;
   std::atomic<std::int64_t> waits_ = 0;

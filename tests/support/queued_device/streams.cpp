@@ -70,9 +70,7 @@ struct QueuedGuard final : c10::impl::DeviceGuardImplInterface {
     current_streams[stream.device_index()] = stream.id();
     return old;
   }
-  bool queryStream(const c10::Stream& stream) const override {
-    return Queues::instance().ask(Queues::instance().last(stream));
-  }
+  bool queryStream(const c10::Stream& stream) const override { return Queues::instance().ask(Queues::instance().last(stream)); }
   void synchronizeStream(const c10::Stream& stream) const override {
     Queues::instance().wait(Queues::instance().last(stream), "stream");
   }

@@ -182,6 +182,8 @@ QueuedDevice::Counts QueuedDevice::counts() {
 }
 
 void QueuedDevice::on_wait(std::function<void(const char* what)> seen) { queued::Queues::instance().on_wait(std::move(seen)); }
+void QueuedDevice::others_first(bool now) { queued::Queues::instance().others_first(now); }
+void QueuedDevice::forget_error() { queued::Queues::instance().forget_error(); }
 void QueuedDevice::limit_memory(std::int64_t bytes) { queued::limit_device_memory(bytes); }
 
 }  // namespace levin::test
