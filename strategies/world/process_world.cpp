@@ -184,6 +184,8 @@ void ProcessWorld::join_process_group() {
     const auto own_store = c10::make_intrusive<c10d::PrefixStore>(gradient_transport_, joined_.store);
     of_device = options_.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds);
     if (gradient_transport_ == "nccl") type = c10d::ProcessGroup::BackendType::NCCL;
+    // The host goes on before a device's reduction has ended, and other ranks may not have published their votes by then.
+    if (segment_) vote_channel_ = std::make_unique<GatheredVoteChannel>(*control_group_);
   } else if (is_gloo && options_.device_type == at::kCUDA) {
     // LibTorch's Gloo takes a GPU's tensors too.
     of_device = backend;

@@ -2,11 +2,14 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/options/registry.h"
+#include "support/queued_device/backend.h"
 #include "support/queued_device/memory.h"
 #include "support/queued_device/queued_device.h"
 #include "support/queued_device/queues.h"
@@ -52,6 +55,14 @@ class QueuedAccelerator final : public Accelerator {
   void clear_memory(const at::Device& device) const override { give_memory_back(device.index()); }
   std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const override {
     return format == PrecisionFormat::kFloat16Mixed ? at::kHalf : at::kBFloat16;
+  }
+  /// "queued" with QUEUED_BACKEND, else "gloo".
+  std::string backend_name() const override {
+    return std::getenv("QUEUED_BACKEND") != nullptr ? "queued" : Accelerator::backend_name();
+  }
+  c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                 double) const override {
+    return make_queued_backend(store, rank, size);
   }
   std::unique_ptr<DeviceGraph> make_graph(const at::Device& device, const DeviceGraph* before) const override {
     return std::make_unique<QueuedGraph>(device, dynamic_cast<const QueuedGraph*>(before));
