@@ -160,7 +160,7 @@ TEST_CASE("a layer that is frozen on the way makes a step another one") {
   CHECK(compared.calls == 3 * 8 + kEpochs);
 }
 
-TEST_CASE("a step that cannot be recorded is called, and only a line for debugging says why") {
+TEST_CASE("a step that cannot be recorded is called, and a line says why") {
   check_called({.also = [](Net&, const at::Tensor& loss, std::int64_t) { return loss * loss.item<float>(); }},
                "operation not permitted when stream is capturing");
   check_called({.also =

@@ -257,7 +257,10 @@ StepGraph::~StepGraph() = default;
 
 void StepGraph::begin() {
   forget();
-  given_up_ = setup_.options.cuda_graph == CudaGraph::kNever || setup_.world_size() > 1 || setup_.options.detect_anomaly;
+  given_up_ = setup_.options.cuda_graph == CudaGraph::kNever;
+  if (given_up_) return;
+  if (setup_.world_size() > 1) return give_up("there are several ranks");
+  if (setup_.options.detect_anomaly) give_up("detect_anomaly looks at each operation");
 }
 
 void StepGraph::end() {
@@ -274,7 +277,7 @@ void StepGraph::forget() {
 
 void StepGraph::give_up(std::string_view why) {
   end();
-  rank_debug("cuda_graph: training steps are called, not replayed: ", why);
+  rank_zero_info("cuda_graph: training steps are called, not replayed: ", why);
 }
 
 StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch_idx) {
