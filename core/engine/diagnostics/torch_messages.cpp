@@ -75,8 +75,8 @@ std::string hint_for_torch_error(const c10::Error& error) {
   std::string text(hint == kHints.end() ? "" : hint->text);
   constexpr const char* kLate = "a device tells of errors late, so that the cause may lie in a hook before";
   const bool is_late = dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr;
-  if (is_late && text.find("late") == std::string::npos) text += (text.empty() ? "" : "; ") + std::string(kLate);
-  return text;
+  if (!is_late || text.find("late") != std::string::npos) return text;
+  return text.empty() ? kLate : text + "; " + kLate;
 }
 
 std::string describe_batch(const Batch& batch) {

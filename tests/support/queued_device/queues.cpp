@@ -1,6 +1,6 @@
 #include "support/queued_device/queues.h"
 
-#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -138,7 +138,8 @@ void Queues::reach(Lock& lock, const Ticket& ticket) {
 }
 
 void Queues::work() {
-  const at::NoGradGuard no_grad;
+  // Tensors of a caller in this mode can be written in it alone, others too.
+  const c10::InferenceMode inference;
   Lock lock(mutex_);
   while (true) {
     asked_.wait(lock, [&] { return !wanted_.empty(); });
