@@ -184,6 +184,9 @@ void ProcessWorld::join_process_group() {
     const auto own_store = c10::make_intrusive<c10d::PrefixStore>(gradient_transport_, joined_.store);
     of_device = options_.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds);
     if (gradient_transport_ == "nccl") type = c10d::ProcessGroup::BackendType::NCCL;
+    // Before what the device's library does at the end of the process, which it has asked for by now.
+    std::atexit([] { membership()->end_own_backend(); });
+    own_backend_ = of_device;
     // The host goes on before a device's reduction has ended, and other ranks may not have published their votes by then.
     if (segment_) vote_channel_ = std::make_unique<GatheredVoteChannel>(*control_group_);
   } else if (is_gloo && options_.device_type == at::kCUDA) {
@@ -196,6 +199,15 @@ void ProcessWorld::join_process_group() {
   process_group_->setBackend(options_.device_type, type, of_device);
   shared_gradients_ = nullptr;  // it combines what lies on the CPU
   transports_ += ", gradients over " + gradient_transport_;
+}
+
+void ProcessWorld::end_own_backend() noexcept {
+  try {
+    // After a failure nobody is waited for.
+    board_->failure() ? own_backend_->abort() : own_backend_->shutdown();
+  } catch (const std::exception& error) {
+    Console::instance().warn(format("{} did not end well: {}", gradient_transport_, error_text(error)));
+  }
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend() {

@@ -123,6 +123,8 @@ class ProcessWorld final : public JobRankGroup {
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend();
   void join_over_network();
   c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name) const;
+  /// Called: when the process ends by exit().
+  void end_own_backend() noexcept;
   /// Among the ranks of a segment. Null on all ranks, and `failure` says why, where one cannot share that much memory.
   std::unique_ptr<SharedMemoryCollectives> share_collectives(const std::shared_ptr<RunSegment>& segment, WaitingThread thread,
                                                              std::string& failure);
@@ -147,6 +149,7 @@ class ProcessWorld final : public JobRankGroup {
   std::unique_ptr<VoteChannel> vote_channel_;
   BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  c10::intrusive_ptr<c10d::Backend> own_backend_;             ///< the accelerator's; null: it has none
   c10::intrusive_ptr<SharedMemoryBackend> shared_gradients_;  ///< null: not over shared memory
   std::unique_ptr<FailureWatch> watch_;
   HostCores host_cores_;

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <map>
@@ -53,6 +54,8 @@ class QueuedBackend final : public c10d::Backend {
   }
 
   const std::string getBackendName() const override { return "queued"; }
+  void shutdown() override { std::fputs("the queued backend ends\n", stderr); }
+  void abort() override { std::fputs("the queued backend is aborted\n", stderr); }
   c10::intrusive_ptr<c10d::Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return enqueue(tensors, tensors, [=, gloo = gloo_](Tensors& seen) { gloo->broadcast(seen, options)->wait(); });
   }
