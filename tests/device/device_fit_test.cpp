@@ -7,6 +7,7 @@
 #include "device/device_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "support/error_of.h"
+#include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -121,6 +122,31 @@ TEST_CASE("a large batch is copied on a stream of its own, without a wait, and w
     CHECK(step.copies_to_device == 1);
     CHECK(step.blocking_to_device == 0);
   }
+}
+
+TEST_CASE("a loss or gradient that is NaN on a device is told when its row is read, and where it arose") {
+  struct Spoils : LoggedClasses {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      at::Tensor loss = LoggedClasses::training_step(batch, batch_idx).loss;
+      if (batch_idx != 5) return loss;
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      if (of_loss) return loss * nan;
+      network[2]->as<torch::nn::Linear>()->weight.register_hook([nan](const at::Tensor& gradient) { return gradient * nan; });
+      return loss;
+    }
+    bool of_loss = false;
+  } module;
+  module.of_loss = GENERATE(true, false);
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued, .log_every_n_steps = 6, .log_file = folder / "log"});
+  options.gradient_clip_val = 0.1;  // which spoils all gradients
+  Trainer(options).fit(module, class_rows(48));
+  const std::string told = module.of_loss ? "The loss is nan in training_step (train, epoch 0, step 5) on rank 0."
+                                          : "The gradient of 'network.2.weight' is NaN or infinite in optimizer_step (train, "
+                                            "epoch 0, step 5) on rank 0.";
+  const auto warnings = lines_with(read_text(folder / "log"), "arning");
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings.front(), Catch::Contains(told));
 }
 
 TEST_CASE("what a device tells late names the hook in which it shows, and says that the cause may lie before") {

@@ -1,5 +1,6 @@
 #include "levin/core/engine/diagnostics/nan_guard.h"
 
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/optim/optimizer.h>
@@ -23,11 +24,16 @@ constexpr const char* kAdvice =
     " A lower learning rate, gradient_clip_val and a look at the data help most; detect_anomaly: true finds the operation, "
     "on_nan: stop or skip says what follows.";
 
-/// In double: it is finite unless an element is not. Cheaper than a look at each.
+/// Finite unless an element is not, or it overflows. Cheaper than a look at each, and takes no copy of the gradient.
 at::Tensor sum_of(const at::Tensor& gradient) {
   const at::Tensor numbers = gradient.is_sparse() ? gradient._values() : gradient;
   const at::Tensor real = numbers.is_complex() ? at::view_as_real(numbers.resolve_conj()) : numbers;
-  return real.sum(real.is_mps() ? at::kFloat : at::kDouble);
+  const bool is_short = real.scalar_type() == at::kHalf || real.scalar_type() == at::kBFloat16;
+  return real.sum(is_short ? at::kFloat : real.scalar_type()).to(real.is_mps() ? at::kFloat : at::kDouble);
+}
+
+bool is_finite(const at::Tensor& gradient) {
+  return at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all().item<bool>();
 }
 
 const char* text_of(double value) {
@@ -113,7 +119,8 @@ std::optional<std::string> NanGuard::GradientSums::first_bad() const {
   const at::Tensor on_host = by_parameter.to(at::kCPU, at::kDouble);
   const auto* const numbers = on_host.const_data_ptr<double>();
   for (std::size_t index = 0; index < parameters.size(); ++index) {
-    if (std::isfinite(numbers[index])) continue;
+    const at::Tensor& gradient = parameters[index].grad();
+    if (std::isfinite(numbers[index]) || (gradient.defined() && is_finite(gradient))) continue;
     for (const auto& entry : module->named_parameters()) {
       if (entry.value().is_same(parameters[index])) return entry.key();
     }

@@ -61,7 +61,7 @@ class NanGuard {
   /// Of each gradient of an optimizer, where it is.
   struct GradientSums {
     GradientSums(const torch::optim::Optimizer& optimizer, const Module& its_module);
-    /// The name of the first parameter whose gradient's sum is not finite. Waits for the device.
+    /// The name of the first parameter whose gradient is not finite. Waits for the device. Clipping leaves one what it is.
     std::optional<std::string> first_bad() const;
 
     const Module* module;

@@ -164,11 +164,12 @@ struct QueuedHooks final : at::PrivateUse1HooksInterface {
 };
 
 const bool is_registered = [] {
-  c10::register_privateuse1_backend("queued");
-  c10::SetAllocator(kType, &device_memory());
   // LibTorch would prefer it to a GPU.
   const char* tested = std::getenv("LEVIN_TEST_ACCELERATOR");
-  if (tested == nullptr || std::string(tested) != "cuda") at::RegisterPrivateUse1HooksInterface(new QueuedHooks);
+  if (tested != nullptr && std::string(tested) == "cuda") return false;
+  c10::register_privateuse1_backend("queued");
+  c10::SetAllocator(kType, &device_memory());
+  at::RegisterPrivateUse1HooksInterface(new QueuedHooks);
   return true;
 }();
 
