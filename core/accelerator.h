@@ -83,9 +83,11 @@ class LEVIN_API Accelerator {
   /// The device's own random numbers: seeded by seed_everything(), kept in checkpoints. Unset where there are only the CPU's.
   virtual std::optional<at::Generator> generator(const at::Device& device) const;
 
-  /// What tensors travel over from rank to rank: "nccl". Default: "gloo", which levin makes, and which moves the CPU's memory.
+  /// What tensors travel over from rank to rank: "nccl". Default: "gloo", which levin makes: tensors of a device then go by way
+  /// of the host's memory, and each exchange waits for the device.
   virtual std::string backend_name() const { return "gloo"; }
-  /// Makes the backend of that name among all ranks, which meet in `store`. Not called for "gloo". Ranks: all.
+  /// Makes the backend of that name among all ranks, which meet in `store`. It may come back from a call before the device has
+  /// done it. When the process ends its shutdown() is called, or abort() after a failure. Not called for "gloo". Ranks: all.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                          double timeout_seconds) const;
 

@@ -26,6 +26,8 @@ class LEVIN_API MetricStateReader {
   virtual ~MetricStateReader();
   /// Sends for them, so that read() of several waits once: of the one that was sent for last.
   virtual void send() {}
+  /// False while read() would wait.
+  virtual bool is_there() { return true; }
   /// Waits for them, the first time.
   virtual const MetricState& read() = 0;
 };

@@ -84,6 +84,10 @@ class BatchValue final : public DeferredValue {
     if (batch_->values.empty()) batch_->values = batch_->object.values_of(batch_->state->read());
     return batch_->values.at(index_);
   }
+  std::optional<double> known() override {
+    return !batch_->values.empty() || batch_->state->is_there() ? std::optional(read()) : std::nullopt;
+  }
+  void send_for(std::span<DeferredValue* const>) override { batch_->state->send(); }
   std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double, double) override {
     throw MisuseError("the value of a metric object is not added up: its state is");
   }

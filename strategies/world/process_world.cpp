@@ -64,7 +64,11 @@ std::shared_ptr<ProcessWorld>& ProcessWorld::membership() {
 }
 
 std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& environment, const Options& options) {
-  if (!membership()) membership().reset(new ProcessWorld(environment, options));
+  if (membership()) {
+    membership()->add_device(options);
+  } else {
+    membership().reset(new ProcessWorld(environment, options));
+  }
   return membership();
 }
 
@@ -168,37 +172,43 @@ void ProcessWorld::join_control_group() {
 
 void ProcessWorld::join_process_group() {
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(joined_.store, environment_.rank, environment_.world_size);
-  const auto backend = make_gradient_backend();
-  const bool is_gloo = gradient_transport_ == kGloo;
+  cpu_backend_ = make_gradient_backend();
+  has_gloo_ = gradient_transport_ == kGloo;
   process_group_->setBackend(
-      c10::DeviceType::CPU, is_gloo ? c10d::ProcessGroup::BackendType::GLOO : c10d::ProcessGroup::BackendType::CUSTOM, backend);
-  if (options_.device_type == at::kCPU) {
-    transports_ += ", gradients over " + gradient_transport_;
-    return;
-  }
+      at::kCPU, has_gloo_ ? c10d::ProcessGroup::BackendType::GLOO : c10d::ProcessGroup::BackendType::CUSTOM, cpu_backend_);
+  metrics_transport_ = transports_;
+  transports_ += ", gradients over " + gradient_transport_;
+  add_device(options_);
+}
+
+void ProcessWorld::add_device(const Options& options) {
+  if (options.device_type == at::kCPU || has_device_) return;
+  has_device_ = true;
   // A process group keeps one backend of each type, and the CPU's may be a custom one.
   auto type = c10d::ProcessGroup::BackendType::UNDEFINED;
   c10::intrusive_ptr<c10d::Backend> of_device;
-  if (options_.own_backend) {
-    gradient_transport_ = options_.own_backend->backend_name();
+  if (options.own_backend) {
+    gradient_transport_ = options.own_backend->backend_name();
     const auto own_store = c10::make_intrusive<c10d::PrefixStore>(gradient_transport_, joined_.store);
-    of_device = options_.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds);
+    of_device = options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds);
     if (gradient_transport_ == "nccl") type = c10d::ProcessGroup::BackendType::NCCL;
     // Before what the device's library does at the end of the process, which it has asked for by now.
-    std::atexit([] { membership()->end_own_backend(); });
+    std::atexit([] {
+      if (membership()) membership()->end_own_backend();
+    });
     own_backend_ = of_device;
     // The host goes on before a device's reduction has ended, and other ranks may not have published their votes by then.
     if (segment_) vote_channel_ = std::make_unique<GatheredVoteChannel>(*control_group_);
-  } else if (is_gloo && options_.device_type == at::kCUDA) {
+  } else if (has_gloo_ && options.device_type == at::kCUDA) {
     // LibTorch's Gloo takes a GPU's tensors too.
-    of_device = backend;
+    of_device = cpu_backend_;
     type = c10d::ProcessGroup::BackendType::GLOO;
   } else {
-    of_device = c10::make_intrusive<HostCopyBackend>(backend);
+    of_device = c10::make_intrusive<HostCopyBackend>(cpu_backend_);
   }
-  process_group_->setBackend(options_.device_type, type, of_device);
+  process_group_->setBackend(options.device_type, type, of_device);
   shared_gradients_ = nullptr;  // it combines what lies on the CPU
-  transports_ += ", gradients over " + gradient_transport_;
+  transports_ = metrics_transport_ + ", gradients over " + gradient_transport_;
 }
 
 void ProcessWorld::end_own_backend() noexcept {

@@ -59,7 +59,8 @@ class ProcessWorld final : public JobRankGroup {
     double connect_timeout_seconds = 300;  ///< to find one another; where a wait may be shorter, no longer than that
   };
 
-  /// Ranks: all. The membership of this process, joined on the first call; options of later calls do not count.
+  /// Ranks: all. The membership of this process, joined on the first call; of options of later calls the first device counts
+  /// that is not the CPU, and nothing else.
   /// Throws ConfigError, DesyncError or IoError when the ranks cannot come together.
   static std::shared_ptr<ProcessWorld> join(const ClusterEnvironment& environment, const Options& options);
 
@@ -123,6 +124,8 @@ class ProcessWorld final : public JobRankGroup {
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend();
   void join_over_network();
   c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name) const;
+  /// Lets tensors on such a device travel too. Ranks: all.
+  void add_device(const Options& options);
   /// Called: when the process ends by exit().
   void end_own_backend() noexcept;
   /// Among the ranks of a segment. Null on all ranks, and `failure` says why, where one cannot share that much memory.
@@ -149,11 +152,15 @@ class ProcessWorld final : public JobRankGroup {
   std::unique_ptr<VoteChannel> vote_channel_;
   BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  c10::intrusive_ptr<c10d::Backend> cpu_backend_;
+  bool has_gloo_ = false;                                     ///< cpu_backend_ is Gloo's
+  bool has_device_ = false;                                   ///< tensors on another device than the CPU travel, too
   c10::intrusive_ptr<c10d::Backend> own_backend_;             ///< the accelerator's; null: it has none
   c10::intrusive_ptr<SharedMemoryBackend> shared_gradients_;  ///< null: not over shared memory
   std::unique_ptr<FailureWatch> watch_;
   HostCores host_cores_;
   std::string transports_;
+  std::string metrics_transport_;  ///< the first part of it
   std::string gradient_transport_;
   std::vector<std::function<void()>> at_end_;  ///< of the entry point
 };

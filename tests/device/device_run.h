@@ -25,7 +25,7 @@ struct LoggedClasses : Module {
     log("norm", output.norm(), {.on_epoch = false, .prog_bar = true});
     if (counts) {
       right.update(output, batch[1]);
-      log("right", right, {.on_step = true, .on_epoch = true});
+      log("right", right, {.on_step = true, .on_epoch = true, .prog_bar = true});
     }
     return loss;
   }

@@ -227,6 +227,8 @@ class Call {
     const c10::impl::ExcludeDispatchKeyGuard below(
         c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
         c10::DispatchKeySet({c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::PythonTLSSnapshot}));
+    // Of several out arguments LibTorch gives references into the stack that it has emptied.
+    const torch::jit::Stack kept = stack;
     op.redispatchBoxed(kHost, &stack);
   }
 
@@ -286,16 +288,17 @@ class Call {
             if (own) stack[*generator] = *own;
             for (const std::size_t out : outs) stack[out] = turned(stack[out], emptied);
             on_host(op, stack);
-            write(stack, places);
+            write(op, stack, places);
           });
         });
   }
-  static void write(const torch::jit::Stack& results, const torch::jit::Stack& places) {
+  static void write(const c10::OperatorHandle& op, const torch::jit::Stack& results, const torch::jit::Stack& places) {
     for (std::size_t index = 0; index < places.size(); ++index) {
       std::vector<at::Tensor> made;
       each_tensor(results[index], [&](const at::Tensor& tensor) { made.push_back(tensor); });
       std::size_t next = 0;
       each_tensor(places[index], [&](const at::Tensor& place) {
+        TORCH_CHECK(!place.defined() || made.at(next).defined(), op.operator_name(), " gave less than was foreseen");
         if (place.defined()) place.copy_(made.at(next));
         ++next;
       });
