@@ -107,10 +107,9 @@ class Metric::Accumulator final : public MetricStateReader {
   }
 
   bool is_there() override {
-    const auto is_defined = [](const at::Tensor& tensor) { return tensor.defined(); };
-    const auto has_rows = [](const std::vector<at::Tensor>& rows) { return !rows.empty(); };
-    return std::ranges::none_of(numbers_on_device_, is_defined) && std::ranges::none_of(rows_on_device_, has_rows) &&
-           batches_on_device_.empty() && std::ranges::all_of(sent_, [](const Sent& sent) { return sent.arrived->query(); });
+    return std::ranges::none_of(numbers_on_device_, &at::Tensor::defined) &&
+           std::ranges::all_of(rows_on_device_, &std::vector<at::Tensor>::empty) && batches_on_device_.empty() &&
+           std::ranges::all_of(sent_, [](const Sent& sent) { return sent.arrived->query(); });
   }
 
   const MetricState& read() override {

@@ -1,4 +1,6 @@
 // Training on a device whose work is done late comes to what training on the CPU comes to.
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>

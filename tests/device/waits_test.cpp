@@ -1,4 +1,6 @@
 // What a run asks of its device: which steps wait, for how much, and what takes memory.
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>

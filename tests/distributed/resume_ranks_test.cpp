@@ -2,6 +2,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/console/pseudo_terminal.h"
 #include "distributed/rank_run.h"
 #include "support/whole_matrix.h"
 
@@ -22,6 +23,16 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
     const levin::test::RankRun run("resume_program", "resume", ranks, {"seed=" + std::to_string(seed), "stride=" + stride});
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
+  }
+}
+
+TEST_CASE("ranks with a device each, which reduce gradients there, resume exactly") {
+  const levin::test::EnvironmentVariable backend("QUEUED_BACKEND", "1");
+  for (const int seed : {1, 3, 6}) {
+    const levin::test::RankRun run("resume_program", "resume", 2,
+                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"});
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < 2; ++rank) CHECK(run.number(rank, "equal") == 1);
   }
 }
 
