@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
@@ -10,10 +9,10 @@
 #include <optional>
 #include <utility>
 
-#include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/device_copies.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin {
@@ -88,34 +87,29 @@ class Metric::Accumulator final : public MetricStateReader {
   }
 
   void send() override {
+    if (!is_on_device()) return;
     Sent sent;
+    std::optional<at::Device> device;
     const auto on_its_way = [&](const at::Tensor& there) {
-      sent.device = there.device();
-      return at::empty(there.sizes(), host_options(there)).copy_(there, /*non_blocking=*/true);
+      device = there.device();
+      return sent_to_host(there);
     };
-    for (at::Tensor& numbers : numbers_on_device_) {
+    for (at::Tensor& numbers : numbers_on_device_)
       sent.numbers.push_back(numbers.defined() ? on_its_way(std::exchange(numbers, {})) : at::Tensor());
-    }
-    for (std::vector<at::Tensor>& rows : rows_on_device_) {
+    for (std::vector<at::Tensor>& rows : rows_on_device_)
       sent.rows.push_back(rows.empty() ? at::Tensor() : on_its_way(at::cat(std::exchange(rows, {}))));
-    }
     if (!batches_on_device_.empty()) sent.batches = on_its_way(at::stack(std::exchange(batches_on_device_, {})));
-    if (!sent.device) return;
-    sent.arrived = std::make_shared<c10::Event>(sent.device->type());
-    sent.arrived->record(c10::impl::VirtualGuardImpl(sent.device->type()).getStream(*sent.device));
+    sent.arrived = std::make_shared<c10::Event>(device->type());
+    sent.arrived->record(current_stream(*device));
     sent_.push_back(std::move(sent));
   }
 
-  bool is_there() override {
-    return std::ranges::none_of(numbers_on_device_, &at::Tensor::defined) &&
-           std::ranges::all_of(rows_on_device_, &std::vector<at::Tensor>::empty) && batches_on_device_.empty() &&
-           std::ranges::all_of(sent_, [](const Sent& sent) { return sent.arrived->query(); });
-  }
+  bool is_there() override { return !is_on_device() && std::ranges::all_of(sent_, &Sent::is_there); }
 
   const MetricState& read() override {
     send();
     for (const Sent& sent : std::exchange(sent_, {})) {
-      if (!sent.arrived->query()) sent.arrived->synchronize();
+      if (!sent.is_there()) sent.arrived->synchronize();
       for (std::size_t index = 0; index < sent.numbers.size(); ++index) {
         if (sent.numbers[index].defined()) take(index, sent.numbers[index]);
       }
@@ -156,9 +150,14 @@ class Metric::Accumulator final : public MetricStateReader {
     std::vector<at::Tensor> numbers;
     std::vector<at::Tensor> rows;
     at::Tensor batches;
-    std::optional<at::Device> device;
     std::shared_ptr<c10::Event> arrived;
+    bool is_there() const { return arrived->query(); }
   };
+
+  bool is_on_device() const {
+    return std::ranges::any_of(numbers_on_device_, &at::Tensor::defined) || !batches_on_device_.empty() ||
+           !std::ranges::all_of(rows_on_device_, &std::vector<at::Tensor>::empty);
+  }
 
   /// What was read of a part goes back to where values are, so that it adds up to the same bits whenever somebody reads it.
   at::Tensor taken_back(std::size_t index, const at::Tensor& there) {

@@ -5,9 +5,9 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
+#include "levin/core/device_copies.h"
 #include "levin/core/engine/parts/scalar_value.h"
 #include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/engine/step/batch_copy.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/metric.h"
 #include "levin/core/optimizers/optimizer_access.h"

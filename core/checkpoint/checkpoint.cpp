@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/device_copies.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
@@ -66,7 +65,7 @@ void copy_numbers(at::Tensor& target, const at::Tensor& source) {
 
 /// Waits for copies that the current streams of these devices have been given.
 void wait_for(const std::unordered_set<at::Device>& devices) {
-  for (const at::Device& device : devices) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+  for (const at::Device& device : devices) current_stream(device).synchronize();
 }
 
 /// Tensors of one block of memory in row-major order on the CPU, each its own where possible. Larger elements first: then every
@@ -80,7 +79,7 @@ std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std
     if (plain.is_cpu()) {
       ordered.emplace_back(name, plain.contiguous());
     } else {
-      ordered.emplace_back(name, at::empty(plain.sizes(), host_options(plain)).copy_(plain, /*non_blocking=*/true));
+      ordered.emplace_back(name, sent_to_host(plain));
       devices.insert(plain.device());
     }
   }

@@ -2,11 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
 
-#include "levin/core/accelerator.h"
+#include "levin/core/device_copies.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 
 namespace levin {
@@ -15,17 +14,13 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-at::Tensor place_on_host(const at::Tensor& tensor) { return at::empty(tensor.sizes(), host_options(tensor)); }
-
 /// Of tensors of one device. Waits once for all of them.
 Tensors copied_to_host(const Tensors& tensors) {
   Tensors copies;
   for (const at::Tensor& tensor : tensors) {
-    copies.push_back(place_on_host(tensor));
-    copies.back().copy_(tensor, /*non_blocking=*/true);
+    copies.push_back(sent_to_host(tensor));
   }
-  const at::Device device = tensors.front().device();
-  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+  current_stream(tensors.front().device()).synchronize();
   return copies;
 }
 
@@ -62,7 +57,7 @@ HostCopyBackend::Work HostCopyBackend::allgather(std::vector<Tensors>& all, Tens
   std::vector<Tensors> received(all.size());
   Tensors from, to;
   for (std::size_t index = 0; index < all.size(); ++index) {
-    for (const at::Tensor& target : all[index]) received[index].push_back(place_on_host(target));
+    for (const at::Tensor& target : all[index]) received[index].push_back(at::empty(target.sizes(), host_options(target)));
     from.insert(from.end(), received[index].begin(), received[index].end());
     to.insert(to.end(), all[index].begin(), all[index].end());
   }

@@ -65,9 +65,8 @@ NanGuard::Deferred NanGuard::defer(const at::Tensor& number, std::string place) 
 
 void NanGuard::look_at_loss(const at::Tensor& loss) {
   if (!loss.is_cpu() && !state_.row_is_due) return;
-  const std::string place = loss.is_cpu() ? "" : this->place(setup_.strategy->rank(), Hook::kTrainingStep);
   if (defers(loss)) {
-    state_.loss = defer(loss, place);
+    state_.loss = defer(loss, place(setup_.strategy->rank(), Hook::kTrainingStep));
     return;
   }
   const double value = loss.is_cpu() ? scalar_value(loss) : loss.item<double>();
@@ -75,7 +74,7 @@ void NanGuard::look_at_loss(const at::Tensor& loss) {
     return;
   state_.loss_is_bad = true;
   state_.rank_of_bad_loss = setup_.strategy->rank();
-  if (setup_.options.on_nan == OnNan::kWarn) tell_of_loss(value, this->place(setup_.strategy->rank(), Hook::kTrainingStep));
+  if (setup_.options.on_nan == OnNan::kWarn) tell_of_loss(value, place(setup_.strategy->rank(), Hook::kTrainingStep));
 }
 
 void NanGuard::tell_of_loss(double value, const std::string& place) {

@@ -7,9 +7,8 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "levin/core/accelerator.h"
+#include "levin/core/device_copies.h"
 
 namespace levin {
 
@@ -17,8 +16,6 @@ namespace {
 
 /// Values of an epoch need more than a float holds. MPS has nothing wider.
 at::ScalarType wide_type(const at::Tensor& value) { return value.is_mps() ? at::kFloat : at::kDouble; }
-
-c10::Stream stream_of(const at::Device& device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 void combine_into(at::Tensor& total, const at::Tensor& earlier, const at::Tensor& value, Reduce reduce, double weight) {
   if (reduce == Reduce::kMin) {
@@ -49,7 +46,7 @@ double scalar_value(const at::Tensor& value) {
 }
 
 ScalarMemory::Key ScalarMemory::key_of(const at::Device& device, at::ScalarType type) {
-  return {device.type(), device.index(), stream_of(device).id(), type};
+  return {device.type(), device.index(), current_stream(device).id(), type};
 }
 
 at::Tensor ScalarMemory::take(const at::Device& device, at::ScalarType type) {
@@ -72,9 +69,7 @@ void ScalarMemory::give(at::Tensor scalar) {
 }
 
 struct DeferredScalar::Arrival {
-  Arrival(const at::Tensor& numbers, const c10::Stream& stream)
-      : on_host(at::empty(numbers.sizes(), host_options(numbers))), event(stream.device_type()) {
-    on_host.copy_(numbers, /*non_blocking=*/true);
+  Arrival(const at::Tensor& numbers, const c10::Stream& stream) : on_host(sent_to_host(numbers)), event(stream.device_type()) {
     event.record(stream);
   }
   at::Tensor on_host;
@@ -150,7 +145,7 @@ void DeferredScalar::send_for(std::span<DeferredValue* const> values) {
   std::vector<DeferredScalar*> scalars = unread(values);
   std::erase_if(scalars, [](const DeferredScalar* scalar) { return scalar->arrival_ != nullptr; });
   if (scalars.empty()) return;
-  const auto arrival = std::make_shared<Arrival>(numbers_of(scalars), stream_of(value_.device()));
+  const auto arrival = std::make_shared<Arrival>(numbers_of(scalars), current_stream(value_.device()));
   for (std::size_t index = 0; index < scalars.size(); ++index) {
     scalars[index]->arrival_ = arrival;
     scalars[index]->place_ = static_cast<std::int64_t>(index);

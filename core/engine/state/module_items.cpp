@@ -1,5 +1,4 @@
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/device_copies.h"
 #include "levin/core/engine/figures/draw_figure.h"
 #include "levin/core/engine/parts/histogram.h"
 #include "levin/core/engine/parts/png_image.h"
@@ -63,7 +63,7 @@ class TensorCopy {
   TensorCopy(const at::Tensor& tensor, at::ScalarType type)
       : tensor_(tensor.detach().to(tensor.options().dtype(type), /*non_blocking=*/false, /*copy=*/true,
                                    at::MemoryFormat::Contiguous)),
-        stream_(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device())) {}
+        stream_(current_stream(tensor.device())) {}
 
   std::size_t bytes() const { return tensor_.nbytes(); }
   /// Waits for the device. Threading: any.

@@ -1,6 +1,5 @@
 #include "support/queued_device/backend.h"
 
-#include <ATen/core/ivalue.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/strategies/transport/shared_memory_backend.h"
 #include "support/queued_device/queues.h"
 #include "support/queued_device/streams.h"
 #include "support/queued_device/tensors.h"
@@ -25,23 +25,6 @@ namespace levin::test::queued {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using Future = c10::intrusive_ptr<c10::ivalue::Future>;
-
-class QueuedWork final : public c10d::Work {
- public:
-  explicit QueuedWork(Future future) : future_(std::move(future)) {}
-  bool isCompleted() override { return true; }
-  bool isSuccess() const override { return true; }
-  // The current stream waits, not the host.
-  bool wait(std::chrono::milliseconds) override {
-    future_->wait();
-    return true;
-  }
-  Future getFuture() override { return future_; }
-
- private:
-  Future future_;
-};
 
 class QueuedBackend final : public c10d::Backend {
  public:
@@ -99,11 +82,11 @@ class QueuedBackend final : public c10d::Backend {
     });
     // Other ranks' devices wait for it, whoever waits for this one.
     Queues::instance().ask(Queues::instance().last(*stream_));
-    const auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                                 std::vector<c10::Device>{device});
+    // Who waits for it lets the current stream wait, not the host.
+    const auto future = FutureWork::make_future({device});
     const c10::StreamGuard in_its_stream(*stream_);
     future->markCompleted(results);
-    return c10::make_intrusive<QueuedWork>(future);
+    return c10::make_intrusive<FutureWork>(future);
   }
 
   c10d::ProcessGroupGloo* gloo_;

@@ -1,8 +1,7 @@
-#include "levin/core/engine/step/batch_copy.h"
+#include "levin/core/device_copies.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <map>
 
@@ -37,7 +36,7 @@ Batch copied_beside_work(const Batch& batch, const at::Device& device) {
   }
   if (bytes < kLeastBytes || !all_on_host) return batch.to(device, /*non_blocking=*/true);
   const c10::impl::VirtualGuardImpl implementation(device.type());
-  const c10::Stream user = implementation.getStream(device);
+  const c10::Stream user = current_stream(device);
   CopyStream& beside = copy_stream(user.device());
   Batch copied;
   {
