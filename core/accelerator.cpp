@@ -54,7 +54,7 @@ std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
   const int present = device_count();
   std::vector<int> indices = devices.indices();
   if (indices.empty()) {
-    const int count = devices.is_all() ? present : (devices.is_auto() ? 1 : devices.count());
+    const int count = devices.is_all() || devices.is_auto() ? present : devices.count();
     for (int index = 0; index < count; ++index) indices.push_back(index);
   }
   if (indices.empty()) {

@@ -64,11 +64,11 @@ class LEVIN_API Accelerator {
   virtual std::string visibility_variable() const { return ""; }
   /// How many devices this process can see. Throws ConfigError that says what is missing when it cannot use them at all.
   virtual int device_count() const;
-  /// The devices of the ranks of this host, by local rank, as `trainer.devices` asks for them; `auto` is one. Throws
+  /// The devices of the ranks of this host, by local rank, as `trainer.devices` asks for them; `auto` is all. Throws
   /// ConfigError for devices that do not exist.
   virtual std::vector<int> devices_of_ranks(const Devices& devices) const;
-  /// The device of a rank of this host, which becomes the current one of the calling thread. With devices `auto`, under a
-  /// launcher that started several ranks, each has one of its own. Throws as devices_of_ranks() does.
+  /// The device of a rank of this host, which becomes the current one of the calling thread. Devices `auto` give each of those
+  /// that a launcher has started one of its own. Throws as devices_of_ranks() does.
   virtual at::Device choose(const Devices& devices, int local_rank) const;
   /// Makes a device the current one of the calling thread, and gives it.
   virtual at::Device select(int index) const;

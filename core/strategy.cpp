@@ -24,7 +24,11 @@ std::shared_ptr<Accelerator> LaunchRequest::chosen_accelerator() const {
   return resolved ? resolved : asked_for;
 }
 
-int LaunchRequest::ranks_per_host() const { return static_cast<int>(chosen_accelerator()->devices_of_ranks(devices).size()); }
+int LaunchRequest::ranks_per_host() const {
+  const auto found = static_cast<int>(chosen_accelerator()->devices_of_ranks(devices).size());
+  const bool may_start_others = OwnProcess::is_one() || LaunchPermit::current() != nullptr;
+  return devices.is_auto() && !may_start_others ? 1 : found;
+}
 
 Strategy::~Strategy() = default;
 void Strategy::launch(const LaunchRequest& request) {

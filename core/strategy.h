@@ -30,7 +30,8 @@ struct LEVIN_API LaunchRequest {
 
   /// What this machine has of what is asked for. Throws ConfigError for an accelerator that is unknown.
   std::shared_ptr<Accelerator> chosen_accelerator() const;
-  /// Ranks wanted on this host, one a device. Throws ConfigError for an accelerator or devices that are unknown or not there.
+  /// Ranks wanted on this host, one a device. Devices `auto` are one in a program that levin must not start again as a rank.
+  /// Throws ConfigError for an accelerator or devices that are unknown or not there.
   int ranks_per_host() const;
 };
 

@@ -1,226 +1,120 @@
-#include <ATen/Parallel.h>
-#include <ATen/TensorIterator.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/full.h>
-#include <c10/util/ParallelGuard.h>
-#include <c10/util/ScopeExit.h>
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 
-#include <algorithm>
-#include <array>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/optim/fused_step.h"
 #include "levin/optim/optimizers.h"
 
 // LibTorch's optimizers: their fused steps, and how YAML makes them.
 namespace levin {
 
-/// What one call of a fused kernel steps: parameters of one group, device and type. The lists have an entry for each.
-struct FusedBatch {
-  bool in_threads = false;  ///< large enough to be divided over threads
-  std::vector<at::Tensor> parameters, gradients, steps;
-  std::array<std::vector<at::Tensor>, 3> state;
-};
-
-/// Steps an optimizer of LibTorch with ATen's fused kernels, which go over the memory of a parameter, its gradient and its
-/// state once, where LibTorch's own step goes over them in a dozen operations. A derived class knows the state of one optimizer
-/// class and its kernel. Between two steps it keeps memory only, no tensor of the optimizer's.
-class FusedStep {
- public:
-  using Optimizer = torch::optim::Optimizer;
-  virtual ~FusedStep() = default;
-
-  /// As Optimizer::step(). `plain_step` is LibTorch's own, without a closure: it steps what the kernel does not take (sparse
-  /// and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order), and each
-  /// parameter for the first time, which makes its state.
-  at::Tensor run(Optimizer& optimizer, const Optimizer::LossClosure& closure, const std::function<void()>& plain_step) {
-    const at::NoGradGuard no_grad;
-    at::Tensor loss;
-    if (closure != nullptr) {
-      const at::AutoGradMode enable_grad(true);
-      loss = closure();
-    }
-    step_tensors_.clear();
-    bool any_left = false;
-    left_.resize(optimizer.param_groups().size());
-    for (std::size_t index = 0; index < left_.size(); ++index) {
-      torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[index];
-      left_[index].clear();
-      for (at::Tensor& parameter : group.params()) {
-        if (!parameter.grad().defined() || add(optimizer, group.options(), parameter)) continue;
-        left_[index].push_back(parameter);
-        any_left = true;
-      }
-      step_batches(group.options());
-    }
-    if (any_left) {
-      const auto swap_all = [&] {
-        for (std::size_t group = 0; group < left_.size(); ++group) optimizer.param_groups()[group].params().swap(left_[group]);
-      };
-      swap_all();
-      const auto swap_back = c10::make_scope_exit(swap_all);
-      plain_step();
-    }
-    for (std::vector<at::Tensor>& left : left_) left.clear();
-    return loss;
-  }
-
- protected:
-  using Options = torch::optim::OptimizerOptions;
-
-  /// Adds a parameter, by take(). False, with nothing changed, when the kernel does not take it.
-  virtual bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) = 0;
-  /// Calls the kernel.
-  virtual void step(const Options& options, FusedBatch& batch) = 0;
-
-  /// Whether the kernel takes a parameter, its gradient, and the tensors of its state.
-  static bool fits(const at::Tensor& parameter, std::initializer_list<const at::Tensor*> state) {
-    const at::ScalarType type = parameter.scalar_type();
-    if (type != at::kFloat && type != at::kDouble) return false;
-    if (parameter.layout() != at::kStrided || !(parameter.is_cpu() || parameter.is_cuda())) return false;
-    if (!parameter.is_contiguous() && !parameter.is_non_overlapping_and_dense()) return false;
-    const auto fits_parameter = [&](const at::Tensor& tensor) {
-      return tensor.defined() && tensor.layout() == at::kStrided && tensor.scalar_type() == type &&
-             tensor.device() == parameter.device() && tensor.sizes() == parameter.sizes() &&
-             // The kernels go over memory as it lies.
-             ((tensor.is_contiguous() && parameter.is_contiguous()) || tensor.strides() == parameter.strides());
-    };
-    return fits_parameter(parameter.grad()) &&
-           std::all_of(state.begin(), state.end(), [&](const at::Tensor* tensor) { return fits_parameter(*tensor); });
-  }
-
-  /// The batch that a parameter belongs to, which has it and its gradient now.
-  FusedBatch& take(const at::Tensor& parameter) {
-    const bool in_threads = parameter.numel() > at::internal::GRAIN_SIZE && at::get_num_threads() > 1;
-    const auto is_empty = [](const FusedBatch& batch) { return batch.parameters.empty(); };
-    const auto is_alike = [&](const FusedBatch& batch) {
-      if (is_empty(batch) || batch.in_threads != in_threads) return false;
-      const at::Tensor& one = batch.parameters.front();
-      return one.device() == parameter.device() && one.scalar_type() == parameter.scalar_type();
-    };
-    auto batch = std::find_if(batches_.begin(), batches_.end(), is_alike);
-    if (batch == batches_.end()) batch = std::find_if(batches_.begin(), batches_.end(), is_empty);
-    if (batch == batches_.end()) batch = batches_.emplace(batch);
-    batch->in_threads = in_threads;
-    batch->parameters.push_back(parameter);
-    batch->gradients.push_back(parameter.grad());
-    return *batch;
-  }
-
-  /// A count of steps as the kernel reads it. The same tensor serves all parameters that have taken as many.
-  const at::Tensor& step_tensor(std::int64_t step, const at::Device& device) {
-    for (const auto& [count, tensor] : step_tensors_) {
-      if (count == step && tensor.device() == device) return tensor;
-    }
-    const auto options = at::TensorOptions(device).dtype(at::kFloat);
-    return step_tensors_.emplace_back(step, at::full({}, static_cast<double>(step), options)).second;
-  }
-
-  /// The state that an optimizer has of a parameter, or null.
-  template <class State>
-  static State* state_of(Optimizer& optimizer, const at::Tensor& parameter) {
-    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-    return found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
-  }
-
- private:
-  void step_batches(const Options& options) {
-    for (FusedBatch& batch : batches_) {
-      if (batch.parameters.empty()) continue;
-      {
-        // Without it the kernels open a parallel region for each tensor, however small.
-        std::optional<c10::ParallelGuard> one_thread;
-        if (!batch.in_threads) one_thread.emplace(true);
-        // Nothing here is recorded for a backward pass; what autograd would add is that weights have changed.
-        const at::AutoDispatchBelowADInplaceOrView below_autograd;
-        step(options, batch);
-      }
-      for (const at::Tensor& parameter : batch.parameters) parameter.unsafeGetTensorImpl()->bump_version();
-      batch.parameters.clear();
-      batch.gradients.clear();
-      batch.steps.clear();
-      for (std::vector<at::Tensor>& state : batch.state) state.clear();
-    }
-  }
-
-  std::vector<FusedBatch> batches_;  ///< those that are empty keep their memory
-  std::vector<std::pair<std::int64_t, at::Tensor>> step_tensors_;
-  std::vector<std::vector<at::Tensor>> left_;  ///< by group: parameters for LibTorch's own step
-};
-
 namespace {
 
 class FusedSgdStep final : public FusedStep {
+ public:
+  FusedSgdStep() : FusedStep("aten::_fused_sgd_") {}
+
+ private:
   bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
     if (static_cast<const SGDOptions&>(options).momentum() == 0) {
       if (!fits(parameter, {})) return false;
-      take(parameter);
+      take(options, parameter);
       return true;
     }
     auto* state = state_of<torch::optim::SGDParamState>(optimizer, parameter);
     if (state == nullptr || !fits(parameter, {&state->momentum_buffer()})) return false;
-    take(parameter).state[0].push_back(state->momentum_buffer());
+    take(options, parameter).state[0].push_back(state->momentum_buffer());
     return true;
   }
-  void step(const Options& options, FusedBatch& batch) override {
+  void call_kernel(const FusedBatch& batch, const Rate& rate) override {
+    const auto& sgd = static_cast<const SGDOptions&>(*batch.options);
+    std::visit(
+        [&](const auto& lr) {
+          at::_fused_sgd_(batch.parameters, batch.gradients, batch.state[0], sgd.weight_decay(), sgd.momentum(), lr,
+                          sgd.dampening(), sgd.nesterov(), /*maximize=*/false, /*is_first_step=*/false);
+        },
+        rate);
+  }
+  std::vector<double> numbers_of(const Options& options) const override {
     const auto& sgd = static_cast<const SGDOptions&>(options);
-    at::_fused_sgd_(batch.parameters, batch.gradients, batch.state[0], sgd.weight_decay(), sgd.momentum(), sgd.lr(),
-                    sgd.dampening(), sgd.nesterov(), /*maximize=*/false, /*is_first_step=*/false);
+    return {sgd.weight_decay(), sgd.momentum(), sgd.dampening(), sgd.nesterov() ? 1.0 : 0.0};
   }
 };
 
 /// Adam and AdamW differ in the kernel only. `Kernel` calls at::_fused_adam_ or at::_fused_adamw_.
 template <class AdamOptions, class AdamState, auto Kernel>
 class FusedAdamStep final : public FusedStep {
+ public:
+  using FusedStep::FusedStep;
+
+ private:
   bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
     const bool amsgrad = static_cast<const AdamOptions&>(options).amsgrad();
     AdamState* state = state_of<AdamState>(optimizer, parameter);
     if (state == nullptr || !fits(parameter, {&state->exp_avg(), &state->exp_avg_sq()})) return false;
     if (amsgrad && !fits(parameter, {&state->max_exp_avg_sq()})) return false;
     state->step(state->step() + 1);
-    FusedBatch& batch = take(parameter);
+    FusedBatch& batch = take(options, parameter, state->step());
     batch.state[0].push_back(state->exp_avg());
     batch.state[1].push_back(state->exp_avg_sq());
     if (amsgrad) batch.state[2].push_back(state->max_exp_avg_sq());
-    batch.steps.push_back(step_tensor(state->step(), parameter.device()));
     return true;
   }
-
-  void step(const Options& options, FusedBatch& batch) override {
+  void call_kernel(const FusedBatch& batch, const Rate& rate) override {
+    const auto& adam = static_cast<const AdamOptions&>(*batch.options);
+    const auto [beta1, beta2] = adam.betas();
+    std::visit(
+        [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
+          Kernel(batch.parameters, batch.gradients, batch.state[0], batch.state[1], batch.state[2], batch.steps, lr, beta1,
+                 beta2, adam.weight_decay(), adam.eps(), adam.amsgrad(), /*maximize=*/false);
+        },
+        rate);
+  }
+  std::vector<double> numbers_of(const Options& options) const override {
     const auto& adam = static_cast<const AdamOptions&>(options);
     const auto [beta1, beta2] = adam.betas();
-    Kernel(batch.parameters, batch.gradients, batch.state[0], batch.state[1], batch.state[2], batch.steps, adam.lr(), beta1,
-           beta2, adam.weight_decay(), adam.eps(), adam.amsgrad(), /*maximize=*/false);
+    return {beta1, beta2, adam.weight_decay(), adam.eps(), adam.amsgrad() ? 1.0 : 0.0};
   }
 };
 
 class FusedAdagradStep final : public FusedStep {
-  bool add(Optimizer& optimizer, const Options&, at::Tensor& parameter) override {
+ public:
+  FusedAdagradStep() : FusedStep("aten::_fused_adagrad_") {}
+
+ private:
+  bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
     auto* state = state_of<torch::optim::AdagradParamState>(optimizer, parameter);
     if (state == nullptr || !fits(parameter, {&state->sum()})) return false;
     state->step(state->step() + 1);
-    FusedBatch& batch = take(parameter);
-    batch.state[0].push_back(state->sum());
-    batch.steps.push_back(step_tensor(state->step(), parameter.device()));
+    take(options, parameter, state->step()).state[0].push_back(state->sum());
     return true;
   }
-  void step(const Options& options, FusedBatch& batch) override {
+  void call_kernel(const FusedBatch& batch, const Rate& rate) override {
+    const auto& adagrad = static_cast<const AdagradOptions&>(*batch.options);
+    std::visit(
+        [&](const auto& lr) {
+          at::_fused_adagrad_(batch.parameters, batch.gradients, batch.state[0], batch.steps, lr, adagrad.lr_decay(),
+                              adagrad.weight_decay(), adagrad.eps(), /*maximize=*/false);
+        },
+        rate);
+  }
+  std::vector<double> numbers_of(const Options& options) const override {
     const auto& adagrad = static_cast<const AdagradOptions&>(options);
-    at::_fused_adagrad_(batch.parameters, batch.gradients, batch.state[0], batch.steps, adagrad.lr(), adagrad.lr_decay(),
-                        adagrad.weight_decay(), adagrad.eps(), /*maximize=*/false);
+    return {adagrad.lr_decay(), adagrad.weight_decay(), adagrad.eps()};
   }
 };
 
@@ -229,10 +123,10 @@ constexpr auto kFusedAdamW = [](const auto&... arguments) { at::_fused_adamw_(ar
 
 std::shared_ptr<FusedStep> fused_step_of(const torch::optim::SGD&) { return std::make_shared<FusedSgdStep>(); }
 std::shared_ptr<FusedStep> fused_step_of(const torch::optim::Adam&) {
-  return std::make_shared<FusedAdamStep<AdamOptions, torch::optim::AdamParamState, kFusedAdam>>();
+  return std::make_shared<FusedAdamStep<AdamOptions, torch::optim::AdamParamState, kFusedAdam>>("aten::_fused_adam_");
 }
 std::shared_ptr<FusedStep> fused_step_of(const torch::optim::AdamW&) {
-  return std::make_shared<FusedAdamStep<AdamWOptions, torch::optim::AdamWParamState, kFusedAdamW>>();
+  return std::make_shared<FusedAdamStep<AdamWOptions, torch::optim::AdamWParamState, kFusedAdamW>>("aten::_fused_adamw_");
 }
 std::shared_ptr<FusedStep> fused_step_of(const torch::optim::Adagrad&) { return std::make_shared<FusedAdagradStep>(); }
 
@@ -241,8 +135,23 @@ std::shared_ptr<FusedStep> fused_step_of(const torch::optim::Adagrad&) { return 
 template <class Base, class BaseOptions>
 at::Tensor FusedOptimizer<Base, BaseOptions>::step(torch::optim::Optimizer::LossClosure closure) {
   if (!is_fused_) return Base::step(std::move(closure));
+  const at::NoGradGuard no_grad;
+  at::Tensor loss;
+  if (closure != nullptr) {
+    const at::AutoGradMode enable_grad(true);
+    loss = closure();
+  }
   if (fused_step_ == nullptr) fused_step_ = fused_step_of(*this);
-  return fused_step_->run(*this, closure, [this] { Base::step(nullptr); });
+  fused_step_->run(
+      *this, [this] { Base::step(nullptr); }, runner_);
+  return loss;
+}
+
+template <class Base, class BaseOptions>
+bool FusedOptimizer<Base, BaseOptions>::run_steps_by(StepRunner* runner) {
+  runner_ = runner;
+  if (fused_step_ != nullptr) fused_step_->forget_sent_numbers();
+  return is_fused_;
 }
 
 template class FusedOptimizer<torch::optim::SGD, SGDOptions>;

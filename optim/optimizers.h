@@ -31,7 +31,7 @@ class FusedStep;
 
 /// One of LibTorch's optimizers with a fused step.
 template <class Base, class BaseOptions>
-class LEVIN_API FusedOptimizer : public Base {
+class LEVIN_API FusedOptimizer : public Base, public RecordableOptimizer {
  public:
   explicit FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options = {}, bool fused = true)
       : FusedOptimizer(std::vector<torch::optim::OptimizerParamGroup>{std::move(parameters)}, std::move(options), fused) {}
@@ -39,10 +39,12 @@ class LEVIN_API FusedOptimizer : public Base {
                           bool fused = true)
       : Base(groups, std::move(options)), is_fused_(fused) {}
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
+  bool run_steps_by(StepRunner* runner) override;
 
  private:
   bool is_fused_;
   std::shared_ptr<FusedStep> fused_step_ = nullptr;  ///< from the first step on
+  StepRunner* runner_ = nullptr;
 };
 
 using SGDOptions = torch::optim::SGDOptions;

@@ -124,6 +124,17 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
   virtual void step_in_group(at::Tensor& parameter, const torch::optim::OptimizerOptions& options) = 0;
 };
 
+class StepRunner;
+
+/// An optimizer whose step a device can record (`cuda_graph: auto`), as those with fused kernels are.
+class LEVIN_API RecordableOptimizer {
+ public:
+  virtual ~RecordableOptimizer() = default;
+  /// From now on `runner` does what a step has the device do. Null: the optimizer does, as at first. False where it goes on to,
+  /// since it was made to step in another way.
+  virtual bool run_steps_by(StepRunner* runner) = 0;
+};
+
 /// The base of an optimizer that says what it does to one parameter; docs/write-an-optimizer.md has a complete one. Its options
 /// are a struct (see OptionList), with an `lr`; one called `maximize` turns gradients round. Its state is a struct whose
 /// members are what there is of each parameter: tensors of its shape, and numbers. A `StateFields fields()` of the state says

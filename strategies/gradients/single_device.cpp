@@ -19,7 +19,7 @@ Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
     throw ConfigError(format("strategy single_device: {} started {} ranks; use strategy ddp (or auto)",
                              cluster_kind_name(environment.kind), environment.world_size));
   }
-  if (request.ranks_per_host() > 1 || request.num_nodes > 1) {
+  if ((!request.devices.is_auto() && request.ranks_per_host() > 1) || request.num_nodes > 1) {
     throw ConfigError(
         "strategy single_device: one device of one host is used, but more are asked for; use strategy ddp (or auto)");
   }

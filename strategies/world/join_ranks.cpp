@@ -45,9 +45,10 @@ LaunchPlan plan_for(const LaunchRequest& request) {
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
   const LaunchPlan plan = plan_for(request);
-  const bool torchrun_starts_again = environment.kind == ClusterKind::kTorchrun;
-  if (plan.local_ranks * plan.hosts == 1 && (plan.max_restarts == 0 || torchrun_starts_again)) return;
-  if (environment.kind == ClusterKind::kTorchrun) {
+  const bool is_torchrun = environment.kind == ClusterKind::kTorchrun;
+  if (is_torchrun && request.devices.is_auto() && plan.hosts == 1) return;
+  if (plan.local_ranks * plan.hosts == 1 && (plan.max_restarts == 0 || is_torchrun)) return;
+  if (is_torchrun) {
     throw ConfigError(
         format("devices: {} asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
                "without it",

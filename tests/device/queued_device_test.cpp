@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/console/pseudo_terminal.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/options/registry.h"
 
@@ -178,6 +179,7 @@ TEST_CASE("what it has recorded it does again, with new random numbers") {
 }
 
 TEST_CASE("two of them have their own memory and their own queues") {
+  const EnvironmentVariable two("QUEUED_DEVICES", "2");
   const at::Tensor one = torch::full({2}, 1, QueuedDevice::device(0));
   const at::Tensor other = torch::full({2}, 2, QueuedDevice::device(1));
   CHECK_THROWS_WITH(one + other, Catch::Contains("same device"));

@@ -27,7 +27,7 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
 }
 
 TEST_CASE("ranks with a device each, which reduce gradients there, resume exactly") {
-  const levin::test::EnvironmentVariable backend("QUEUED_BACKEND", "1");
+  const levin::test::EnvironmentVariable backend("QUEUED_BACKEND", "1"), devices("QUEUED_DEVICES", "2");
   for (const int seed : {1, 3, 6}) {
     const levin::test::RankRun run("resume_program", "resume", 2,
                                    {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"});

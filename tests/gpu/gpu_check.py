@@ -31,6 +31,10 @@ class Failure(Exception):
     pass
 
 
+class NotRun(Exception):
+    """This machine has not what a check needs."""
+
+
 def check(what):
     """A check that may run beside others: gives a line for the report, or raises."""
     def add(function):
@@ -50,7 +54,8 @@ def timed(what):
 class Machine:
     def __init__(self, build, torch, out):
         self.build, self.out = pathlib.Path(build).resolve(), pathlib.Path(out).resolve()
-        self.environment = dict(os.environ, LD_LIBRARY_PATH=f"{torch}/lib:{self.build}/lib:{self.build}/lib/parts", LEVIN_TEST_ACCELERATOR="cuda")
+        self.gpus = (os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(str(gpu) for gpu in range(len(glob.glob("/dev/nvidia[0-9]*"))))).split(",")
+        self.environment = dict(os.environ, CUDA_VISIBLE_DEVICES=self.gpus[0] or "0", LD_LIBRARY_PATH=f"{torch}/lib:{self.build}/lib:{self.build}/lib/parts", LEVIN_TEST_ACCELERATOR="cuda")
 
     def run(self, name, command, timeout=180, status=0, **environment):
         """The output of a command that has to end with this status (None: with any)."""
@@ -121,7 +126,7 @@ def unit_tests(name, program, filters, what):
     check(what)(function)
 
 
-unit_tests("graphs", "device_tests", ["--filenames-as-tags", "[#step_graph_test]"], "recorded steps come to what called ones come to")
+unit_tests("graphs", "device_tests", ["--filenames-as-tags", "[#step_graph_test],[#optimizer_graph_test]"], "recorded steps come to what called ones come to")
 unit_tests("metrics", "metrics_tests", ["metrics have the same values on a device*"], "metrics of tensors on the GPU have torchmetrics' values")
 unit_tests("optimizers", "optim_tests", ["a fused step has*"], "fused steps have LibTorch's numbers")
 
@@ -320,6 +325,44 @@ def killed(machine):
     return f"statuses {statuses}: {error[:200]}"
 
 
+def two_gpus(machine):
+    if len(machine.gpus) < 2:
+        raise NotRun("it needs two GPUs")
+    return ",".join(machine.gpus[:2])
+
+
+@check("a rank on each GPU that is visible over NCCL, with the losses of one rank")
+def several_gpus(machine):
+    visible, flags = two_gpus(machine), ["--model.dropout=0", "--trainer.max_epochs=2"]
+    alone, _ = machine.fit("one_gpu", "digits/config.yaml", "--data.batch_size=32", *flags)
+    logs, output = machine.fit("several_gpus", "digits/config.yaml", "--data.batch_size=16", "--trainer.devices=auto", *flags, CUDA_VISIBLE_DEVICES=visible)
+    need("[rank 1] device cuda:1" in output, output[:400])
+    return f"val_loss {furthest(column(logs, 'val_loss'), column(alone, 'val_loss')):.1e} apart"
+
+
+@check("a rank of several GPUs that is killed ends the other, which waits in NCCL")
+def killed_in_nccl(machine):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-killed-"))
+    command = [str(machine.build / "bin/levin"), "fit", "--config", "examples/digits/config.yaml", f"--trainer.default_root_dir={folder}",
+               "--trainer.devices=auto", "--trainer.max_epochs=100000"]
+    with open(folder / "output", "w+", encoding="utf-8") as output, \
+            subprocess.Popen(command, cwd=ROOT, env=dict(machine.environment, CUDA_VISIBLE_DEVICES=two_gpus(machine)), stdout=output, stderr=output) as run:
+        deadline, rank = time.monotonic() + 60, None
+        while time.monotonic() < deadline and run.poll() is None and not (rank and list(folder.glob("logs/*/metrics.csv"))):
+            time.sleep(0.2)
+            rank = re.search(r"\[rank 1\] device cuda:1, process (\d+)", (folder / "output").read_text(encoding="utf-8"))
+        need(rank, "rank 1 does not begin")
+        os.kill(int(rank.group(1)), signal.SIGKILL)
+        try:
+            status = run.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            raise Failure("the other goes on") from None
+    told = (folder / "output").read_text(encoding="utf-8")
+    need("rank 1 failed" in told, told[-300:])
+    return f"status {status}: {told[told.rfind('rank 1 failed'):][:200]}"
+
+
 def fault(machine, kind):
     folder = pathlib.Path(tempfile.mkdtemp())
     (folder / "config.yaml").write_text(f"plugins: [libgpu_faults.so]\nmodel: {{class_path: Faulty, init_args: {{fault: {kind}}}}}\n"
@@ -384,6 +427,8 @@ def run_check(machine, entry):
     start = time.monotonic()
     try:
         result, text = "yes", function(machine)
+    except NotRun as reason:
+        result, text = "not run", str(reason)
     except Failure as failure:
         result, text = "**no**", str(failure)
     except Exception as error:  # a check that is wrong must not end the others

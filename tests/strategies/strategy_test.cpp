@@ -7,6 +7,7 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
+#include "levin/core/base/process.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
@@ -206,6 +207,28 @@ TEST_CASE("auto stays itself for one process") {
   CHECK(strategy.resolve(levin::LaunchRequest{}) == nullptr);
   strategy.launch(levin::LaunchRequest{});
   CHECK(strategy.name() == "single_device");
+}
+
+TEST_CASE("auto has ranks for all devices where they may be started, else one") {
+  struct ThreeDevices : levin::Accelerator {
+    std::string name() const override { return "three"; }
+    at::DeviceType device_type() const override { return at::kCPU; }
+    int device_count() const override { return 3; }
+  };
+  const auto three = std::make_shared<ThreeDevices>();
+  levin::AutoStrategy strategy;
+  const levin::LaunchRequest open{.accelerator = three};
+  CHECK(open.ranks_per_host() == 1);
+  CHECK(strategy.resolve(open) == nullptr);
+  CHECK(levin::LaunchRequest{.accelerator = three, .devices = -1}.ranks_per_host() == 3);
+  {
+    const levin::LaunchPermit permit(0);
+    CHECK(open.ranks_per_host() == 3);
+    REQUIRE(strategy.resolve(open) != nullptr);
+    CHECK(strategy.resolve(open)->name() == "ddp");
+  }
+  const levin::OwnProcess own;
+  CHECK(open.ranks_per_host() == 3);
 }
 
 TEST_CASE("strategies are made by name") {

@@ -95,6 +95,7 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
     return std::move(output_);
   }
   torch::optim::Optimizer& optimizer = *step_.parts.optimizers.front();
+  step_.graph.take(step_.parts.optimizers.front());
   step_.hooks.module(Hook::kOptimizerStep, &Module::optimizer_step, optimizer, std::function<at::Tensor()>([&] {
                        ++window.evaluations;
                        const at::Tensor loss = loss_for(optimizer, closure());

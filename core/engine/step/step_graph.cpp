@@ -19,6 +19,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/random/rng_state.h"
@@ -109,6 +110,9 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss, const std::vector<a
   return torch::autograd::grad({loss}, parameters, loss_gradient, retain_graph, /*create_graph=*/false, /*allow_unused=*/true);
 }
 
+/// Whether a parameter can have this gradient as it is. Autograd copies others.
+bool is_handed_out(const at::Tensor& gradient) { return gradient.defined() && gradient.layout() == at::kStrided; }
+
 bool are_alike(const at::Tensor& one, const at::Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() && one.scalar_type() == other.scalar_type() &&
          one.device() == other.device();
@@ -161,11 +165,12 @@ class RecordedStep : public torch::CustomClassHolder {
     forward_->record([&] { output = training_step(inputs_, logs); });
     check_output(output, device);
     loss_gradient_ = torch::ones_like(output.loss);
+    for (const at::Tensor& parameter : parameters_) gradients_.push_back(torch::empty_like(parameter.detach()));
     backward_ = accelerator.make_graph(device, forward_.get());
     // Backward passes are done outside of autocast.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(
         at::autocast::get_autocast_dispatch_key_from_device_type(device.type()));
-    backward_->record([&] { gradients_ = gradients_of(output.loss, parameters_, {loss_gradient_}, /*retain_graph=*/false); });
+    backward_->record([&] { place(gradients_of(output.loss, parameters_, {loss_gradient_}, /*retain_graph=*/false)); });
     output_.loss = output.loss.detach();
     for (const auto& [name, tensor] : output.extras.items()) output_.extras.set(name, tensor.detach());
   }
@@ -180,9 +185,10 @@ class RecordedStep : public torch::CustomClassHolder {
   }
   /// The forward pass on this batch. The loss gives parameters their gradients as that of the step itself does.
   StepOutput forward(const Batch& batch);
-  /// The gradients of the last forward pass, where the loss' is `gradient`. In place until the next call.
+  /// The gradients of the last forward pass, where the loss' is `gradient`, in the same memory each time.
   const std::vector<at::Tensor>& backward(const at::Tensor& gradient) {
     const at::NoGradGuard no_grad;
+    leave_kept_gradients();
     loss_gradient_.copy_(gradient);
     backward_->replay();
     return gradients_;
@@ -205,6 +211,30 @@ class RecordedStep : public torch::CustomClassHolder {
   RecordedLogs logs;
 
  private:
+  /// While it is recorded: gradients leave the graph's memory, in which the next forward pass works, for that of gradients_.
+  void place(const std::vector<at::Tensor>& computed) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t index = 0; index < computed.size(); ++index) {
+      if (is_handed_out(computed[index])) {
+        gradients_[index].copy_(computed[index]);
+      } else {
+        gradients_[index] = computed[index];
+      }
+    }
+  }
+  /// Who still has a gradient of the call before, as a parameter does while batches accumulate, keeps its values: they move to
+  /// other memory, and the next are computed where they were.
+  void leave_kept_gradients() {
+    for (at::Tensor& gradient : gradients_) {
+      if (!is_handed_out(gradient) || gradient.storage().use_count() == 1) continue;
+      at::Tensor next = gradient.clone();
+      c10::StorageImpl& kept = *gradient.storage().unsafeGetStorageImpl();
+      c10::StorageImpl& moved = *next.storage().unsafeGetStorageImpl();
+      moved.set_data_ptr_noswap(kept.set_data_ptr(std::move(moved.mutable_data_ptr())));
+      gradient = std::move(next);
+    }
+  }
+
   std::vector<at::Tensor> parameters_;
   std::vector<std::pair<const void*, const void*>> identity_;
   Batch inputs_;
@@ -229,8 +259,10 @@ struct Replay : torch::autograd::Function<Replay> {
                                                  const torch::autograd::variable_list& gradients) {
     const auto step = c10::static_intrusive_pointer_cast<RecordedStep>(context->saved_data["step"].toCapsule());
     torch::autograd::variable_list all(2);  // of the step and of what the loss was
-    const auto& of_parameters = step->backward(gradients.at(0));
-    all.insert(all.end(), of_parameters.begin(), of_parameters.end());
+    // A tensor that nobody else has becomes the parameter's gradient without a copy.
+    for (const at::Tensor& gradient : step->backward(gradients.at(0))) {
+      all.push_back(is_handed_out(gradient) ? gradient.detach() : gradient);
+    }
     return all;
   }
 };
@@ -252,7 +284,7 @@ StepOutput RecordedStep::forward(const Batch& batch) {
   return output;
 }
 
-StepGraph::StepGraph(const RunSetup& setup) : setup_(setup) {}
+StepGraph::StepGraph(const RunSetup& setup) : setup_(setup), optimizer_(setup) {}
 StepGraph::~StepGraph() = default;
 
 void StepGraph::begin() {
@@ -265,6 +297,7 @@ void StepGraph::begin() {
 
 void StepGraph::end() {
   forget();
+  optimizer_.release();
   given_up_ = true;
 }
 
@@ -314,8 +347,7 @@ StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::i
     step_ = c10::make_intrusive<RecordedStep>(strategy.accelerator(), strategy.device(), module, batch, training_step);
   } catch (const std::exception& error) {
     // One of the step's own comes again when it is called. CUDA adds four lines of advice.
-    const std::string text = error_text(error);
-    give_up(std::string_view(text).substr(0, text.find('\n')));
+    give_up(split(error_text(error), "\n").front());
   }
   before.restore();
   return module.training_step(batch, batch_idx);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/core/batch.h"
+#include "levin/core/engine/step/optimizer_graph.h"
 #include "levin/core/module.h"
 
 namespace levin {
@@ -43,7 +44,8 @@ class RecordedStep;
 /// the same. After some steps of a kind it records one, and compares with the step itself, on the next few batches, the loss
 /// and all gradients; one that differs, or cannot be recorded, is called as ever, and only a line of `log_level: debug` says
 /// why. On one rank: recording calls a step once more than others, and what it asked of other ranks would find nobody.
-/// torch.cuda.make_graphed_callables divides a step in the same way.
+/// torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is a recording of its own
+/// (OptimizerGraph), since hooks come before it.
 class StepGraph {
  public:
   explicit StepGraph(const RunSetup& setup);
@@ -57,6 +59,10 @@ class StepGraph {
   void end();
   /// The module's training_step, or what it comes to. Called: in place of it.
   StepOutput run(Module& module, const Batch& batch, std::int64_t batch_idx);
+  /// Before a step of this optimizer: it is recorded, too, while training steps are.
+  void take(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
+    if (!given_up_) optimizer_.take(optimizer);
+  }
   /// Where a step logs while it is recorded; null otherwise.
   RecordedLogs* logs() const { return recording_; }
 
@@ -73,6 +79,7 @@ class StepGraph {
   int unlike_ = 0;             ///< batches in a row that the recorded step is not for
   c10::intrusive_ptr<RecordedStep> step_;
   RecordedLogs* recording_ = nullptr;
+  OptimizerGraph optimizer_;
 };
 
 }  // namespace levin

@@ -79,6 +79,9 @@ std::optional<std::size_t> argument_returned(const c10::FunctionSchema& schema, 
   return std::nullopt;
 }
 
+/// Whether an operator writes its result there.
+bool is_out(const c10::Argument& argument) { return argument.kwarg_only() && argument.alias_info() != nullptr; }
+
 /// One of the host's, for an operator to make of it what it wants.
 at::Tensor emptied(const at::Tensor& tensor) { return at::empty({0}, tensor.options().device(c10::kCPU)); }
 
@@ -198,7 +201,7 @@ class Call {
                             ? c10::IValue(at::make_generator<at::CPUGeneratorImpl>())
                             : turned(given_[index], [&](const at::Tensor& tensor) {
                                 if (!is_here(tensor)) return tensor.clone();
-                                if (schema_.arguments()[index].kwarg_only()) return emptied(tensor);
+                                if (is_out(schema_.arguments()[index])) return emptied(tensor);
                                 at::Tensor other =
                                     at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kCPU));
                                 return other.fill_(tensor.is_floating_point() || tensor.is_complex() ? number : 0);
@@ -262,9 +265,9 @@ class Call {
       const auto argument = argument_returned(schema_, index);
       if (argument) {
         stack_.push_back(given_[*argument]);
-        const bool is_out = schema_.arguments()[*argument].kwarg_only();
-        places.push_back(is_out ? turned(stack_.back(), seen_by_host) : c10::IValue());
-        if (is_out) outs.push_back(*argument);
+        const bool takes_result = is_out(schema_.arguments()[*argument]);
+        places.push_back(takes_result ? turned(stack_.back(), seen_by_host) : c10::IValue());
+        if (takes_result) outs.push_back(*argument);
         continue;
       }
       std::vector<at::Tensor> made;
@@ -370,6 +373,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) { library.fallback(torch::CppFunctio
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("native_dropout", &drop_out);
   library.impl("_fused_sdp_choice", &choose_attention);
+  // Those that are asked for are of its own, not by way of the CPU.
+  for (const char* name : {"_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_"}) {
+    for (const std::string overload : {"", ".tensor_lr"}) {
+      library.impl((name + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_operator>());
+    }
+  }
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&run_convolution>());
   library.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&run_convolution_backward>());
 }

@@ -7,12 +7,12 @@
 
 namespace levin::test {
 
-/// A kind of device that is not there, registered with LibTorch as a vendor's is (PrivateUse1): two of them, unless
-/// QUEUED_DEVICES says how many, of which QUEUED_VISIBLE_DEVICES may leave some. Its memory is the host's, its kernels are the
-/// CPU's. What a program asks of it waits in the queue of a stream, and a thread of its own does it as late as can be: when
-/// somebody waits for it, and then only what this one asked for, and what events tie to it. So a number that is read too early,
-/// memory that is used again too early, and an event that is missing are found each time. With QUEUED_AT_ONCE it works at once,
-/// so that an error is told where it arises. The accelerator is QueuedAccelerator.
+/// A kind of device that is not there, registered with LibTorch as a vendor's is (PrivateUse1): one, or as many as
+/// QUEUED_DEVICES says, of which QUEUED_VISIBLE_DEVICES may leave some. Its memory is the host's, its kernels are the CPU's.
+/// What a program asks of it waits in the queue of a stream, and a thread of its own does it as late as can be: when somebody
+/// waits for it, and then only what this one asked for, and what events tie to it. So a number that is read too early, memory
+/// that is used again too early, and an event that is missing are found each time. With QUEUED_AT_ONCE it works at once, so
+/// that an error is told where it arises. The accelerator is QueuedAccelerator.
 struct QueuedDevice {
   /// What tensors are moved to.
   static c10::Device device(int index = 0) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)}; }

@@ -177,7 +177,7 @@ const bool is_registered = [] {
 
 c10::DeviceIndex device_count() {
   const char* all = std::getenv("QUEUED_DEVICES");
-  const int count = all == nullptr ? 2 : std::atoi(all);
+  const int count = all == nullptr ? 1 : std::atoi(all);
   const char* visible = std::getenv("QUEUED_VISIBLE_DEVICES");
   if (visible == nullptr) return static_cast<c10::DeviceIndex>(count);
   const std::string text = visible;

@@ -10,7 +10,7 @@ namespace levin::test::queued {
 
 inline constexpr auto kType = c10::DeviceType::PrivateUse1;
 
-/// How many devices this process sees: QUEUED_DEVICES, 2 by default, of which QUEUED_VISIBLE_DEVICES leaves some.
+/// How many devices this process sees: QUEUED_DEVICES, 1 by default, of which QUEUED_VISIBLE_DEVICES leaves some.
 c10::DeviceIndex device_count();
 /// Of the calling thread.
 c10::Stream current_stream(c10::DeviceIndex device);
