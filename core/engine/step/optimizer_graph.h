@@ -41,8 +41,8 @@ class OptimizerGraph final : public StepRunner {
   std::unique_ptr<DeviceGraph> graph_;
   std::optional<RecordableStep::Fixed> recorded_, last_;
   int recordings_ = 0;
-  int compared_ = 0;  ///< how often the recorded step came to the same
-  int elsewhere_ = 0;    ///< steps in a row that are neither the recorded one nor the last
+  int compared_ = 0;   ///< how often the recorded step came to the same
+  int elsewhere_ = 0;  ///< steps in a row that are neither the recorded one nor the last
 };
 
 }  // namespace levin
