@@ -217,7 +217,8 @@ TEST_CASE("auto has ranks for all devices where they may be started, else one") 
   };
   const auto three = std::make_shared<ThreeDevices>();
   levin::AutoStrategy strategy;
-  const levin::LaunchRequest open{.accelerator = three};
+  levin::LaunchRequest open;
+  open.accelerator = three;
   CHECK(open.ranks_per_host() == 1);
   CHECK(strategy.resolve(open) == nullptr);
   CHECK(levin::LaunchRequest{.accelerator = three, .devices = -1}.ranks_per_host() == 3);
