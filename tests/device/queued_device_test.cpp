@@ -51,13 +51,19 @@ TEST_CASE("networks come to the CPU's numbers on it") {
     });
   }
   SECTION("embeddings, recurrence") {
-    struct Net : torch::nn::Module {
-      torch::nn::Embedding words = register_module("words", torch::nn::Embedding(11, 6));
-      torch::nn::RNN memory = register_module("memory", torch::nn::RNN(torch::nn::RNNOptions(6, 5).batch_first(true)));
-    } net;
+    torch::nn::Embedding words(11, 6);
     const at::Tensor text = torch::randint(11, {3, 7});
-    check_same(net,
-               [&](const at::Device& device) { return std::get<0>(net.memory(net.words(text.to(device)))).pow(2).mean(); });
+    const auto check_memory = [&](auto memory) {
+      torch::nn::Module net;
+      net.register_module("words", words);
+      net.register_module("memory", memory);
+      check_same(net, [&](const at::Device& device) { return std::get<0>(memory(words(text.to(device)))).pow(2).mean(); });
+    };
+    check_memory(torch::nn::RNN(torch::nn::RNNOptions(6, 5).batch_first(true)));
+    check_memory(torch::nn::LSTM(torch::nn::LSTMOptions(6, 5).num_layers(2).bidirectional(true)));
+    check_memory(torch::nn::LSTM(torch::nn::LSTMOptions(6, 5).bias(false)));
+    check_memory(torch::nn::GRU(torch::nn::GRUOptions(6, 5).num_layers(2)));
+    check_memory(torch::nn::GRU(torch::nn::GRUOptions(6, 5).bias(false)));
   }
   SECTION("attention") {
     torch::nn::TransformerEncoderLayer layer(torch::nn::TransformerEncoderLayerOptions(8, 2).dropout(0).dim_feedforward(16));
