@@ -112,7 +112,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
 
   options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
-  options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
+  options.add("devices", &T::devices,
+              "auto (all GPUs, or one rank on the CPU), a count, -1 for all, or indices such as \"0,3\"");
   at_least(1, "num_nodes", &T::num_nodes, "Number of hosts").max(kMostInt);
   at_least(0, "max_restarts", &T::max_restarts,
            "After a failure start all ranks again, so often at most, from the run's newest checkpoint")
