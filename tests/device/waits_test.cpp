@@ -67,6 +67,36 @@ TEST_CASE("a training step does not wait for its device, and a row waits for one
   }
 }
 
+TEST_CASE("a step gives its device what the loop by hand gives it, and a key of the epoch one operation more") {
+  struct LogsOne : LoggedClasses {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      const StepOutput output = LoggedClasses::training_step(batch, batch_idx);
+      if (of_epoch) log("loss", output.loss, {.on_step = true, .on_epoch = true});
+      return output;
+    }
+    bool of_epoch = false;
+  } module;
+  module.logs = false;
+  module.to(QueuedDevice::device());
+  const Batch batch = Batch::of({torch::randn({8, 6}), torch::randint(3, {8})}).to(QueuedDevice::device());
+  levin::AdamW optimizer(module.parameters(), 0.01);
+  std::int64_t by_hand = 0;
+  for (int step = 0; step < 3; ++step) {
+    const auto before = QueuedDevice::counts();
+    const at::Tensor loss = module.training_step(batch, step).loss;
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    by_hand = (QueuedDevice::counts() - before).kernels;
+  }
+  module.of_epoch = GENERATE(false, true);
+  const auto counted = std::make_shared<CountSteps>();
+  Trainer(quiet({.max_epochs = 1, .accelerator = "QueuedAccelerator", .callbacks = {counted}, .log_every_n_steps = 100}))
+      .fit(module, class_rows(96));
+  REQUIRE(counted->steps.size() == 11);
+  for (std::size_t step = 2; step < 11; ++step) CHECK(counted->steps[step].kernels == by_hand + (module.of_epoch ? 1 : 0));
+}
+
 TEST_CASE("what reads the loss in a step is counted as a wait") {
   struct Reads : Callback {
     void on_train_batch_end(Trainer&, Module&, const StepOutput& output, const Batch&, std::int64_t) override {

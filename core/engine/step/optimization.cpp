@@ -26,6 +26,11 @@ void check_loss(const at::Tensor& loss) {
       "from the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
 }
 
+/// A device has two operations less without a division by one. What lies in a weight's memory is copied, as it changes there.
+at::Tensor divided(const at::Tensor& loss, std::int64_t batches) {
+  return batches == 1 && !loss.is_leaf() && !loss.is_view() ? loss : loss / static_cast<double>(batches);
+}
+
 /// LibTorch's Adagrad makes the state of parameters when it is made, and has none of those that add_param_group() brings.
 void complete_state(torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<torch::optim::Adagrad*>(&optimizer) == nullptr) return;
@@ -124,7 +129,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   const int world_size = step_.strategy.world_size();
   const std::int64_t weight = has_loss ? step_.accumulation.weight_of(batch->batch_size(), world_size) : 0;
   votes_.set_gradient_weight(static_cast<std::int32_t>(window.weight + weight));
-  at::Tensor loss = has_loss ? output_.loss / static_cast<double>(step_.accumulation.batches) : at::Tensor();
+  at::Tensor loss = has_loss ? divided(output_.loss, step_.accumulation.batches) : at::Tensor();
   if (first_of_window) {
     step_.hooks.run(Hook::kOnBeforeZeroGrad, &Callback::on_before_zero_grad, &Module::on_before_zero_grad, optimizer);
     step_.hooks.module(Hook::kOptimizerZeroGrad, &Module::optimizer_zero_grad, optimizer);

@@ -115,7 +115,8 @@ void OptimizerGraph::run(RecordableStep& step) {
     const bool repeats = now == last_;
     last_ = now;
     if (!repeats && ++elsewhere_ <= kMostElsewhere) return step.call();
-    if (!repeats || ++recordings_ > kMostRecordings) give_up("gradients are elsewhere, or an option is another one, in each step");
+    if (!repeats || ++recordings_ > kMostRecordings)
+      give_up("gradients are elsewhere, or an option is another one, in each step");
     if (given_up_ || !record(step)) return step.call();
     recorded_ = std::move(now);
   }
