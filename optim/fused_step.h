@@ -45,7 +45,7 @@ class FusedStep : public RecordableStep {
   /// (sparse and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order), and
   /// each parameter for the first time, which makes its state. `runner`: null for none.
   void run(Optimizer& optimizer, const std::function<void()>& plain_step, StepRunner* runner);
-  /// Of a device that another runner may have left as it was not told.
+  /// What has been sent may not be there any more: who recorded a step may not have replayed it.
   void forget_sent_numbers() { sent_.clear(); }
 
   void call() override;
