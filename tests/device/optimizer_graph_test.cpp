@@ -111,7 +111,7 @@ TEST_CASE("fused steps on a device have the numbers of LibTorch's") {
     const auto one = trained_by({.make = fused}, CudaGraph::kNever, folder / "fused");
     const auto other = trained_by({.make = plain}, CudaGraph::kNever, folder / "plain");
     const auto weights = other->named_parameters();
-    for (const auto& entry : one->named_parameters()) CHECK(entry.value().allclose(weights[entry.key()], 1e-4, 1e-6));
+    for (const auto& entry : one->named_parameters()) CHECK(entry.value().allclose(weights[entry.key()], 1e-3, 1e-5));
     if (counts_kernels()) CHECK(one->kernels.back() < other->kernels.back() / 4);
   };
   const auto momentum = SGDOptions(0.01).momentum(0.9).weight_decay(0.1);
@@ -143,6 +143,14 @@ TEST_CASE("a recorded step of an optimizer comes to what a called one does, and 
     CHECK(steps_with(0, compared.called) == 0);
     CHECK(steps_with(0, compared.recorded) == kSteps - kStepsCalled);
   }
+}
+
+TEST_CASE("gradients that batches accumulate are in one place, too") {
+  const auto accumulated = [](TrainerOptions& options) { options.accumulate_grad_batches = 2; };
+  const ComparedSteps compared = compare_steps({.make = make<levin::Adam>(AdamOptions(0.01)), .options = accumulated});
+  CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+  // As above, but two batches make a step.
+  if (counts_kernels()) CHECK(steps_with(0, compared.recorded) == kSteps / 2 - (4 + 1 + 3));
 }
 
 TEST_CASE("a recorded step has the learning rate of now, which is all that is sent for it") {

@@ -113,6 +113,15 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss, const std::vector<a
 /// Whether a parameter can have this gradient as it is. Autograd copies others.
 bool is_handed_out(const at::Tensor& gradient) { return gradient.defined() && gradient.layout() == at::kStrided; }
 
+bool is_shared(const at::Tensor& tensor) { return tensor.storage().use_count() > 1; }
+
+/// Whoever has one of these has the other's memory from now on.
+void exchange_memory(const at::Tensor& one, const at::Tensor& other) {
+  c10::StorageImpl& first = *one.storage().unsafeGetStorageImpl();
+  c10::StorageImpl& second = *other.storage().unsafeGetStorageImpl();
+  second.set_data_ptr_noswap(first.set_data_ptr(std::move(second.mutable_data_ptr())));
+}
+
 bool are_alike(const at::Tensor& one, const at::Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() && one.scalar_type() == other.scalar_type() &&
          one.device() == other.device();
@@ -223,15 +232,24 @@ class RecordedStep : public torch::CustomClassHolder {
     }
   }
   /// Who still has a gradient of the call before, as a parameter does while batches accumulate, keeps its values: they move to
-  /// other memory, and the next are computed where they were.
+  /// other memory, the same each time unless that is kept, too, and the next are computed where they were.
   void leave_kept_gradients() {
-    for (at::Tensor& gradient : gradients_) {
-      if (!is_handed_out(gradient) || gradient.storage().use_count() == 1) continue;
-      at::Tensor next = gradient.clone();
-      c10::StorageImpl& kept = *gradient.storage().unsafeGetStorageImpl();
-      c10::StorageImpl& moved = *next.storage().unsafeGetStorageImpl();
-      moved.set_data_ptr_noswap(kept.set_data_ptr(std::move(moved.mutable_data_ptr())));
-      gradient = std::move(next);
+    std::vector<std::size_t> kept;
+    std::vector<at::Tensor> from, to;
+    kept_.resize(gradients_.size());
+    for (std::size_t index = 0; index < gradients_.size(); ++index) {
+      const at::Tensor& gradient = gradients_[index];
+      if (!is_handed_out(gradient) || !is_shared(gradient)) continue;
+      if (!kept_[index].defined() || is_shared(kept_[index])) kept_[index] = torch::empty_like(gradient);
+      kept.push_back(index);
+      from.push_back(gradient);
+      to.push_back(kept_[index]);
+    }
+    if (kept.empty()) return;
+    at::_foreach_copy_(to, from);
+    for (const std::size_t index : kept) {
+      exchange_memory(gradients_[index], kept_[index]);
+      std::swap(gradients_[index], kept_[index]);
     }
   }
 
@@ -241,6 +259,7 @@ class RecordedStep : public torch::CustomClassHolder {
   StepOutput output_;
   at::Tensor loss_gradient_;
   std::vector<at::Tensor> gradients_;
+  std::vector<at::Tensor> kept_;  ///< by parameter, of the call before
   // Last: they end before the memory that they work in.
   std::unique_ptr<DeviceGraph> forward_;
   std::unique_ptr<DeviceGraph> backward_;
