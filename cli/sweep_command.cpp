@@ -183,6 +183,15 @@ SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line) {
   return SweepState::read(fs::absolute(options.resume).lexically_normal());
 }
 
+/// As the first trial has them.
+TrainerOptions options_of_trials(const SweepState& sweep) {
+  std::vector<std::string> words = trial_command(sweep, sweep.trials.front(), 0);
+  words.erase(words.begin());  // the program
+  CommandLine line = parse_command_line(words, {{"fit", "", declare_sources, nullptr}});
+  add_environment(line);
+  return load_config(line).trainer;
+}
+
 /// One page of all trials that have become runs.
 void write_report(const SweepState& sweep) {
   std::vector<RunFolder> runs;
@@ -210,7 +219,8 @@ int run_sweep(const SweepOptions& options, const CommandLine& line) {
   SweepState sweep = is_new ? new_sweep(options, line) : resumed_sweep(options, line);
   if (is_new) lock = locked(sweep.folder);
   std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
-  TrialRunner(sweep, options.jobs).run();
+  const TrialDevices devices = options.jobs > 1 ? TrialDevices(options_of_trials(sweep), options.jobs) : TrialDevices();
+  TrialRunner(sweep, options.jobs, devices).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));
   std::cout << "\n" << results_table(sweep);
   write_report(sweep);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -20,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In the child: becomes the program, or ends. Only async-signal-safe calls are allowed.
-[[noreturn]] void become_program(char* const* words, const std::array<int, 3>& streams, pid_t parent) {
+[[noreturn]] void become_program(char* const* words, char* const* environment, const std::array<int, 3>& streams,
+                                 pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   // Ctrl-C in the terminal reaches the sweep alone, which passes it on, once.
@@ -29,7 +31,7 @@ namespace fs = std::filesystem;
   dup2(streams[0], STDIN_FILENO);
   dup2(streams[1], STDOUT_FILENO);
   dup2(streams[2], STDERR_FILENO);
-  execv(words[0], words);
+  execve(words[0], words, environment);
   constexpr char kMessage[] = "levin: the program could not be started: exec failed\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(127);
@@ -44,25 +46,32 @@ fs::path own_program() {
   return path;
 }
 
-pid_t start_child(const std::vector<std::string>& words, int input, int output, int errors) {
-  // All memory is made before fork(). The words are not changed: execv() takes them so for the sake of old C.
+pid_t start_child(const std::vector<std::string>& words, int input, int output, int errors, const std::string& variable) {
+  // All memory is made before fork(). The words are not changed: execve() takes them so for the sake of old C.
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
+  std::vector<char*> environment;
+  const std::string name = variable.substr(0, variable.find('=') + 1);
+  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
+    if (name.empty() || !std::string_view(*inherited).starts_with(name)) environment.push_back(*inherited);
+  }
+  if (!variable.empty()) environment.push_back(const_cast<char*>(variable.c_str()));
+  environment.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) throw IoError(format("cannot start {}: {}", words.front(), std::strerror(errno)));
-  if (child == 0) become_program(pointers.data(), {input, output, errors}, parent);
+  if (child == 0) become_program(pointers.data(), environment.data(), {input, output, errors}, parent);
   // Also here, so that a signal to the group finds it at once.
   setpgid(child, child);
   return child;
 }
 
-pid_t start_child(const std::vector<std::string>& words, const fs::path& output) {
+pid_t start_child(const std::vector<std::string>& words, const fs::path& output, const std::string& variable) {
   const Descriptor file(open(output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   if (!file.is_open()) throw IoError(format("cannot write {}: {}", output, std::strerror(errno)));
   const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  return start_child(words, nothing.number(), file.number(), file.number());
+  return start_child(words, nothing.number(), file.number(), file.number(), variable);
 }
 
 std::optional<int> status_if_ended(pid_t child) {

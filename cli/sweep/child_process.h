@@ -13,10 +13,11 @@ namespace levin::cli {
 std::filesystem::path own_program();
 
 /// Starts a program without a shell, in a process group of its own: `words` are its file and its arguments. It reads from and
-/// prints to these descriptors. It is told to stop (SIGTERM) when the thread that called this ends. Throws IoError.
-pid_t start_child(const std::vector<std::string>& words, int input, int output, int errors);
+/// prints to these descriptors. It is told to stop (SIGTERM) when the thread that called this ends. `variable`: of its
+/// environment, beside those of this process, "NAME=value"; empty: none. Throws IoError.
+pid_t start_child(const std::vector<std::string>& words, int input, int output, int errors, const std::string& variable = "");
 /// The same; what it prints is added to the file `output`, and it can read nothing.
-pid_t start_child(const std::vector<std::string>& words, const std::filesystem::path& output);
+pid_t start_child(const std::vector<std::string>& words, const std::filesystem::path& output, const std::string& variable = "");
 
 /// The exit status of a child that has ended, 128 + n after signal n; nothing while it runs.
 std::optional<int> status_if_ended(pid_t child);

@@ -128,7 +128,15 @@ void TrialRunner::start(std::size_t index, std::size_t rung) {
   const std::vector<std::string> words = trial_command(sweep_, trial, rung);
   write_command(sweep_.folder_of(trial), words);
   trial.status = "running";
-  running_.push_back({index, start_child(words, sweep_.folder_of(trial) / "output.txt"), steady_seconds()});
+  const std::size_t place = free_place();
+  const pid_t process = start_child(words, sweep_.folder_of(trial) / "output.txt", devices_.variable(place));
+  running_.push_back({index, process, steady_seconds(), place});
+}
+
+std::size_t TrialRunner::free_place() const {
+  std::size_t place = 0;
+  while (std::ranges::any_of(running_, [&](const Running& run) { return run.place == place; })) ++place;
+  return place;
 }
 
 void TrialRunner::take_ended(std::size_t rung) {

@@ -6,20 +6,23 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/cli/awaited_signals.h"
 #include "levin/cli/sweep/child_process.h"
 #include "levin/cli/sweep/optuna_sampler.h"
 #include "levin/cli/sweep/sweep_state.h"
+#include "levin/cli/sweep/trial_devices.h"
 
 namespace levin::cli {
 
 /// Runs the trials of a sweep that have not ended, each as a `levin fit` of its own. Threading: the main thread.
 class TrialRunner {
  public:
-  /// `jobs`: trials at a time, at least 1.
-  TrialRunner(SweepState& sweep, std::size_t jobs) : sweep_(sweep), jobs_(jobs) {}
+  /// `jobs`: trials at a time, at least 1. `devices`: what these divide.
+  TrialRunner(SweepState& sweep, std::size_t jobs, TrialDevices devices)
+      : sweep_(sweep), jobs_(jobs), devices_(std::move(devices)) {}
 
   /// Comes back when all have ended, failed ones included, with the state written after each. After a signal, which the trials
   /// are sent too, and when they have ended, it throws Interrupted.
@@ -30,16 +33,20 @@ class TrialRunner {
     std::size_t index;  ///< of the trial
     pid_t process;
     double began;  ///< in steady_seconds()
+    std::size_t place;
   };
 
   void run_rung(std::size_t rung);
   void start(std::size_t index, std::size_t rung);
+  /// The first that no running trial has.
+  std::size_t free_place() const;
   void take_ended(std::size_t rung);
   void note_end(const Running& run, int status, std::size_t rung);
   std::string progress_text(const Trial& trial, std::size_t rung) const;
 
   SweepState& sweep_;
   std::size_t jobs_;
+  TrialDevices devices_;
   const AwaitedSignals signals_{{SIGINT, SIGTERM, SIGHUP, SIGCHLD}};
   std::optional<OptunaSampler> sampler_;
   std::vector<std::size_t> waiting_;  ///< trials of the rung in work, the next one last
