@@ -137,7 +137,8 @@ fs::path make_sweep_folder(const fs::path& root) {
   throw IoError(format("cannot make a folder in {}: {}", root, error.message()));
 }
 
-SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
+/// `devices`: becomes what trials divide.
+SweepState new_sweep(const SweepOptions& options, const CommandLine& line, TrialDevices& devices) {
   const SearchSpace space = space_of(options);
   std::vector<Assignment> trials = space.trials(options.samples, options.seed);
   // What is wrong with a key is wrong in all trials.
@@ -145,6 +146,7 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
   const bool learns = options.sampler == "optuna";
   if (learns) trials.assign(static_cast<std::size_t>(std::max<std::int64_t>(options.samples, 1)), {});
   require_model(config);
+  devices = TrialDevices(config.trainer, options.jobs);
   SweepState sweep;
   sweep.arguments = fit_arguments(line);
   const Value written = write_options(config);
@@ -177,19 +179,19 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line) {
   return sweep;
 }
 
-SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line) {
+SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line, TrialDevices& devices) {
   if (!options.grid.empty() || !options.space.empty() || line.sources.size() > line.environment_sources)
     throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out all but --jobs");
-  return SweepState::read(fs::absolute(options.resume).lexically_normal());
-}
-
-/// As the first trial has them.
-TrainerOptions options_of_trials(const SweepState& sweep) {
-  std::vector<std::string> words = trial_command(sweep, sweep.trials.front(), 0);
+  SweepState sweep = SweepState::read(fs::absolute(options.resume).lexically_normal());
+  // A sampler has given none values yet whose turn has not come.
+  const auto known = std::ranges::find_if_not(sweep.trials, [](const Trial& trial) { return trial.values.empty(); });
+  if (options.jobs < 2 || known == sweep.trials.end()) return sweep;
+  std::vector<std::string> words = trial_command(sweep, *known, 0);
   words.erase(words.begin());  // the program
-  CommandLine line = parse_command_line(words, {{"fit", "", declare_sources, nullptr}});
-  add_environment(line);
-  return load_config(line).trainer;
+  CommandLine trial = parse_command_line(words, {{"fit", "", declare_sources, nullptr}});
+  add_environment(trial);
+  devices = TrialDevices(load_config(trial).trainer, options.jobs);
+  return sweep;
 }
 
 /// One page of all trials that have become runs.
@@ -216,10 +218,10 @@ Descriptor locked(const fs::path& folder) {
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
   const bool is_new = options.resume.empty();
   Descriptor lock = is_new ? Descriptor() : locked(options.resume);
-  SweepState sweep = is_new ? new_sweep(options, line) : resumed_sweep(options, line);
+  TrialDevices devices;
+  SweepState sweep = is_new ? new_sweep(options, line, devices) : resumed_sweep(options, line, devices);
   if (is_new) lock = locked(sweep.folder);
   std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
-  const TrialDevices devices = options.jobs > 1 ? TrialDevices(options_of_trials(sweep), options.jobs) : TrialDevices();
   TrialRunner(sweep, options.jobs, devices).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));
   std::cout << "\n" << results_table(sweep);

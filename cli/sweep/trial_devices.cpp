@@ -18,11 +18,11 @@ TrialDevices::TrialDevices(const TrainerOptions& options, std::size_t jobs) {
   name_ = accelerator->visibility_variable();
   if (name_.empty()) return;
   const auto count = static_cast<std::size_t>(accelerator->device_count());
+  if (count < 2) return;
   std::vector<std::string> devices;
   if (const char* const visible = std::getenv(name_.c_str())) devices = split(visible, ",");
   if (devices.size() < count) devices.clear();
   for (std::size_t index = devices.size(); index < count; ++index) devices.push_back(std::to_string(index));
-  if (count < 2) return;
   const std::size_t parts = std::min(jobs, count);
   for (std::size_t part = 0; part < parts; ++part) {
     const auto first = devices.begin() + static_cast<std::ptrdiff_t>(part * count / parts);

@@ -54,8 +54,12 @@ Command torchrun() {
   if (has_program("torchrun")) {
     command.arguments = {"torchrun"};
   } else if (std::filesystem::exists(own)) {
-    command.arguments = {own.string()};
     command.environment = {{"PYTHONPATH", LEVIN_TORCH_PACKAGES}};
+    command.arguments = {own.string(), "--help"};
+    // A package that was brought for its LibTorch alone lacks what Python's torch loads.
+    const bool works = run(command).ok();
+    if (!works) WARN("not tested: " << own << " does not work here");
+    command.arguments = works ? std::vector{own.string()} : std::vector<std::string>();
   }
   if (!command.arguments.empty()) {
     command.arguments.insert(command.arguments.end(), {"--no-python", "--standalone", "--nproc-per-node=2"});
