@@ -1,11 +1,11 @@
 #include "levin/cli/sweep/trial_devices.h"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/console/pseudo_terminal.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/trainer_options.h"
 
@@ -40,9 +40,8 @@ TEST_CASE("trials at a time have each their part of the devices that the sweep s
   CHECK(variables(4, 2) == Variables{"SEEN_DEVICES=0,1", "SEEN_DEVICES=2,3"});
   CHECK(variables(3, 2) == Variables{"SEEN_DEVICES=0", "SEEN_DEVICES=1,2"});
   CHECK(variables(2, 3) == Variables{"SEEN_DEVICES=0", "SEEN_DEVICES=1", "SEEN_DEVICES=0"});
-  setenv("SEEN_DEVICES", "5,GPU-7a", 1);
+  const levin::test::EnvironmentVariable visible("SEEN_DEVICES", "5,GPU-7a");
   CHECK(variables(2, 2) == Variables{"SEEN_DEVICES=5", "SEEN_DEVICES=GPU-7a"});
-  unsetenv("SEEN_DEVICES");
 }
 
 TEST_CASE("nothing is divided where there is nothing to divide, or a run says what it takes") {

@@ -4,11 +4,14 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "support/queued_device/queued_device.h"
+#include "support/recording.h"
+#include "support/test_device.h"
 
 namespace levin::test {
 
@@ -74,5 +77,15 @@ struct CountSteps : Callback {
   QueuedDevice::Counts before;
   std::vector<QueuedDevice::Counts> steps;
 };
+
+/// Of a run that records steps, or calls them, on the device, or on the GPU where the tests run on one.
+inline TrainerOptions graph_options(std::int64_t max_epochs, CudaGraph graph, const std::filesystem::path& log) {
+  const std::string accelerator = test_accelerator() == "cpu" ? "QueuedAccelerator" : test_accelerator();
+  TrainerOptions options = quiet({.max_epochs = max_epochs, .accelerator = accelerator, .cuda_graph = graph});
+  options.deterministic = test_accelerator() != "cpu";
+  options.log_level = LogLevel::kDebug;
+  options.log_file = log;
+  return options;
+}
 
 }  // namespace levin::test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "device_run.h"
+#include "device/device_run.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/step/optimizer_graph.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -50,12 +50,7 @@ struct TrainedFit {
 };
 
 std::shared_ptr<Trained> trained_by(const TrainedFit& fit, CudaGraph graph, const std::filesystem::path& log) {
-  TrainerOptions options = quiet_options(kTrainedEpochs);
-  options.accelerator = test_accelerator() == "cpu" ? "QueuedAccelerator" : test_accelerator();
-  options.deterministic = true;
-  options.cuda_graph = graph;
-  options.log_level = LogLevel::kDebug;
-  options.log_file = log;
+  TrainerOptions options = graph_options(kTrainedEpochs, graph, log);
   fit.options(options);
   torch::manual_seed(5);
   auto trained = std::make_shared<Trained>(fit.make);

@@ -1,7 +1,10 @@
 #include "levin/core/engine/step/step_graph.h"
 
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <catch2/catch.hpp>
 
+#include "device/device_run.h"
 #include "levin/optim/optimizers.h"
 #include "support/file_text.h"
 #include "support/recording.h"
@@ -68,16 +71,7 @@ struct Fit {
 };
 
 std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesystem::path& log) {
-  TrainerOptions options = quiet_options(kEpochs);
-  if (test_accelerator() == "cpu") {
-    options.accelerator = "QueuedAccelerator";
-  } else {
-    options.accelerator = test_accelerator();
-    options.deterministic = true;
-  }
-  options.cuda_graph = graph;
-  options.log_level = LogLevel::kDebug;
-  options.log_file = log;
+  TrainerOptions options = graph_options(kEpochs, graph, log);
   fit.options(options);
   torch::manual_seed(5);
   auto net = std::make_shared<Net>();

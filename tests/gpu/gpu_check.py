@@ -269,6 +269,13 @@ def nccl_alone(machine):
         next((line for line in output.splitlines() if "nccl" in line.lower()), "nccl is not mentioned")[:100]
 
 
+def wait_until(holds, processes):
+    """Or until one of the processes has ended, or a minute is over."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not holds() and all(process.poll() is None for process in processes):
+        time.sleep(0.2)
+
+
 def two_ranks(machine, name, port, *flags, status=0, kill=None):
     """Two ranks that share the GPU, each as if alone on its host; gives the first one's folder and both outputs."""
     folders = [pathlib.Path(tempfile.mkdtemp(prefix=f"gpu-check-{name}-")) for _ in range(2)]
@@ -281,10 +288,7 @@ def two_ranks(machine, name, port, *flags, status=0, kill=None):
                    "--data.batch_size=16", *flags]
         ranks.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     if kill is not None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not list(folders[0].glob("logs/*/metrics.csv")) \
-                and all(process.poll() is None for process in ranks):
-            time.sleep(0.2)
+        wait_until(lambda: list(folders[0].glob("logs/*/metrics.csv")), ranks)
         time.sleep(1)
         ranks[kill].send_signal(signal.SIGKILL)
     outputs = []
@@ -347,10 +351,10 @@ def killed_in_nccl(machine):
                "--trainer.devices=auto", "--trainer.max_epochs=100000"]
     with open(folder / "output", "w+", encoding="utf-8") as output, \
             subprocess.Popen(command, cwd=ROOT, env=dict(machine.environment, CUDA_VISIBLE_DEVICES=two_gpus(machine)), stdout=output, stderr=output) as run:
-        deadline, rank = time.monotonic() + 60, None
-        while time.monotonic() < deadline and run.poll() is None and not (rank and list(folder.glob("logs/*/metrics.csv"))):
-            time.sleep(0.2)
-            rank = re.search(r"\[rank 1\] device cuda:1, process (\d+)", (folder / "output").read_text(encoding="utf-8"))
+        def rank_1():
+            return re.search(r"\[rank 1\] device cuda:1, process (\d+)", (folder / "output").read_text(encoding="utf-8"))
+        wait_until(lambda: rank_1() and list(folder.glob("logs/*/metrics.csv")), [run])
+        rank = rank_1()
         need(rank, "rank 1 does not begin")
         os.kill(int(rank.group(1)), signal.SIGKILL)
         try:

@@ -24,8 +24,6 @@ namespace levin {
 
 namespace {
 
-constexpr int kStepsCompared = 3;
-constexpr int kMostElsewhere = 10;
 constexpr int kMostRecordings = 10;
 constexpr const char* kUnfit = "some weights are not of 32 bits, or not on the device";
 /// Parts of a step's change, and of a tensor: what rounding makes of them.
@@ -114,14 +112,14 @@ void OptimizerGraph::run(RecordableStep& step) {
     // The first steps make state, and a batch of another size leaves its gradients elsewhere.
     const bool repeats = now == last_;
     last_ = now;
-    if (!repeats && ++elsewhere_ <= kMostElsewhere) return step.call();
+    if (!repeats && ++elsewhere_ <= kMostUnlike) return step.call();
     if (!repeats || ++recordings_ > kMostRecordings)
       give_up("gradients are elsewhere, or an option is another one, in each step");
     if (given_up_ || !record(step)) return step.call();
     recorded_ = std::move(now);
   }
   elsewhere_ = 0;
-  if (compared_ < kStepsCompared) return replay_and_compare(step);
+  if (compared_ < kComparisons) return replay_and_compare(step);
   step.send_numbers();
   graph_->replay();
 }

@@ -12,6 +12,11 @@ namespace levin {
 class DeviceGraph;
 struct RunSetup;
 
+/// How often what has been recorded is compared with what is called, since one step may not show what depends on its number.
+inline constexpr int kComparisons = 3;
+/// So many steps in a row that the recorded one is not for: nothing is gained.
+inline constexpr int kMostUnlike = 10;
+
 /// `cuda_graph: auto`: an optimizer's step that the device has recorded and does again with one call, after gradients that a
 /// recorded backward pass has left in the same place. It is compared with the step itself at first. Where it comes to something
 /// else, or cannot be recorded, the step is called as ever, and a line says why.

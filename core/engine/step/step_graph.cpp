@@ -30,11 +30,8 @@ namespace {
 
 /// Libraries choose algorithms and take their memory in the first steps.
 constexpr std::int64_t kCallsBefore = 3;
-/// One batch may not show what depends on the number of the step.
-constexpr std::int64_t kComparisons = 3;
 /// A gradient that is smaller than this part of all has to be right to that.
 constexpr double kPartOfAll = 0.01;
-constexpr int kMostUnlike = 10;
 
 /// Of a norm: what other orders of summation make of it.
 double tolerance_of(PrecisionFormat format) {
