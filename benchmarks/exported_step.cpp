@@ -1,6 +1,6 @@
 // Milliseconds per training step of four networks with AdamW, batches of 32, one thread a rank: by hand on LibTorch, or as a
-// package of Python's levin.export() under the Trainer with everything on. One sample a run, without the first epochs. The same
-// networks in Python are in peers/exported_networks.py.
+// package of Python's levin_train.export() under the Trainer with everything on. One sample a run, without the first epochs.
+// The same networks in Python are in peers/exported_networks.py.
 //
 //     exported_step by_hand NETWORK
 //     exported_step package NETWORK FILE [RANKS]

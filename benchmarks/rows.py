@@ -37,7 +37,7 @@ class Row:
     rounds: float = 1  # so many times the usual number of rounds
     short: str = ""  # in the picture, in place of `what`
     note: str = ""
-    package: str = ""  # of which network a package of levin.export() is needed
+    package: str = ""  # of which network a package of levin_train.export() is needed
 
 
 def program(name, *arguments):
@@ -143,7 +143,7 @@ def compute_bound(network, what):
 
 
 def exported(network, what, target, limit, baseline_name=BY_HAND):
-    """A step of a package of Python's levin.export() under the Trainer, over another way to train the same network."""
+    """A step of a package of Python's levin_train.export() under the Trainer, over another way to train the same network."""
     by_hand = Side(BY_HAND, program("exported_step", "by_hand", network))
     compiled = peer_side("torch.compile, PyTorch", peer("exported_networks.py", "compile", network))
     others = (peer_side(PYTORCH, peer("exported_networks.py", "eager", network)),

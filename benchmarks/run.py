@@ -43,7 +43,7 @@ class Driver:
         self.environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONWARNINGS="ignore")
 
     def places(self):
-        sources = sorted((SOURCE.parent / "python/levin").glob("*.py")) + [SOURCE / "peers/exported_networks.py"]
+        sources = sorted((SOURCE.parent / "python/levin_train").glob("*.py")) + [SOURCE / "peers/exported_networks.py"]
         made_by = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
         return {"bin": self.build / "bin", "lib": self.build / "lib", "source": SOURCE, "examples": SOURCE.parent / "examples",
                 "python": self.python or "python3", "packages": self.build / "bench" / f"packages-{made_by}"}

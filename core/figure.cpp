@@ -28,7 +28,7 @@ Figure Figure::bars(std::vector<Series> series, FigureLabels labels) {
 }
 
 Figure Figure::heat_map(at::Tensor values, FigureLabels labels) {
-  return figure_of(FigureKind::kHeatMap, {{.name = {}, .y = std::move(values)}}, std::move(labels));
+  return figure_of(FigureKind::kHeatMap, {{"", std::move(values)}}, std::move(labels));
 }
 
 }  // namespace levin

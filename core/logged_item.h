@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -31,15 +32,23 @@ struct LEVIN_API LoggedImage {
 
 enum class FigureKind : std::uint8_t { kLines, kBars, kHeatMap };
 
+/// A part of a plot: a line; or the bars of one colour, one for each of its columns; or the whole heat map, row by row.
+template <class Numbers>
+struct SeriesOf {
+  // Constructors, for an initializer of `x` in place of them ends GCC 12 in an internal error where a list of series stands in
+  // braces.
+  SeriesOf() = default;
+  SeriesOf(std::string name, Numbers y, Numbers x = {}) : name(std::move(name)), y(std::move(y)), x(std::move(x)) {}
+
+  std::string name;
+  Numbers y;
+  Numbers x;  ///< of lines only; none: 0, 1, 2, …
+};
+
 /// A plot of numbers that come as these: tensors in what log_figure() takes (core/figure.h), lists in what a logger is given.
 template <class Numbers>
 struct FigureOf {
-  /// A line; or the bars of one colour, one for each of `columns`; or the whole heat map, row by row.
-  struct Series {
-    std::string name;
-    Numbers y;
-    Numbers x = {};  ///< of lines only; none: 0, 1, 2, …
-  };
+  using Series = SeriesOf<Numbers>;
 
   FigureKind kind = FigureKind::kLines;
   std::string title = {};

@@ -21,7 +21,7 @@ CompiledFunction::CompiledFunction(const std::filesystem::path& path) {
   const PackageEntry* const entry = package.find("function");
   if (entry == nullptr) {
     throw ConfigError(
-        format("'{}' has steps of a module: it is for ExportedModule. levin.export_function() makes functions.", path));
+        format("'{}' has steps of a module: it is for ExportedModule. levin_train.export_function() makes functions.", path));
   }
   state_ = std::make_unique<State>(package, *entry);
   for (const PackageEntry::Input& input : entry->inputs) {

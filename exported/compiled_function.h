@@ -8,8 +8,8 @@
 
 namespace levin {
 
-/// A function that Python's levin.export_function() has compiled, as a part of a module or program: tensors by name go in, and
-/// tensors by name come out. It computes no gradients.
+/// A function that Python's levin_train.export_function() has compiled, as a part of a module or program: tensors by name go
+/// in, and tensors by name come out. It computes no gradients.
 ///
 ///     levin::CompiledFunction encoder("encoder.pt2");
 ///     at::Tensor code = encoder({{"image", images}})["code"];

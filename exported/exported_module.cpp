@@ -18,13 +18,13 @@
 
 namespace levin {
 
-LEVIN_REGISTER_MODULE(ExportedModule, "The steps of a Python module, compiled by levin.export()");
+LEVIN_REGISTER_MODULE(ExportedModule, "The steps of a Python module, compiled by levin_train.export()");
 
 using Input = PackageEntry::Input;
 using Output = PackageEntry::Output;
 
 void ExportedModuleOptions::declare(OptionList<ExportedModuleOptions>& options) {
-  options.add("package", &ExportedModuleOptions::package, "The file of Python's levin.export()").input_file().required();
+  options.add("package", &ExportedModuleOptions::package, "The file of Python's levin_train.export()").input_file().required();
 }
 
 /// An entry with what it reads and writes of the module, so that a step looks nothing up.

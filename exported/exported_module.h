@@ -22,7 +22,7 @@ class CompiledEntry;
 
 /// Options of ExportedModule; in YAML the init_args of `model:`.
 struct LEVIN_API ExportedModuleOptions {
-  std::filesystem::path package = {};  ///< the file of Python's levin.export()
+  std::filesystem::path package = {};  ///< the file of Python's levin_train.export()
 
   static void declare(OptionList<ExportedModuleOptions>& options);
 };

@@ -33,7 +33,7 @@ def _package(name, version, licence, location="NOASSERTION"):
 
 def write(folder, version, torch, target):
     """Writes the bill of what is in `folder` to `target`, in it, and gives `target`."""
-    carried = {name for name, (_, _, stem) in LINKED.items() if list(pathlib.Path(folder).glob(f"levin.libs/{stem}*.so*"))}
+    carried = {name for name, (_, _, stem) in LINKED.items() if list(pathlib.Path(folder).glob(f"levin_train.libs/{stem}*.so*"))}
     linked = [_package(name, _version(package), licence) for name, (package, licence, _) in LINKED.items()]
     compiled = [_package(name, _version(package), licence) for name, (package, licence) in COMPILED_IN.items()]
     needed = _package("torch", torch, "BSD-3-Clause", f"https://pypi.org/project/torch/{torch}/")

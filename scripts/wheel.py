@@ -3,8 +3,8 @@
 
     scripts/wheel.py --build build-package/torch-2.13.0 --torch 2.13.0 --tools build-package/tools --out dist
 
-The wheel holds what `cmake --install` installs, below levin/ of site-packages, with python/levin, and finds LibTorch in the torch
-of PyPI beside it. auditwheel puts Debian's libraries into levin.libs/, and refuses what would not run on other systems. The same commit
+The wheel holds what `cmake --install` installs, below levin_train/ of site-packages, with python/levin_train, and finds LibTorch in the torch
+of PyPI beside it. auditwheel puts Debian's libraries into levin_train.libs/, and refuses what would not run on other systems. The same commit
 gives the same bytes: SOURCE_DATE_EPOCH, which has to be set, stands for every time.
 """
 
@@ -26,6 +26,8 @@ import zipfile
 import bill_of_materials
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# On PyPI "levin" is another project, with an import name of the same.
+DISTRIBUTION, PACKAGE = "levin-train", "levin_train"
 PLATFORM = "manylinux_2_36_x86_64"
 # What stays outside: LibTorch comes with torch, which finds its own.
 OF_TORCH = ["libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
@@ -44,26 +46,26 @@ def cached(build, name):
 
 
 def stage(build, folder, version):
-    """What is installed, below `folder`/levin, with nothing of this machine in it; what shells and man read where they look for it."""
-    run("cmake", "--install", build, "--prefix", folder / "levin", "--strip")
-    for link in [path for path in (folder / "levin").rglob("*") if path.is_symlink()]:
+    """What is installed, below `folder`/levin_train, with nothing of this machine in it; what shells and man read where they look for it."""
+    run("cmake", "--install", build, "--prefix", folder / PACKAGE, "--strip")
+    for link in [path for path in (folder / PACKAGE).rglob("*") if path.is_symlink()]:
         link.unlink()  # a wheel has none; CMake's files name what they lead to
-    shared = folder / f"levin-{version}.data/data/share"
+    shared = folder / f"{PACKAGE}-{version}.data/data/share"
     shared.mkdir(parents=True)
     for name in ("man", "bash-completion", "zsh", "fish"):
         shutil.move(folder / "levin/share" / name, shared / name)
-    for module in (ROOT / "python/levin").glob("*.py"):
-        shutil.copy(module, folder / "levin" / module.name)
+    for module in (ROOT / "python" / PACKAGE).glob("*.py"):
+        shutil.copy(module, folder / PACKAGE / module.name)
 
 
 def write_metadata(folder, version, torch):
-    """levin-VERSION.dist-info, but for RECORD."""
-    info = folder / f"levin-{version}.dist-info"
+    """levin_train-VERSION.dist-info, but for RECORD."""
+    info = folder / f"{PACKAGE}-{version}.dist-info"
     (info / "licenses").mkdir(parents=True)
     shutil.copy(ROOT / "LICENSE", info / "licenses/LICENSE")
     readme = (ROOT / "README.md").read_text()
     (info / "METADATA").write_text(f"""Metadata-Version: 2.4
-Name: levin
+Name: {DISTRIBUTION}
 Version: {version}
 Summary: A training runtime for C++ on LibTorch, in the style of PyTorch Lightning
 License-Expression: Apache-2.0
@@ -80,7 +82,7 @@ Description-Content-Type: text/markdown
 
 {readme}""")
     (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: levin\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
-    (info / "entry_points.txt").write_text("[console_scripts]\nlevin = levin.installed:run_program\n")
+    (info / "entry_points.txt").write_text(f"[console_scripts]\nlevin = {PACKAGE}.installed:run_program\n")
     return info
 
 
@@ -150,12 +152,12 @@ def main():
         stage(arguments.build, folder / "staged", version)
         write_metadata(folder / "staged", version, arguments.torch)
         refuse_paths(folder / "staged", arguments.build)
-        plain = folder / f"levin-{version}-py3-none-linux_x86_64.whl"
+        plain = folder / f"{PACKAGE}-{version}-py3-none-linux_x86_64.whl"
         pack(folder / "staged", plain)
         whole, name = repaired(plain, arguments.tools, folder)
         bill = bill_of_materials.write(whole, version, arguments.torch, next(whole.glob("*.dist-info")) / "sboms/levin.spdx.json")
         pack(whole, arguments.out / name)
-        shutil.copy(bill, arguments.out / f"levin-{version}.spdx.json")
+        shutil.copy(bill, arguments.out / f"{PACKAGE}-{version}.spdx.json")
     wheel = arguments.out / name
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB")
 

@@ -1,4 +1,4 @@
-"""The networks of exported_step.cpp in PyTorch: under levin.export(), by hand, compiled, and in Lightning.
+"""The networks of exported_step.cpp in PyTorch: under levin_train.export(), by hand, compiled, and in Lightning.
 
 Usage: exported_networks.py export NETWORK FILE | eager NETWORK | compile NETWORK | lightning NETWORK
 
@@ -150,9 +150,9 @@ def with_lightning(network):
 
 def export(network, file):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
-    import levin
+    import levin_train
 
-    levin.export(make_module(network), make_data(network, BATCH_SIZE), file, config=False)
+    levin_train.export(make_module(network), make_data(network, BATCH_SIZE), file, config=False)
 
 
 def main():

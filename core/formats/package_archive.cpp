@@ -188,7 +188,7 @@ PackageFile read_package(std::string_view bytes) {
   const ZipEntry* const description = entry_ending(zip, kDescription);
   const ZipEntry* const weights = entry_ending(zip, kWeights);
   if (description == nullptr || weights == nullptr) {
-    throw IoError("it is no package of levin.export(): levin.json or the weights are missing in it");
+    throw IoError("it is no package of levin_train.export(): levin.json or the weights are missing in it");
   }
   check_names(zip);
   for (const ZipEntry& entry : zip.entries()) {

@@ -7,7 +7,7 @@
 
 namespace levin {
 
-/// Whether a file's bytes are a package of levin.export().
+/// Whether a file's bytes are a package of levin_train.export().
 bool is_package(std::string_view bytes);
 /// The package in these bytes, with weights of its own memory. Throws IoError, without the file's name.
 PackageFile read_package(std::string_view bytes);

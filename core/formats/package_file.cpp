@@ -51,7 +51,7 @@ TensorFile open_package(std::string_view bytes) {
 PackageFile PackageFile::open(const fs::path& path) {
   return naming_file(path, [&] {
     const MappedFile file(path);
-    if (!file.bytes().starts_with("PK")) throw IoError("it is no package of levin.export(), which is a zip archive");
+    if (!file.bytes().starts_with("PK")) throw IoError("it is no package of levin_train.export(), which is a zip archive");
     PackageFile package = read_package(file.bytes());
     package.path = path;
     return package;

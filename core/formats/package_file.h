@@ -41,8 +41,8 @@ struct LEVIN_API PackageEntry {
   std::map<std::string, std::int64_t> smallest;  ///< of dimensions that vary, by name, where it is more than 1
 };
 
-/// A package, as Python's levin.export() writes it: compiled steps of a module and its weights (docs/from-python.md). Reading
-/// one runs none of its code.
+/// A package, as Python's levin_train.export() writes it: compiled steps of a module and its weights (docs/from-python.md).
+/// Reading one runs none of its code.
 struct LEVIN_API PackageFile {
   struct Weight {
     std::string name;

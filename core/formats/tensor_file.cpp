@@ -133,7 +133,7 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 
 const char* kind_name(TensorFileKind kind) {
   constexpr std::array kNames = {"levin checkpoint",           "safetensors file",     "safetensors in several files",
-                                 "state_dict of torch.save()", "Lightning checkpoint", "package of levin.export()"};
+                                 "state_dict of torch.save()", "Lightning checkpoint", "package of levin_train.export()"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

@@ -20,7 +20,7 @@ enum class TensorFileKind : std::uint8_t {
   kSafetensorsIndex,  ///< Hugging Face's model.safetensors.index.json, with the files that it names
   kStateDict,         ///< torch.save(state_dict): .pt, .pth
   kLightning,         ///< a checkpoint of Lightning's
-  kPackage            ///< a package of Python's levin.export(): its weights, and levin.json as the manifest
+  kPackage            ///< a package of Python's levin_train.export(): its weights, and levin.json as the manifest
 };
 /// "levin checkpoint", …: for messages.
 LEVIN_API const char* kind_name(TensorFileKind kind);

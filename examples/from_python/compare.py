@@ -13,7 +13,7 @@ import lightning as L
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-import levin
+import levin_train
 from digits import Digits
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -65,7 +65,7 @@ def main():
             with open(folder / part, "w", encoding="utf-8") as file:
                 csv.writer(file).writerows(part_rows)
         (folder / "config.yaml").write_text((HERE / "config.yaml").read_text())
-        levin.export(module, (torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))), folder / "digits.pt2")
+        levin_train.export(module, (torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))), folder / "digits.pt2")
         ours = with_levin(program, folder)
     theirs = with_lightning(module, train, val)
     print("| epoch | " + " | ".join(f"{name}: Lightning | levin" for name in COLUMNS) + " |")

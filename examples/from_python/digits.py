@@ -38,7 +38,7 @@ class Digits(L.LightningModule):
 
 
 if __name__ == "__main__":
-    import levin
+    import levin_train
 
     torch.manual_seed(42)
-    levin.export(Digits(), (torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))), "digits.pt2")
+    levin_train.export(Digits(), (torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))), "digits.pt2")

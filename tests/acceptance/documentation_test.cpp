@@ -14,22 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the commands in the documentation run as written") {
-  for (const char* document : {"docs/cli.md", "docs/checkpoints.md", "docs/ddp.md", "docs/distributed.md", "docs/models.md",
-                               "docs/runs.md", "docs/sweeps.md", "docs/troubleshooting.md"}) {
-    INFO(document);
-    std::vector<std::string> commands;
-    for (const std::string& block : shell_blocks(fs::path(LEVIN_SOURCE_DIR) / document)) {
-      std::istringstream lines(block);
-      for (std::string line; std::getline(lines, line);) {
-        if (line.find("build/bin/levin ") != std::string::npos) commands.push_back(line);
-      }
-    }
-    const TemporaryFolder folder;
-    CHECK_FALSE(run_from_root(commands, folder.path()).empty());
-  }
-}
-
 // With the page's module from this build, since a project of its own takes a minute to build.
 TEST_CASE("the commands of the first hour end as the page says") {
   const TemporaryFolder folder;

@@ -36,7 +36,12 @@ void check_same(torch::nn::Module& module, const std::function<at::Tensor(const 
   const auto here = trained(module, kDevice, [&] { return loss_of(kDevice); });
   const auto on_host = trained(module, at::kCPU, [&] { return loss_of(at::kCPU); });
   REQUIRE(here.size() == on_host.size());
-  for (std::size_t index = 0; index < here.size(); ++index) CHECK(at::allclose(here[index], on_host[index], 1e-5, 1e-7));
+  // A sum's error grows with its terms, not with what is left of them: kernels that add in another order, as each processor's
+  // do, agree to a part of the largest number, and gradients that are zero but for rounding to none of theirs.
+  for (std::size_t index = 0; index < here.size(); ++index) {
+    const double largest = on_host[index].abs().max().item<double>();
+    CHECK((here[index] - on_host[index]).abs().max().item<double>() <= 1e-5 * largest + 1e-6);
+  }
 }
 
 TEST_CASE("networks come to the CPU's numbers on it") {

@@ -1,4 +1,4 @@
-"""Tests of the YAML that levin.export() writes, and of the way back by levin.load(): python tests/exported/export_files_test.py"""
+"""Tests of the YAML that levin_train.export() writes, and of the way back by levin_train.load(): python tests/exported/export_files_test.py"""
 
 import pathlib
 import sys
@@ -11,8 +11,8 @@ import lightning  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-import levin  # noqa: E402
-from levin import configuration, safetensors  # noqa: E402
+import levin_train  # noqa: E402
+from levin_train import configuration, safetensors  # noqa: E402
 
 BATCH = torch.randn(8, 6)
 
@@ -89,7 +89,7 @@ class Configuration(unittest.TestCase):
             "length of training": schedule(lambda self, optimizer: cosine(optimizer, self.trainer.max_epochs // 2)),
         }.items():
             with self.subTest(wanted):
-                with self.assertRaises(levin.ExportError) as raised:
+                with self.assertRaises(levin_train.ExportError) as raised:
                     self.sections(configure)
                 self.assertIn(wanted, str(raised.exception))
                 self.assertIn("export_files_test.py:", str(raised.exception))
@@ -117,7 +117,7 @@ class Loading(unittest.TestCase):
         state = {f"state_dict.{name}": tensor for name, tensor in trained.state_dict().items()}
         for tensors in ({**state, "state_dict.seen": torch.ones(()), "rng.seed": torch.ones(1)}, dict(trained.state_dict()),
                         {name: tensor for name, tensor in state.items() if name != "state_dict.head.weight"}):
-            self.assertIs(levin.load(fresh, self.written(tensors)), fresh)
+            self.assertIs(levin_train.load(fresh, self.written(tensors)), fresh)
             self.assertTrue(torch.equal(fresh.net(BATCH), trained.net(BATCH)))
             self.assertIs(fresh.head.weight, fresh.net.weight)
             self.assertEqual(float(fresh.seen), 0)
@@ -139,15 +139,15 @@ class Loading(unittest.TestCase):
                  "cannot be read: No such file": cut.with_name("none"), "levin export": cut.parent, "torch.load()": cut.with_name("torch.pt")}
         for wanted, path in cases.items():
             with self.subTest(wanted):
-                with self.assertRaises(levin.LoadError) as raised:
-                    levin.load(self.module(), path)
+                with self.assertRaises(levin_train.LoadError) as raised:
+                    levin_train.load(self.module(), path)
                 self.assertIn(wanted, str(raised.exception))
                 self.assertIn(str(path), str(raised.exception))
         for length in (0, 5, 8, 50, len(whole) - 1):
             cut.write_bytes(whole[:length])
-            with self.subTest(length), self.assertRaises(levin.LoadError):
-                levin.load(self.module(), cut)
-        levin.load(self.module(), cases["missing: net.bias"], strict=False)
+            with self.subTest(length), self.assertRaises(levin_train.LoadError):
+                levin_train.load(self.module(), cut)
+        levin_train.load(self.module(), cases["missing: net.bias"], strict=False)
 
 
 if __name__ == "__main__":

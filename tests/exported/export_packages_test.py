@@ -1,4 +1,4 @@
-"""Tests of the packages that levin.export() compiles, writes and compares: python tests/exported/export_packages_test.py"""
+"""Tests of the packages that levin_train.export() compiles, writes and compares: python tests/exported/export_packages_test.py"""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import levin
+import levin_train
 
 
 class Packages(unittest.TestCase):
@@ -43,7 +43,7 @@ class Packages(unittest.TestCase):
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            done = levin.export(Normed(), BATCH, self.path, processor="x86-64-v3")
+            done = levin_train.export(Normed(), BATCH, self.path, processor="x86-64-v3")
         self.assertEqual(done.entries, ["training_step"])
         self.assertTrue(any("predict_step is left out" in str(warning.message) for warning in caught))
         description = self.description()
@@ -54,7 +54,7 @@ class Packages(unittest.TestCase):
 
     def test_function(self):
         encoder = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Tanh())
-        levin.export_function(encoder, {"x": BATCH[0]}, self.path)
+        levin_train.export_function(encoder, {"x": BATCH[0]}, self.path)
         entry = self.description()["entries"]["function"]
         self.assertEqual([(part["kind"], part["name"]) for part in entry["inputs"]], [("parameter", "0.weight"), ("parameter", "0.bias"), ("batch", "x")])
         self.assertEqual(entry["outputs"], [{"kind": "extra", "name": "output"}])
@@ -63,17 +63,17 @@ class Packages(unittest.TestCase):
         def distance(a, b):
             return {"distance": (a - b).norm(dim=1), "dot": (a * b).sum(1)}
 
-        levin.export_function(distance, {"b": torch.randn(8, 3), "a": torch.randn(8, 3)}, self.path)
+        levin_train.export_function(distance, {"b": torch.randn(8, 3), "a": torch.randn(8, 3)}, self.path)
         entry = self.description()["entries"]["function"]
         self.assertEqual([part["name"] for part in entry["inputs"]], ["b", "a"])
         self.assertEqual([part["name"] for part in entry["outputs"]], ["distance", "dot"])
 
     def test_alpha_of_an_addition(self):
         """Inductor loses it where it makes addmm of an addition and a product of matrices."""
-        levin.export_function(lambda a, b: torch.add(a, a @ b, alpha=0.1), {"a": torch.randn(8, 3), "b": torch.randn(3, 3)}, self.path)
+        levin_train.export_function(lambda a, b: torch.add(a, a @ b, alpha=0.1), {"a": torch.randn(8, 3), "b": torch.randn(3, 3)}, self.path)
 
     def test_parts_that_inductors_patterns_refuse(self):
-        levin.export_function(lambda x: x[torch.randperm(x.shape[0])], {"x": torch.randn(8, 3)}, self.path)
+        levin_train.export_function(lambda x: x[torch.randperm(x.shape[0])], {"x": torch.randn(8, 3)}, self.path)
 
     def test_longest_sizes_and_smallest(self):
         """Three positions are the longest; of one alone there is no deviation, in Python as in the package."""
@@ -82,7 +82,7 @@ class Packages(unittest.TestCase):
         def encode(x):
             return (x + positions[:x.shape[1]]).std(1)
 
-        levin.export_function(encode, {"x": torch.randn(8, 3, 4)}, self.path, dynamic={"x": {1: "time"}})
+        levin_train.export_function(encode, {"x": torch.randn(8, 3, 4)}, self.path, dynamic={"x": {1: "time"}})
         entry = self.description()["entries"]["function"]
         self.assertEqual(entry["inputs"][0]["shape"], ["batch", "time", 4])
 
@@ -102,7 +102,7 @@ class Packages(unittest.TestCase):
                 return F.cross_entropy(self(batch[0]), batch[1])
 
         batches = [(torch.randn(8, length, 3), torch.randint(4, (8,))) for length in (6, 9, 2)]
-        levin.export(Reader(), batches[0], self.path, batches=batches[1:])
+        levin_train.export(Reader(), batches[0], self.path, batches=batches[1:])
         entry = self.description()["entries"]["training_step"]
         self.assertEqual([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][0], "batch")
         self.assertIsInstance([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][1], str)
@@ -129,7 +129,7 @@ class Packages(unittest.TestCase):
         padding = torch.zeros(8, 7, dtype=torch.bool)
         padding[:4, 5:] = True
         batch = (torch.randn(8, 5, 8), torch.randn(8, 7, 8), padding, torch.randint(4, (8,)))
-        levin.export(Attending(), batch, self.path, without=["predict_step"])
+        levin_train.export(Attending(), batch, self.path, without=["predict_step"])
         self.assertTrue(self.path.exists())
 
     def test_gradients_of_parts_are_stacked(self):
@@ -140,9 +140,9 @@ class Packages(unittest.TestCase):
                 return ((batch[0] * (q + k * v)).sum(1) ** 2).mean()
 
         seen = []
-        real = levin.exporting.compiled
-        with unittest.mock.patch("levin.exporting.compiled", lambda graph, *target: seen.append(graph) or real(graph, *target)):
-            levin.export(Parts(), BATCH, self.path, without=["predict_step"])
+        real = levin_train.exporting.compiled
+        with unittest.mock.patch("levin_train.exporting.compiled", lambda graph, *target: seen.append(graph) or real(graph, *target)):
+            levin_train.export(Parts(), BATCH, self.path, without=["predict_step"])
         called = [str(node.target) for node in seen[0].module.graph.nodes]
         self.assertEqual([name for name in called if "select_backward" in name], [])
         self.assertIn("aten.stack.default", called)
@@ -159,11 +159,11 @@ class Packages(unittest.TestCase):
                 return F.cross_entropy(self.last(self.deep(self.first(batch[0]))), batch[1])
 
         torch.manual_seed(4)
-        levin.export(Deep(), BATCH, self.path, without=["predict_step"])
+        levin_train.export(Deep(), BATCH, self.path, without=["predict_step"])
         self.assertTrue(self.path.exists())
 
     def test_what_differs_is_not_written(self):
-        real = levin.exporting.compiled
+        real = levin_train.exporting.compiled
 
         def wrong(graph, *target):
             for node in graph.module.graph.nodes:
@@ -172,8 +172,8 @@ class Packages(unittest.TestCase):
             graph.module.recompile()
             return real(graph, *target)
 
-        with unittest.mock.patch("levin.exporting.compiled", wrong), self.assertRaises(levin.ExportError) as raised:
-            levin.export(Base(), BATCH, self.path)
+        with unittest.mock.patch("levin_train.exporting.compiled", wrong), self.assertRaises(levin_train.ExportError) as raised:
+            levin_train.export(Base(), BATCH, self.path)
         self.assertIn("differs from the module's", str(raised.exception))
         self.assertFalse(self.path.exists())
 

@@ -1,4 +1,4 @@
-"""Tests of levin.export(): what it refuses, with the line and the advice, and what it records of a step.
+"""Tests of levin_train.export(): what it refuses, with the line and the advice, and what it records of a step.
 
     python tests/exported/export_test.py
 
@@ -22,7 +22,7 @@ import torch.nn.functional as F  # noqa: E402
 import torchmetrics  # noqa: E402
 from torch import nn  # noqa: E402
 
-import levin  # noqa: E402
+import levin_train  # noqa: E402
 
 BATCH = (torch.randn(8, 6), torch.randint(0, 3, (8,)))
 SEEN = []
@@ -41,10 +41,10 @@ def recorded(module, batch=BATCH, **options):
     def stop(graph, *_):
         raise Recorded(graph)
 
-    with unittest.mock.patch("levin.exporting.compiled", stop), warnings.catch_warnings():
+    with unittest.mock.patch("levin_train.exporting.compiled", stop), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            levin.export(module, batch, "unwritten.pt2", **options)
+            levin_train.export(module, batch, "unwritten.pt2", **options)
         except Recorded as found:
             return found.graph
     raise AssertionError("nothing was recorded")
@@ -225,7 +225,7 @@ class Refusals(unittest.TestCase):
         where = first + next(index for index, line in enumerate(lines) if "# here" in line)
         if "def " in lines[where - first]:
             where = first  # of the decorator, where Python says that a function begins
-        with self.assertRaises(levin.ExportError) as raised:
+        with self.assertRaises(levin_train.ExportError) as raised:
             recorded(make())
         self.assertIn(wanted, str(raised.exception))
         self.assertTrue(str(raised.exception).startswith(f"export_test.py:{where}:"), f"{raised.exception} (wanted line {where})")
@@ -259,7 +259,7 @@ class Refusals(unittest.TestCase):
         self.check(type("Model", (Base,), {"training_step": step, "__module__": __name__}), step, "fails in Python on a batch like the example")
 
     def message(self, module, batch=BATCH, **options):
-        with self.assertRaises(levin.ExportError) as raised:
+        with self.assertRaises(levin_train.ExportError) as raised:
             recorded(module, batch, **options)
         return str(raised.exception)
 
@@ -422,7 +422,7 @@ class Graphs(unittest.TestCase):
         graph = recorded(module)
         self.assertEqual([entry["name"] for entry in graph.outputs if entry["kind"] == "gradient"], ["net.weight", "net.bias", "head.bias"])
         self.assertEqual([entry["name"] for entry in graph.outputs if entry["kind"] == "buffer"], ["seen"])
-        described = {entry["name"]: entry for entry in levin.exporting.describe(module, graph.step.weights, "32-true", "native", {})["weights"]}
+        described = {entry["name"]: entry for entry in levin_train.exporting.describe(module, graph.step.weights, "32-true", "native", {})["weights"]}
         self.assertEqual(described["net.weight"]["aliases"], ["head.weight"])
         self.assertEqual((described["frozen.weight"]["trained"], described["unused"]["trained"], described["seen"]["saved"]), (False, True, False))
         self.assertEqual(float(module.seen), 0)

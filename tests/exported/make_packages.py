@@ -17,8 +17,8 @@ from torch import nn
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
-import levin  # noqa: E402
-from levin import safetensors  # noqa: E402
+import levin_train  # noqa: E402
+from levin_train import safetensors  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent / "packages"
 
@@ -126,13 +126,13 @@ def main():
     module = Steps()
     start = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     batch = batches_of(1, [16], seed=2)[0]
-    levin.export(module, batch, FOLDER / "steps.pt2", processor="x86-64-v3")
+    levin_train.export(module, batch, FOLDER / "steps.pt2", processor="x86-64-v3")
     module.dropout.p = 0.0
-    levin.export(module, batch, FOLDER / "plain.pt2", without=["predict_step"], processor="x86-64-v3")
+    levin_train.export(module, batch, FOLDER / "plain.pt2", without=["predict_step"], processor="x86-64-v3")
     module.dropout.p = 0.25
     module.load_state_dict(start)
     (FOLDER / "references.safetensors").write_bytes(safetensors.to_bytes(references(module)))
-    levin.export_function(lambda image, scale: {"code": torch.tanh(image) * scale},
+    levin_train.export_function(lambda image, scale: {"code": torch.tanh(image) * scale},
                           {"image": torch.randn(5, 3), "scale": torch.tensor(2.0)}, FOLDER / "function.pt2", processor="x86-64-v3")
     for name, key, value in (("other_torch", "torch", "2.12.0"), ("other_system", "system", "plan9"), ("other_machine", "machine", "aarch64"),
                              ("other_processor", "processor_features", ["avx2", "avx9000"]), ("other_format", "format", 99)):

@@ -1,4 +1,4 @@
-// A package of levin.export(): zip archive, description, and weights.
+// A package of levin_train.export(): zip archive, description, and weights.
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
 #include "levin/core/formats/package_archive.h"

@@ -161,7 +161,8 @@ TEST_CASE("what a checkpoint holds makes the same module, whatever other data te
   CHECK(trainer.test(*loaded, other).at(0).at("test_mae") == error);
   MLPRegressor unscaled({.hidden = {4}});
   Samples untold({{"features", data.samples["features"]}, {"label", data.samples["label"]}}, {.features = {4}});
-  CHECK(fitted(unscaled, untold, 1, "test_mae") == trainer.test(unscaled, data).at(0).at("test_mae"));
+  const double told_by_fit = fitted(unscaled, untold, 1, "test_mae");
+  CHECK(trainer.test(unscaled, data).at(0).at("test_mae") == told_by_fit);
   MLPRegressor untrained({.hidden = {4}});
   CHECK(trainer.test(untrained, other, {.ckpt_path = (folder / "a.ckpt").string()}).at(0).at("test_mae") == error);
 }

@@ -58,7 +58,7 @@ def only(pattern):
 
 
 def wheel():
-    return only("levin-*[0-9]-py3-none-*.whl")
+    return only("levin_train-*[0-9]-py3-none-*.whl")
 
 
 def site_packages(environment):
@@ -117,6 +117,12 @@ def venv():
 
 
 @check
+def guide():
+    """The commands of docs/ run with what pip has installed, away from the clone."""
+    return run(sys.executable, ROOT / "tests/acceptance/page_commands.py", environment() / "bin/levin", limit=3600).strip()
+
+
+@check
 def setup():
     """Without torch in Python levin finds the LibTorch that make setup and levin setup bring, here the one that levin was built with."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -130,7 +136,7 @@ def setup():
         run(temporary / "venv/bin/levin", "doctor")
         manual = run("find", temporary / "venv/share", "-name", "levin*", "-o", "-name", "_levin")
         need(manual.count("\n") == 4, f"manual page and completions: {manual}")
-        run(temporary / "venv/bin/pip", "uninstall", "--quiet", "--yes", "levin")
+        run(temporary / "venv/bin/pip", "uninstall", "--quiet", "--yes", "levin-train")
         left = list((temporary / "venv").rglob("levin*"))
         need(not left, f"left behind: {left}")
     return f"test_acc {accuracy}"
@@ -138,7 +144,7 @@ def setup():
 
 @check
 def python():
-    """import levin: what belongs to Python."""
+    """import levin_train: what belongs to Python."""
     folder = environment()
     with tempfile.TemporaryDirectory() as project:
         project = pathlib.Path(project)
@@ -146,18 +152,18 @@ def python():
         run(folder / "bin/levin", "fit", "--trainer.max_epochs=2", cwd=project / "digits")
         program = """
 import sys, json, os
-import levin
-assert 'torch' not in sys.modules and 'pandas' not in sys.modules, 'import levin imports torch or pandas'
-frame = levin.metrics('logs/version_0')
-tensors = levin.load('logs/version_0/checkpoints/last.ckpt')
+import levin_train
+assert 'torch' not in sys.modules and 'pandas' not in sys.modules, 'import levin_train imports torch or pandas'
+frame = levin_train.metrics('logs/version_0')
+tensors = levin_train.load('logs/version_0/checkpoints/last.ckpt')
 try:
-    levin.metrics('logs')
+    levin_train.metrics('logs')
     hint = ''
 except FileNotFoundError as error:
     hint = str(error)
-print(json.dumps({'columns': list(frame.columns), 'losses': frame['train_loss'].dropna().tolist(), 'version': levin.__version__,
-                  'tensors': len(tensors), 'kind': type(next(iter(tensors.values()))).__name__, 'cmake': os.listdir(levin.cmake_dir()), 'hint': hint,
-                  'export': levin.export.__name__}))
+print(json.dumps({'columns': list(frame.columns), 'losses': frame['train_loss'].dropna().tolist(), 'version': levin_train.__version__,
+                  'tensors': len(tensors), 'kind': type(next(iter(tensors.values()))).__name__, 'cmake': os.listdir(levin_train.cmake_dir()), 'hint': hint,
+                  'export': levin_train.export.__name__}))
 """
         said = json.loads(run(folder / "bin/python", "-c", program, cwd=project / "digits").splitlines()[-1])
         with open(project / "digits/logs/version_0/metrics.csv", newline="", encoding="utf-8") as file:
@@ -166,8 +172,8 @@ print(json.dumps({'columns': list(frame.columns), 'losses': frame['train_loss'].
     need(said["columns"] == list(rows[0]), f"columns {said['columns']}")
     need(said["kind"] == "Tensor" and said["tensors"] > 4, f"load() gives {said['tensors']} of {said['kind']}")
     need("levinConfig.cmake" in said["cmake"], f"cmake_dir() has {said['cmake']}")
-    need("version_0" in said["hint"], f"levin.metrics('logs') says {said['hint']!r}")
-    need(said["export"] == "export" and wheel().name.startswith(f"levin-{said['version']}-"), f"version {said['version']}")
+    need("version_0" in said["hint"], f"levin_train.metrics('logs') says {said['hint']!r}")
+    need(said["export"] == "export" and wheel().name.startswith(f"levin_train-{said['version']}-"), f"version {said['version']}")
     return f"{len(said['losses'])} losses as in metrics.csv, {said['tensors']} tensors"
 
 
@@ -265,7 +271,7 @@ def bare_debian():
         begin = time.monotonic()
         accuracy = train_digits(lambda *words, cwd: inside("/root/v/bin/levin", *words, cwd=cwd), folder / "root")
         trained = time.monotonic() - begin
-        inside("v/bin/pip", "uninstall", "--quiet", "--yes", "levin")
+        inside("v/bin/pip", "uninstall", "--quiet", "--yes", "levin-train")
         left = list((folder / "root/v").rglob("levin*"))
         need(not left, f"left behind: {left}")
     return f"test_acc {accuracy}; {installed:.0f} s to install levin and torch, {trained:.0f} s to make, train and test the digits"
@@ -311,7 +317,7 @@ def bill():
     if not (tools / "bin/pyspdxtools").exists():
         run(sys.executable, "-m", "venv", tools)
         run(tools / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "spdx-tools==0.8.3")
-    run(tools / "bin/pyspdxtools", "-i", next(DIST.glob("levin-*[0-9].spdx.json")))
+    run(tools / "bin/pyspdxtools", "-i", next(DIST.glob("levin_train-*[0-9].spdx.json")))
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
     return f"{len(names)} packages, {len(document['files'])} files"
 

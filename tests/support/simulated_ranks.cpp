@@ -12,12 +12,6 @@
 
 namespace levin::testing {
 
-namespace {
-
-enum class RankState { kReady, kWaiting, kEnded };
-
-}  // namespace
-
 // All members but the semaphores are touched by the one thread that runs; a semaphore hands them over.
 struct SimulatedRanks::Impl {
   class Group final : public ControlGroup {
@@ -47,9 +41,11 @@ struct SimulatedRanks::Impl {
     int rank_;
   };
 
+  enum class Phase { kReady, kWaiting, kEnded };
+
   struct Worker {
     std::binary_semaphore turn{0};
-    RankState state = RankState::kEnded;
+    Phase phase = Phase::kEnded;
     std::span<const std::byte> mine;
     std::string what;
     GroupCall call;  ///< its `what` is the text above
@@ -90,34 +86,34 @@ struct SimulatedRanks::Impl {
       } catch (...) {
         result.errors[static_cast<std::size_t>(rank)] = std::current_exception();
       }
-      self.state = RankState::kEnded;
+      self.phase = Phase::kEnded;
       hand_over(rank);
     }
   }
 
   /// Lets another rank run, or this one go on. Returns when it is this rank's turn again, at once for one that has ended.
   void hand_over(int rank) {
-    int ready = count(RankState::kReady);
+    int ready = count(Phase::kReady);
     if (ready == 0 && waiting > 0) {
       abandon_waiting();
-      ready = count(RankState::kReady);
+      ready = count(Phase::kReady);
     }
-    const bool has_ended = worker(rank).state == RankState::kEnded;
+    const bool has_ended = worker(rank).phase == Phase::kEnded;
     if (ready == 0) {
       ended.release();
       return;
     }
     auto turn = static_cast<int>(random() % static_cast<std::uint64_t>(ready));
     int next = 0;
-    while (worker(next).state != RankState::kReady || turn-- > 0) ++next;
+    while (worker(next).phase != Phase::kReady || turn-- > 0) ++next;
     if (next == rank) return;
     worker(next).turn.release();
     if (!has_ended) worker(rank).turn.acquire();
   }
 
-  int count(RankState state) {
+  int count(Phase phase) {
     int number = 0;
-    for (int rank = 0; rank < ranks; ++rank) number += worker(rank).state == state;
+    for (int rank = 0; rank < ranks; ++rank) number += worker(rank).phase == phase;
     return number;
   }
 
@@ -125,7 +121,7 @@ struct SimulatedRanks::Impl {
   void abandon_waiting() {
     std::string gone;
     for (int rank = 0; rank < ranks; ++rank) {
-      if (worker(rank).state != RankState::kEnded) continue;
+      if (worker(rank).phase != Phase::kEnded) continue;
       gone += " " + std::to_string(rank);
       result.hung = result.hung || !result.errors[static_cast<std::size_t>(rank)];
     }
@@ -134,9 +130,9 @@ struct SimulatedRanks::Impl {
 
   void release_waiting(const std::string& failure) {
     for (int rank = 0; rank < ranks; ++rank) {
-      if (worker(rank).state != RankState::kWaiting) continue;
+      if (worker(rank).phase != Phase::kWaiting) continue;
       worker(rank).failure = failure;
-      worker(rank).state = RankState::kReady;
+      worker(rank).phase = Phase::kReady;
     }
     waiting = 0;
   }
@@ -149,7 +145,7 @@ struct SimulatedRanks::Impl {
     self.call = call;
     self.call.what = self.what;
     self.longest = longest;
-    self.state = RankState::kWaiting;
+    self.phase = Phase::kWaiting;
     if (++waiting == ranks) complete();
     hand_over(rank);
     if (!self.failure.empty()) throw DesyncError("in " + self.what + ": " + std::exchange(self.failure, ""));
@@ -185,7 +181,7 @@ SimulationResult SimulatedRanks::run(int ranks, std::uint64_t seed, const std::f
   }
   for (int rank = 0; rank < ranks; ++rank) {
     Impl::Worker& worker = impl.worker(rank);
-    worker.state = RankState::kReady;
+    worker.phase = Phase::kReady;
     worker.failure.clear();
     if (!worker.thread.joinable()) worker.thread = std::thread([&impl, rank, &worker] { impl.serve(rank, worker); });
   }

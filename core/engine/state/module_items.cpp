@@ -220,7 +220,7 @@ void Module::log_figure(std::string_view name, Figure figure, SourceLocation whe
     std::vector<std::array<std::optional<TensorCopy>, 2>> numbers;
     std::size_t bytes = 0;
     for (Figure::Series& series : figure.series) {
-      logged.series.push_back({.name = std::move(series.name), .y = {}});
+      logged.series.push_back({std::move(series.name), {}});
       auto& [y, x] = numbers.emplace_back();
       bytes += y.emplace(series.y, series.y.scalar_type()).bytes();
       if (series.x.defined()) bytes += x.emplace(series.x, series.x.scalar_type()).bytes();

@@ -18,7 +18,7 @@ class Case:
     ranks: tuple[int, ...]  # with how many ranks it is compared with one process
     rows: int
     unused: bool  # some parameters take no part in the loss
-    export: dict[str, Any]  # options of levin.export()
+    export: dict[str, Any]  # options of levin_train.export()
     trainer: dict[str, Any]  # options of both trainers
 
 

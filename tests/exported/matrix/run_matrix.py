@@ -29,10 +29,10 @@ sys.path[:0] = [str(HERE), str(ROOT / "python")]
 import lightning  # noqa: E402
 import torch  # noqa: E402
 
-import levin  # noqa: E402
+import levin_train  # noqa: E402
 from cases import CASES  # noqa: E402
-from levin import safetensors  # noqa: E402
-from levin.batches import named_leaves  # noqa: E402
+from levin_train import safetensors  # noqa: E402
+from levin_train.batches import named_leaves  # noqa: E402
 
 import dense, images, sequences  # noqa: E402,E401,F401 - they fill CASES
 
@@ -41,7 +41,7 @@ SEED, STEPS, ALLOWED = 1, 100, 1e-5
 
 def sources_hash():
     digest = hashlib.sha256(torch.__version__.encode())
-    for path in sorted([*(ROOT / "python/levin").glob("*.py"), *HERE.glob("*.py")]):
+    for path in sorted([*(ROOT / "python/levin_train").glob("*.py"), *HERE.glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -54,8 +54,8 @@ def exported(case, folder, module, batches):
     refusal = folder / "refused.txt"
     if not refusal.exists() and not (folder / "m.pt2").exists():
         try:
-            levin.export(module, batches[0], folder / "m.pt2", **case.export)
-        except levin.ExportError as error:
+            levin_train.export(module, batches[0], folder / "m.pt2", **case.export)
+        except levin_train.ExportError as error:
             refusal.write_text(str(error))
     return refusal.read_text() if refusal.exists() else None
 
@@ -138,7 +138,7 @@ def furthest(theirs, ours):
 def back(case, module, folder, build, train, validation, rows, version):
     """How far Python's module with the weights that levin trained is from levin: in validation, in prediction, and in another epoch."""
     checkpoint = next((version / "checkpoints").glob("*.ckpt"))
-    mine = levin.load(case.module(), checkpoint)
+    mine = levin_train.load(case.module(), checkpoint)
     off = {}
     quiet = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
     values = {name: rows[-1][name] for name in rows[-1] if name.startswith("val")}

@@ -8,8 +8,8 @@ import types
 
 import torch
 
-from levin import metric_objects
-from levin.errors import is_users, refuse
+from levin_train import metric_objects
+from levin_train.errors import is_users, refuse
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
 _STATE_ADVICE = "Log the value, return it from the step, or make it a buffer (register_buffer)"

@@ -5,9 +5,9 @@ import math
 import torch
 import torch._inductor.package
 
-from levin.errors import ExportError
-from levin.recording import NUMBERS
-from levin.steps import random_state
+from levin_train.errors import ExportError
+from levin_train.recording import NUMBERS
+from levin_train.steps import random_state
 
 
 def tolerance(tensor, precision):

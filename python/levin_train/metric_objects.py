@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from levin.errors import refuse
+from levin_train.errors import refuse
 
 
 @dataclasses.dataclass

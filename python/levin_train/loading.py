@@ -1,12 +1,12 @@
-"""levin.load(): what levin has saved, as tensors, or in the Python module that it trained."""
+"""levin_train.load(): what levin has saved, as tensors, or in the Python module that it trained."""
 
 import os
 
 import torch
 
-from levin import safetensors
-from levin.errors import LoadError
-from levin.steps import Weights
+from levin_train import safetensors
+from levin_train.errors import LoadError
+from levin_train.steps import Weights
 
 _PREFIX = "state_dict."
 

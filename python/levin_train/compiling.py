@@ -17,11 +17,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin import attention, recurrent
-from levin.elf import forget_folders, replace_needed, strip
-from levin.errors import ExportError, is_users, raising_line, refuse
-from levin.recording import NUMBERS
-from levin.steps import random_state
+from levin_train import attention, recurrent
+from levin_train.elf import forget_folders, replace_needed, strip
+from levin_train.errors import ExportError, is_users, raising_line, refuse
+from levin_train.recording import NUMBERS
+from levin_train.steps import random_state
 
 
 class Graph:

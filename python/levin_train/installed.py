@@ -8,7 +8,7 @@ import sys
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 try:
-    __version__ = importlib.metadata.version("levin")
+    __version__ = importlib.metadata.version("levin-train")
 except importlib.metadata.PackageNotFoundError:  # a clone's python/ on PYTHONPATH
     __version__ = "0"
 

@@ -6,10 +6,10 @@ import dataclasses
 import torch
 from torch.nn.utils import stateless
 
-from levin import metric_objects
-from levin.errors import line_of, refuse
-from levin.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
-from levin.watching import computed_attributes, python_state, refuse_changes, sources_of
+from levin_train import metric_objects
+from levin_train.errors import line_of, refuse
+from levin_train.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
+from levin_train.watching import computed_attributes, python_state, refuse_changes, sources_of
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.bfloat16}  # on a CPU levin too computes 16-mixed so

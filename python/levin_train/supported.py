@@ -4,9 +4,9 @@ import inspect
 
 import torch
 
-from levin.errors import ExportError, line_of, refuse
-from levin.safetensors import NAMES
-from levin.steps import STEPS, Step, Weights
+from levin_train.errors import ExportError, line_of, refuse
+from levin_train.safetensors import NAMES
+from levin_train.steps import STEPS, Step, Weights
 
 HOOKS = ("setup", "configure_model", "on_fit_start", "on_fit_end", "on_train_start", "on_train_end", "on_train_epoch_start",
          "on_train_epoch_end", "on_train_batch_start", "on_train_batch_end", "on_validation_start", "on_validation_end",
@@ -51,7 +51,7 @@ def steps_of(module, loss, without):
         return {name: step for name, step in _loss_steps(module, loss).items() if name not in without}, ()
     if not hasattr(module, "training_step"):
         raise ExportError(f"{type(module).__name__} has no training_step. Give export() a LightningModule, or a loss function: "
-                          "levin.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
+                          "levin_train.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
     if not getattr(module, "automatic_optimization", True):
         refuse("the module has automatic_optimization = False",
                "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts",

@@ -1,4 +1,4 @@
-"""levin.metrics(): what a run has logged, as a pandas frame."""
+"""levin_train.metrics(): what a run has logged, as a pandas frame."""
 
 import os
 
@@ -21,5 +21,5 @@ def metrics(path):
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("levin.metrics() gives a frame of pandas, which is not installed: pip install pandas") from error
+        raise ImportError("levin_train.metrics() gives a frame of pandas, which is not installed: pip install pandas") from error
     return pandas.read_csv(file)

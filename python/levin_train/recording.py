@@ -10,9 +10,9 @@ import inspect
 import torch
 from torch.overrides import TorchFunctionMode
 
-from levin import metric_objects
-from levin.batches import named_leaves
-from levin.errors import calling_line, line_of, refuse
+from levin_train import metric_objects
+from levin_train.batches import named_leaves
+from levin_train.errors import calling_line, line_of, refuse
 
 # Numbers that a run changes. A step may compute with them: they are inputs of the package.
 NUMBERS = ("batch_idx", "dataloader_idx", "global_step", "current_epoch")

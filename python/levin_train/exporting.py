@@ -1,4 +1,4 @@
-"""levin.export() and levin.export_function(): from a module and a batch to a package, verified before it is given out."""
+"""levin_train.export() and levin_train.export_function(): from a module and a batch to a package, verified before it is given out."""
 
 import dataclasses
 import json
@@ -10,12 +10,12 @@ import warnings
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
-from levin import configuration, safetensors, verification
-from levin.batches import layout_of
-from levin.compiling import PROCESSORS, compiled, record, traced_sizes
-from levin.errors import ExportError
-from levin.steps import PRECISIONS, STEPS, Step, Weights
-from levin.supported import check_weights, function_step, steps_of
+from levin_train import configuration, safetensors, verification
+from levin_train.batches import layout_of
+from levin_train.compiling import PROCESSORS, compiled, record, traced_sizes
+from levin_train.errors import ExportError
+from levin_train.steps import PRECISIONS, STEPS, Step, Weights
+from levin_train.supported import check_weights, function_step, steps_of
 
 FORMAT = 1
 

@@ -8,7 +8,7 @@ import re
 
 import torch
 
-from levin.errors import ExportError, line_of, refuse
+from levin_train.errors import ExportError, line_of, refuse
 
 _ADAM = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 OPTIMIZERS = {
