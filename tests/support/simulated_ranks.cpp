@@ -181,7 +181,7 @@ SimulationResult SimulatedRanks::run(int ranks, std::uint64_t seed, const std::f
   }
   for (int rank = 0; rank < ranks; ++rank) {
     Impl::Worker& worker = impl.worker(rank);
-    worker.phase = Phase::kReady;
+    worker.phase = Impl::Phase::kReady;
     worker.failure.clear();
     if (!worker.thread.joinable()) worker.thread = std::thread([&impl, rank, &worker] { impl.serve(rank, worker); });
   }
