@@ -34,8 +34,10 @@ bool is_flag(const std::string& argument) {
 /// in, plug-ins before or behind the command, and help topics. The rest is left for CLI11.
 class Splitter {
  public:
-  Splitter(const std::vector<std::string>& arguments, const std::vector<std::string>& commands, CommandLine& line)
-      : arguments_(arguments), commands_(commands), line_(line) {}
+  /// `command`: with its options, which it takes itself, also where a section is called so; null when none is named.
+  Splitter(const std::vector<std::string>& arguments, const std::vector<std::string>& commands, const CLI::App* command,
+           CommandLine& line)
+      : arguments_(arguments), commands_(commands), command_(command), line_(line) {}
 
   std::vector<std::string> split() {
     while (next_ < arguments_.size()) {
@@ -70,6 +72,7 @@ class Splitter {
 
   bool take_override() {
     if (!name_.starts_with("--")) return false;
+    if (command_ != nullptr && command_->get_option_no_throw(name_) != nullptr) return false;
     std::string key = name_.substr(2);
     const bool append = key.ends_with('+');
     if (append) key.pop_back();
@@ -103,6 +106,7 @@ class Splitter {
 
   const std::vector<std::string>& arguments_;
   const std::vector<std::string>& commands_;
+  const CLI::App* command_;
   CommandLine& line_;
   std::size_t next_ = 0;
   std::string name_;                  ///< of the argument in work, up to its '='
@@ -219,11 +223,14 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   std::vector<std::string> commands;
   for (const Subcommand& subcommand : subcommands) commands.push_back(subcommand.name);
   CommandLine line;
-  std::vector<std::string> rest = Splitter(arguments, commands, line).split();
-  std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
-
   CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
   declare_program(app, subcommands);
+  const auto named =
+      std::find_if(arguments.begin(), arguments.end(), [&](const auto& word) { return is_among(commands, word); });
+  const CLI::App* const command = named != arguments.end() ? app.get_subcommand(*named) : nullptr;
+  std::vector<std::string> rest = Splitter(arguments, commands, command, line).split();
+  std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
+
   try {
     app.parse(rest);
   } catch (const CLI::Success& request) {

@@ -161,6 +161,7 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   const RunOptions options{.ckpt_path = command == "check" ? std::nullopt : config.ckpt_path.value,
                            .init_from = config.init_from.value,
                            .map_location = config.map_location,
+                           .key = config.key,
                            .return_predictions = false,
                            .resume_command = how_to_resume};
   if (command == "check") trainer.stop("levin check trains nothing");
@@ -300,7 +301,7 @@ void tune(const CommandLine& line, const TuneOptions& options) {
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   override_optimizers(trainer, config);
-  const RunOptions run{.init_from = config.init_from.value, .map_location = config.map_location};
+  const RunOptions run{.init_from = config.init_from.value, .map_location = config.map_location, .key = config.key};
   data ? trainer.fit(*module, *data, run) : trainer.fit(*module, run);
   if (!trainer.is_global_zero()) return;
   const Value found = callback->state_dict();

@@ -32,11 +32,14 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
   options.add("ckpt_path", &T::ckpt_path,
               "Checkpoint to start from: a file; best or last of this experiment, or of a run (logs/version_3:best)");
-  options.add(
-      "init_from", &T::init_from,
-      "Weights that fit begins with, of any file that ckpt_path takes; a path, or a map with path, strict, prefix and rename");
+  options.add("init_from", &T::init_from,
+              "Weights that fit begins with, of any file that ckpt_path takes; a path, or a map with path, key, strict, prefix "
+              "and rename");
   options.add("map_location", &T::map_location,
               "Device onto which a checkpoint's tensors go when they are read (cpu, cuda:1); empty: at once to the model's");
+  options.add("key", &T::key,
+              "Which dict of tensors are the weights, where ckpt_path or init_from is a file of torch.save() with several: "
+              "generator, models.a");
   options.add("report", &T::report, "When fit ends, write what levin report shows of the run to report.html in its folder");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
@@ -102,6 +105,7 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 /// `init_from:` as a map.
 struct InitFromOptions {
   std::filesystem::path path;
+  std::string key;
   bool strict = true;
   std::string prefix;
   std::map<std::string, std::string> rename;
@@ -109,6 +113,7 @@ struct InitFromOptions {
   static void declare(OptionList<InitFromOptions>& options) {
     using T = InitFromOptions;
     options.add("path", &T::path, "The file").required().input_file();
+    options.add("key", &T::key, "Which dict of tensors, where a file of torch.save() holds several: generator, models.a");
     options.add("strict", &T::strict, "A name that only the file or the model has, or another shape, is an error");
     options.add("prefix", &T::prefix, "Only weights whose names begin with this are read, without it");
     options.add("rename", &T::rename, "Beginnings of names, and what stands in their place");
@@ -289,15 +294,19 @@ cli::InitFrom OptionType<cli::InitFrom>::read(const Value& value) {
   if (value.is_null()) return {};
   if (!value.is_map()) return {InitialWeights{.path = detail::resolve_input_file(value).as_string()}};
   const auto options = read_options<cli::InitFromOptions>(value);
-  return {InitialWeights{.path = options.path,
-                         .options = {.strict = options.strict, .prefix = options.prefix, .rename = options.rename}}};
+  return {InitialWeights{
+      .path = options.path,
+      .options = {.strict = options.strict, .prefix = options.prefix, .rename = options.rename, .key = options.key}}};
 }
 
 Value OptionType<cli::InitFrom>::write(const cli::InitFrom& init_from) {
   if (!init_from.value) return Value();
   const WeightsOptions& options = init_from.value->options;
-  return write_options(cli::InitFromOptions{
-      .path = init_from.value->path, .strict = options.strict, .prefix = options.prefix, .rename = options.rename});
+  return write_options(cli::InitFromOptions{.path = init_from.value->path,
+                                            .key = options.key,
+                                            .strict = options.strict,
+                                            .prefix = options.prefix,
+                                            .rename = options.rename});
 }
 
 Value OptionType<cli::InitFrom>::schema() {

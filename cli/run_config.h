@@ -59,6 +59,7 @@ struct RunConfig {
   CheckpointPath ckpt_path;
   InitFrom init_from;
   std::string map_location;
+  std::string key;
   bool report = false;
   std::vector<std::string> plugins;
 
@@ -132,7 +133,7 @@ template <>
 struct OptionType<cli::InitFrom> {
   static cli::InitFrom read(const Value& value);
   static Value write(const cli::InitFrom& init_from);
-  static std::string name() { return "path, map with path, strict, prefix and rename, or null"; }
+  static std::string name() { return "path, map with path, key, strict, prefix and rename, or null"; }
   static Value schema();
 };
 

@@ -34,6 +34,9 @@ struct LEVIN_API RunOptions {
   /// The device onto which the tensors of ckpt_path and init_from go when they are read: "cpu", "cuda:1". Empty: they are
   /// mapped into memory, and go from there to the module's device.
   std::string map_location = {};
+  /// Which dict of tensors of ckpt_path, and of init_from where that says none, a file of torch.save() with several holds as
+  /// the weights: "generator", "models.generator".
+  std::string key = {};
   /// Print the results of validate() and test() as a table, on rank 0.
   bool verbose = true;
   /// predict() gives its predictions. False where only callbacks want them, as they may be more than memory holds.

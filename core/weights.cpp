@@ -3,7 +3,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <set>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -27,7 +26,7 @@ std::string renamed(const std::string& name, const std::map<std::string, std::st
 std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path& file, const WeightsOptions& options) {
   std::map<std::string, at::Tensor> weights;
   std::map<std::string, std::string> names_in_file;
-  for (const auto& [name, tensor] : saved_weights(TensorFile::open(file, options.map_location).content)) {
+  for (const auto& [name, tensor] : saved_weights(TensorFile::open_weights(file, options.map_location, options.key).content)) {
     if (!name.starts_with(options.prefix)) continue;
     const std::string own_name = renamed(name.substr(options.prefix.size()), options.rename);
     const auto [first, is_new] = names_in_file.emplace(own_name, name);
@@ -40,29 +39,18 @@ std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path
   return weights;
 }
 
-/// The beginning, up to a dot, without which most of `names` are among `others`; empty when none is.
-std::string superfluous_beginning(const std::vector<std::string>& names, const std::vector<std::string>& others) {
-  const std::set<std::string> known(others.begin(), others.end());
-  std::map<std::string, int> counts;
-  for (const std::string& name : names) {
-    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
-      if (known.contains(name.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
-    }
+/// What would make names fit: options have one name in C++ and in YAML's init_from.
+std::string advice(const WeightsMatch& match, const WeightsOptions& options) {
+  const std::map<std::string, std::string> renaming = match.renaming();
+  if (renaming.empty()) return options.strict ? "\nSet strict to false to load what fits." : "";
+  if (const auto& [before, after] = *renaming.begin(); renaming.size() == 1 && after.empty()) {
+    return format("\nNames of the file begin with '{}': set prefix to \"{}\".", printable(before),
+                  printable(options.prefix + before));
   }
-  const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-  return most == counts.end() ? "" : most->first;
-}
-
-/// What would make names fit that differ in their beginning alone: options have one name in C++ and in YAML's init_from.
-std::string advice(const WeightsReport& names, const WeightsOptions& options) {
-  if (const std::string in_file = superfluous_beginning(names.unexpected, names.missing); !in_file.empty()) {
-    return format("\nNames of the file begin with '{}': set prefix to \"{}\".", printable(in_file),
-                  printable(options.prefix + in_file));
-  }
-  if (const std::string in_module = superfluous_beginning(names.missing, names.unexpected); !in_module.empty()) {
-    return format("\nNames of the module begin with '{}': set rename to {{\"\": \"{}\"}}.", in_module, in_module);
-  }
-  return options.strict ? "\nSet strict to false to load what fits." : "";
+  const auto pair = [](const auto& entry) { return format("\"{}\": \"{}\"", printable(entry.first), printable(entry.second)); };
+  const std::string where = renaming.contains("") ? format("Names of the module begin with '{}'", renaming.at(""))
+                                                  : "Names of the file have a part that those of the module lack";
+  return format("\n{}: set rename to {{{}}}.", where, join(renaming, ", ", pair));
 }
 
 [[noreturn]] void throw_mismatch(const std::filesystem::path& file, const WeightsMatch& match, const WeightsOptions& options) {
@@ -73,7 +61,7 @@ std::string advice(const WeightsReport& names, const WeightsOptions& options) {
                               : is_empty             ? format("There are no weights in '{}'.", file)
                               : names.loaded.empty() ? format("No weight in '{}' fits the module:", file)
                                                      : format("The weights in '{}' do not fit the module:", file);
-  throw ConfigError(message + match.differences() + (is_empty ? "" : advice(names, options)));
+  throw ConfigError(message + match.differences() + (is_empty ? "" : advice(match, options)));
 }
 
 /// "; 9 missing from the file (a, b, c, d, …)"; "" for no names.

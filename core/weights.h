@@ -25,6 +25,8 @@ struct LEVIN_API WeightsOptions {
   std::map<std::string, std::string> rename = {};
   /// The device onto which the file's tensors go first: "cpu", "cuda:1". Empty: from the file at once to the module's.
   std::string map_location = {};
+  /// Which dict of tensors, where a file of torch.save() holds several: "generator", "models.generator".
+  std::string key = {};
 };
 
 /// Weights for fit() to begin with: what load_weights() takes.
@@ -42,11 +44,11 @@ struct LEVIN_API WeightsReport {
 };
 
 /// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, any safetensors file,
-/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint. Nothing else of a
-/// checkpoint is read. A tensor that the module holds under several names may stand in the file under one of them. Rank 0 says
-/// in one line what was loaded and left out. Throws IoError when the file cannot be read, and ConfigError, which names the file
-/// and every name that differs, when `strict`, or when nothing fits; the module is then unchanged. Ranks: call it on all; each
-/// reads.
+/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, what LibTorch's torch::save(module) wrote,
+/// or a Lightning checkpoint. Nothing else of a checkpoint is read. A tensor that the module holds under several names may
+/// stand in the file under one of them. Rank 0 says in one line what was loaded and left out. Throws IoError when the file
+/// cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing fits; the
+/// module is then unchanged. Ranks: call it on all; each reads.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
 LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,

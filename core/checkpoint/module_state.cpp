@@ -4,6 +4,9 @@
 #include <ATen/ops/allclose.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <set>
+
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -19,6 +22,37 @@ std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
     if (item.value().defined()) tensors[item.key()] = item.value();
   }
   return tensors;
+}
+
+/// The beginning, up to a dot, without which most of `names` are among `others`; empty when none is.
+std::string superfluous_beginning(const std::vector<std::string>& names, const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  std::map<std::string, int> counts;
+  for (const std::string& name : names) {
+    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      if (known.contains(name.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
+    }
+  }
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  return most == counts.end() ? "" : most->first;
+}
+
+/// Beginnings with a part in them, such as "net._orig_mod.", without which names are among `others`, and without the part.
+std::map<std::string, std::string> superfluous_parts(const std::vector<std::string>& names,
+                                                     const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  std::map<std::string, std::string> shorter;
+  for (const std::string& name : names) {
+    std::size_t begin = name.find('.');
+    while (begin != std::string::npos) {
+      const std::size_t end = name.find('.', begin + 1);
+      if (end == std::string::npos) break;
+      const std::string kept = name.substr(0, begin + 1);
+      if (known.contains(kept + name.substr(end + 1))) shorter.emplace(name.substr(0, end + 1), kept);
+      begin = end;
+    }
+  }
+  return shorter;
 }
 
 void append(std::string& text, const char* title, const std::vector<std::string>& names) {
@@ -84,6 +118,14 @@ std::string WeightsMatch::differences() const {
   return text;
 }
 
+std::map<std::string, std::string> WeightsMatch::renaming() const {
+  const std::string in_file = superfluous_beginning(names_.unexpected, names_.missing);
+  if (!in_file.empty()) return {{in_file, ""}};
+  const std::string in_module = superfluous_beginning(names_.missing, names_.unexpected);
+  if (!in_module.empty()) return {{"", in_module}};
+  return superfluous_parts(names_.unexpected, names_.missing);
+}
+
 void WeightsMatch::copy() const {
   const at::NoGradGuard no_grad;
   for (const auto& [target, source] : copies_) target.copy_(source);
@@ -94,7 +136,19 @@ void load_module(torch::nn::Module& module, const Checkpoint& checkpoint) {
   if (!match.is_whole()) {
     std::string message = "The checkpoint's weights do not fit the module: was it made by another module, or other options?";
     message += match.differences();
-    if (!match.names().unexpected.empty()) {
+    const auto renaming = match.renaming();
+    if (renaming.size() == 1 && renaming.begin()->second.empty()) {
+      const std::string prefix = printable(renaming.begin()->first);
+      message += format(
+          "\nNames of the file begin with '{}': write them without it, with levin export FILE --to safetensors "
+          "--prefix {}, and give that file; a new fit takes them with init_from: {{path: FILE, prefix: \"{}\"}}.",
+          prefix, prefix, prefix);
+    } else if (renaming.contains("")) {
+      message += format(
+          "\nNames of the module begin with '{}', which those of the file lack: write them with it, with levin "
+          "export FILE --to safetensors --add_prefix {}, and give that file.",
+          renaming.at(""), renaming.at(""));
+    } else if (!match.names().unexpected.empty()) {
       message +=
           "\nWhat hooks add to the module while training runs has to be there when a checkpoint is loaded: create it in "
           "setup() or on_load_checkpoint().";

@@ -36,6 +36,10 @@ class WeightsMatch {
   bool is_whole() const { return names_.missing.empty() && names_.unexpected.empty() && names_.misshaped.empty(); }
   /// A line for each kind of difference, with every name; empty when there are none.
   std::string differences() const;
+  /// What would make names fit that differ in a part of theirs alone, for WeightsOptions::rename: {"module.": ""} where all of
+  /// the file's begin with that, {"": "net."} where those of the module do, {"net._orig_mod.": "net."} for one within. Empty:
+  /// nothing so simple.
+  std::map<std::string, std::string> renaming() const;
   /// Copies what fits into the module, converted to its dtypes and device.
   void copy() const;
 

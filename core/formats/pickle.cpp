@@ -186,12 +186,14 @@ const PickleValue* value_under(const PickleValue& root, const std::string& key) 
 
 }  // namespace
 
+const PickleValue& value_at_key(const PickleValue& root, const std::string& key) {
+  if (const PickleValue* const found = value_under(root, key)) return *found;
+  const std::string there = root.items() == nullptr ? foreign_text(root) : join(contents(root, nullptr, true));
+  throw IoError(format("there is no {} in it, but {}", quoted_text(key), there));
+}
+
 PickledWeights find_weights(const PickleValue& root, const std::string& key) {
-  const PickleValue* const whole = key.empty() ? &root : value_under(root, key);
-  if (whole == nullptr) {
-    const std::string there = root.items() == nullptr ? foreign_text(root) : join(contents(root, nullptr, true));
-    throw IoError(format("there is no {} in it, but {}", quoted_text(key), there));
-  }
+  const PickleValue* const whole = key.empty() ? &root : &value_at_key(root, key);
   if (whole->as<PickleTensor>() != nullptr) return {whole, key.empty() ? "tensor" : key, {}};
   for (const char* name : {"state_dict", "model_state_dict", "model", "module"}) {
     const PickleValue* const part = whole->find(name);

@@ -55,7 +55,7 @@ struct PickleTensor {
 struct PickleObject {
   std::string class_name;
   std::vector<PickleValue*> arguments = {};  ///< to be written; those that are read are left out
-  PickleItems items = {};                    ///< where it is a dict as well
+  PickleItems items = {};                    ///< where it is a dict as well; of TorchScript's classes, the attributes
 };
 
 struct PickleValue {
@@ -95,6 +95,9 @@ struct PickledWeights {
   std::string name;                    ///< of the one tensor
   std::vector<std::string> beside;     ///< what else is there: "'model_ema' (12 tensors)"
 };
+
+/// What is under a key, or under several joined by dots. Throws IoError, which lists what is there.
+const PickleValue& value_at_key(const PickleValue& root, const std::string& key);
 
 /// The whole of it, or what training loops of one's own call it ("model"); with a `key`, what is there under that name, or
 /// under several joined by dots. Throws IoError, which lists what is there, where that is no dict of tensors, and no tensor.

@@ -103,7 +103,7 @@ const FormatReader& reader_of(std::string_view bytes) {
 TensorFile open_any(const fs::path& file, std::string_view bytes, const std::string& key) {
   const FormatReader& reader = reader_of(bytes);
   if (!key.empty() && !reader.has_keys) {
-    throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
+    throw IoError(format("key: {}: only files of torch.save() and torch::save() have keys", quoted_text(key)));
   }
   return reader.open(file, bytes, key);
 }
@@ -132,8 +132,14 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 }  // namespace
 
 const char* kind_name(TensorFileKind kind) {
-  constexpr std::array kNames = {"levin checkpoint",           "safetensors file",     "safetensors in several files",
-                                 "state_dict of torch.save()", "Lightning checkpoint", "package of levin_train.export()"};
+  constexpr std::array kNames = {"levin checkpoint",
+                                 "safetensors file",
+                                 "safetensors in several files",
+                                 "state_dict of torch.save()",
+                                 "Lightning checkpoint",
+                                 "package of levin_train.export()",
+                                 "archive of torch::save()",
+                                 "optimizer's state of torch::save()"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -176,6 +182,13 @@ std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {
   return ordered;
 }
 
+TensorFile TensorFile::open_weights(const fs::path& path, const std::string& map_location, const std::string& key) {
+  TensorFile opened = open(path, map_location, key);
+  if (opened.kind != TensorFileKind::kOptimizer) return opened;
+  throw ConfigError(
+      format("'{}' holds the state of an optimizer, and no weights: torch::load(optimizer, file) reads it.", path));
+}
+
 bool TensorFile::is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / kIndex, ignored) || fs::exists(folder / kWhole, ignored);
@@ -186,7 +199,7 @@ void export_file(const fs::path& file, const fs::path& output, const ExportOptio
   if (fs::equivalent(file, output, ignored)) {
     throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
   }
-  const TensorFile opened = TensorFile::open(file, {}, options.key);
+  const TensorFile opened = TensorFile::open_weights(file, {}, options.key);
   NamedTensors weights;
   NamedTensors trained;  // where others are evaluated
   for (const auto& [name, tensor] : opened.weights()) {

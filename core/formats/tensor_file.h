@@ -20,7 +20,9 @@ enum class TensorFileKind : std::uint8_t {
   kSafetensorsIndex,  ///< Hugging Face's model.safetensors.index.json, with the files that it names
   kStateDict,         ///< torch.save(state_dict): .pt, .pth
   kLightning,         ///< a checkpoint of Lightning's
-  kPackage            ///< a package of Python's levin_train.export(): its weights, and levin.json as the manifest
+  kPackage,           ///< a package of Python's levin_train.export(): its weights, and levin.json as the manifest
+  kLibTorch,          ///< torch::save(module) or torch::save(tensor) of LibTorch's, in C++
+  kOptimizer          ///< torch::save(optimizer): no weights, but its state, and its options in the manifest
 };
 /// "levin checkpoint", …: for messages.
 LEVIN_API const char* kind_name(TensorFileKind kind);
@@ -39,9 +41,13 @@ struct LEVIN_API TensorFile {
 
   /// Opens a file, or the folder with Hugging Face's index. It is mapped into memory. No code of a file is ever run.
   /// `map_location`: the device onto which the tensors go, "cpu" or "cuda:1"; empty: none. `key`: where the weights are in what
-  /// torch.save() was given, as "generator" or "models.generator"; empty: the whole of it, or "state_dict", "model" and the
-  /// like. Throws IoError, which names the file and says what is wrong with it, and ConfigError when there is no such device.
+  /// torch.save() was given, as "generator" or "models.generator", or which module of a torch::save(); empty: the whole of it,
+  /// or "state_dict", "model" and the like. Throws IoError, which names the file and says what is wrong with it, and
+  /// ConfigError when there is no such device.
   static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {}, const std::string& key = {});
+  /// The same for whoever wants weights: ConfigError, too, when the file holds something else.
+  static TensorFile open_weights(const std::filesystem::path& path, const std::string& map_location = {},
+                                 const std::string& key = {});
   /// The checksums that a file or folder has, and whether they hold. Throws IoError, which names the file.
   static std::vector<ChecksumReport> checks(const std::filesystem::path& path);
   /// The file itself, or the one in a folder of Hugging Face's. Throws IoError when there is none in it.

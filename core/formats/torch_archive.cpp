@@ -148,10 +148,11 @@ std::string folder_of(const ZipArchive& zip) {
 
 }  // namespace
 
+void TorchArchive::refuse_program() {
+  throw IoError("it is a TorchScript program, not weights: save its state_dict() in Python");
+}
+
 TorchArchive::TorchArchive(std::string_view bytes) : zip_(bytes), folder_(folder_of(zip_)) {
-  if (entry("constants.pkl") != nullptr) {
-    throw IoError("it is a TorchScript program, not weights: save its state_dict() in Python");
-  }
   const ZipEntry* const byte_order = entry("byteorder");
   if (byte_order != nullptr && zip_.bytes(*byte_order) != "little") {
     throw IoError("its numbers are big-endian: save it again on a machine that is little-endian, as nearly all are");
@@ -159,6 +160,7 @@ TorchArchive::TorchArchive(std::string_view bytes) : zip_(bytes), folder_(folder
   try {
     pickle_ = std::make_unique<Pickle>(checked_bytes(*entry("data.pkl")));
   } catch (const IoError& error) {
+    if (has_sources()) refuse_program();
     throw IoError(format("its data.pkl, which begins at byte {}, cannot be read: {}", entry("data.pkl")->offset, error.what()));
   }
 }

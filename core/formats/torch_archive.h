@@ -48,13 +48,18 @@ class ZipArchive {
   std::unordered_map<std::string, std::size_t> numbers_;  ///< of entries, by name
 };
 
-/// What Python's torch.save() writes: a zip archive with a pickle, and the bytes of each storage that it names.
+/// What Python's torch.save() writes, and LibTorch's torch::save(): a zip archive with a pickle, and the bytes of each storage
+/// that it names.
 class TorchArchive {
  public:
   /// `bytes`, the whole file, must outlive this. Throws IoError, without the file's name, for anything else: an archive of
-  /// another kind, of TorchScript, or with big-endian numbers.
+  /// another kind, or with big-endian numbers.
   explicit TorchArchive(std::string_view bytes);
 
+  /// TorchScript's archives have the sources of classes beside the pickle; so have LibTorch's.
+  bool has_sources() const { return entry("constants.pkl") != nullptr; }
+  /// Throws IoError, which says that it is a program of TorchScript's.
+  [[noreturn]] static void refuse_program();
   const PickleValue& root() const { return pickle_->root(); }
   std::size_t pickle_bytes() const { return pickle_->bytes(); }
   const ZipArchive& zip() const { return zip_; }

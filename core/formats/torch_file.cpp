@@ -11,6 +11,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/formats/libtorch_archive.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 
 namespace levin {
@@ -139,6 +140,10 @@ bool is_torch_file(std::string_view bytes) { return bytes.starts_with("PK\x03\x0
 
 TensorFile open_torch_file(const std::filesystem::path& path, const std::string& key) {
   TorchFile file(path);
+  if (file.has_sources()) {
+    if (is_libtorch_archive(file.root())) return open_libtorch_archive(file, key);
+    TorchArchive::refuse_program();
+  }
   TensorFile opened;
   if (key.empty() && is_lightning_checkpoint(file.root())) {
     opened.kind = TensorFileKind::kLightning;

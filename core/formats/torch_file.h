@@ -25,7 +25,8 @@ TensorFile open_torch_file(const std::filesystem::path& path, const std::string&
 /// Its checksums. Throws IoError when it is no whole archive.
 std::vector<ChecksumReport> torch_file_checks(std::string_view bytes);
 
-/// The tensors of a file that Python's torch.save() has written. Reading it runs no code of it: see Pickle.
+/// The tensors of a file that Python's torch.save() or LibTorch's torch::save() has written. Reading it runs no code of it: see
+/// Pickle.
 class TorchFile {
  public:
   using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
@@ -34,6 +35,8 @@ class TorchFile {
   explicit TorchFile(const std::filesystem::path& file);
 
   const PickleValue& root() const { return archive_.root(); }
+  /// See TorchArchive::has_sources().
+  bool has_sources() const { return archive_.has_sources(); }
   /// On the CPU, mapped copy-on-write: tensors of one storage share it, but for those that torch has saved as conjugated or
   /// negated views. Throws IoError, such as when the storage is damaged.
   at::Tensor tensor(const PickleTensor& described);

@@ -286,10 +286,13 @@ struct Unpickler {
     pay(storage.key.size() / 8);
     push(std::move(storage));
   }
-  /// Gives an object its attributes, which are of no use here.
+  /// Gives an object its attributes, which are of use only where they are what a TorchScript file holds.
   void build() {
-    pop();
-    top();
+    const PickleValue* const attributes = pop();
+    auto* const object = top()->as<PickleObject>();
+    if (object == nullptr || !object->class_name.starts_with("__torch__.") || attributes->items() == nullptr) return;
+    pay(attributes->items()->size());
+    object->items = *attributes->items();
   }
   static void check_protocol(unsigned char protocol) {
     if (protocol < 2 || protocol > 5) fail(format("protocol {} is not read, only 2 to 5", protocol));

@@ -223,13 +223,12 @@ void EntryPoint::agree_on_data_seed() {
 
 void EntryPoint::load_checkpoint() {
   checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
-  TensorFile file = TensorFile::open(checkpoint_file_, options_.map_location);
+  TensorFile file = TensorFile::open_weights(checkpoint_file_, options_.map_location, options_.key);
   const bool has_averages = take_trained_weights(file.content, fitting());
   checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
   if (fitting()) require_training(file.kind);
   if (fitting()) check_same_checkpoint(run_.setup, checkpoint_file_);
-  const Value* loops = checkpoint_->manifest.find("loops");
-  if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
+  if (const Value* loops = checkpoint_->manifest.find("loops"); fitting() && loops && loops->find("place") == nullptr) {
     throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
                       "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
                       "validated; to train on, load its weights in the module's setup().");
@@ -258,6 +257,7 @@ void EntryPoint::load_initial_weights() {
   const auto scope = run_.hooks.enter(Hook::kSetup);
   WeightsOptions options = options_.init_from->options;
   if (options.map_location.empty()) options.map_location = options_.map_location;
+  if (options.key.empty()) options.key = options_.key;
   precision_->prepare_module(run_.module());  // a file's 64 bits are not rounded on their way
   load_weights(run_.module(), options_.init_from->path, options);
 }

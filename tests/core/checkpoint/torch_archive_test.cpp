@@ -170,6 +170,18 @@ TEST_CASE("the archive of torch.save() shows its files and its pickle") {
   for (const ZipEntry& entry : archive.zip().entries()) CHECK(archive.zip().is_whole(entry));
 }
 
+TEST_CASE("an archive of LibTorch's has attributes of modules, and sources beside them") {
+  const std::string bytes = read_text(kData / "libtorch_module.pt");
+  const TorchArchive archive(bytes);
+  CHECK(archive.has_sources());
+  const PickleValue* const layer = archive.root().find("a");
+  REQUIRE(layer != nullptr);
+  REQUIRE(layer->find("weight") != nullptr);
+  CHECK(layer->find("weight")->as<PickleTensor>()->sizes == std::vector<std::int64_t>{8, 4});
+  const std::string of_python = read_text(kData / "training_loop.pt");
+  CHECK_FALSE(TorchArchive(of_python).has_sources());
+}
+
 TEST_CASE("a pickle or a storage with a changed byte is found by its checksum") {
   const std::string whole = read_text(kData / "training_loop.pt");
   std::string changed = whole;
@@ -189,7 +201,7 @@ TEST_CASE("archives that torch.save() has not written are errors") {
   CHECK(archive_error(zip({{"a/data.pkl", "\x80\x02N."}})).empty());
   CHECK_THAT(archive_error(zip({{"a/other", "x"}})), Contains("no data.pkl"));
   CHECK_THAT(archive_error(zip({})), Contains("no data.pkl"));
-  CHECK_THAT(archive_error(zip({{"a/data.pkl", "\x80\x02N."}, {"a/constants.pkl", ""}})), Contains("TorchScript"));
+  CHECK_THAT(archive_error(zip({{"a/data.pkl", "\x80\x02\xff."}, {"a/constants.pkl", ""}})), Contains("TorchScript"));
   CHECK_THAT(archive_error(zip({{"a/data.pkl", "\x80\x02N."}, {"a/byteorder", "big"}})), Contains("big-endian"));
   CHECK_THAT(archive_error(zip({{"a/data.pkl", "\x80\x02N."}}, 8)), Contains("compressed"));
   CHECK_THAT(archive_error(zip({{"a/data.pkl", "\x80\x02K"}})),

@@ -214,6 +214,37 @@ TEST_CASE("names that differ in their beginning alone are an error that says whi
              EndsWith("\nNames of the module begin with 'backbone.': set rename to {\"\": \"backbone.\"}."));
 }
 
+TEST_CASE("names with a part that those of the module lack are an error that says how to rename them") {
+  TemporaryFolder folder;
+  Network net;
+  std::map<std::string, at::Tensor> compiled;
+  for (const auto& [name, tensor] : tensors_of(net)) {
+    const std::size_t dot = name.find('.');
+    compiled[name.substr(0, dot) + "._orig_mod" + name.substr(dot)] = tensor;
+  }
+  save_safetensors(folder / "compiled.safetensors", compiled);
+  const std::string error = error_of([&] { load_weights(net, folder / "compiled.safetensors"); });
+  CHECK_THAT(error, EndsWith("\nNames of the file have a part that those of the module lack: set rename to "
+                             "{\"backbone._orig_mod.\": \"backbone.\", \"head._orig_mod.\": \"head.\"}."));
+  Network loaded;
+  load_weights(loaded, folder / "compiled.safetensors",
+               {.rename = {{"backbone._orig_mod.", "backbone."}, {"head._orig_mod.", "head."}}});
+  CHECK(are_equal(*loaded.backbone, *net.backbone));
+}
+
+TEST_CASE("weights that a checkpoint's file has under a prefix are an error that says how to do without it") {
+  Network net;
+  Checkpoint checkpoint;
+  checkpoint.tensors = tensors_of(net, "module.");
+  CHECK_THAT(error_of([&] { load_module(net, checkpoint); }),
+             Contains("\nNames of the file begin with 'module.': ") &&
+                 Contains("levin export FILE --to safetensors --prefix module.") &&
+                 Contains("init_from: {path: FILE, prefix: \"module.\"}") && !Contains("hooks"));
+  checkpoint.tensors = tensors_of(*net.backbone);
+  CHECK_THAT(error_of([&] { load_module(net, checkpoint); }),
+             Contains("Names of the module begin with 'backbone.'") && Contains("--add_prefix backbone."));
+}
+
 TEST_CASE("a file of which nothing fits is an error, also when it is not strict") {
   TemporaryFolder folder;
   Network net;

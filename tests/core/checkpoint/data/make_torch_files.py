@@ -122,10 +122,17 @@ def write_lightning():
     trainer(max_epochs=2, callbacks=[Watcher()]).fit(Regression(anything=NotLevins()), loader())
 
 
+def of_regressor(scale):
+    """The weights of levin's MLPRegressor with one input and hidden: [4]."""
+    return {"net.0.weight": torch.full((4, 1), scale), "net.0.bias": torch.arange(4.0), "net.2.weight": torch.full((1, 4), 0.5),
+            "net.2.bias": torch.zeros(1), "label_scale": torch.tensor([0.0, 1.0])}
+
+
 def main():
     weights = state_dict()
     torch.save(weights, FOLDER / "state_dict.pt")
     torch.save({"model_state_dict": {"weight": torch.ones(2)}, "epoch": 3}, FOLDER / "training_loop.pt")
+    torch.save({"generator": of_regressor(1.0), "discriminator": of_regressor(2.0)}, FOLDER / "two_dicts.pt")
     torch.save({"weight": torch.ones(2)}, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
     torch.save(torch.nn.Linear(1, 1), FOLDER / "whole_module.pt")
     torch.save({"dense": torch.ones(2), "sparse": torch.eye(2).to_sparse()}, FOLDER / "sparse.pt")
