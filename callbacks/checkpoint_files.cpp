@@ -159,7 +159,7 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   using O = ModelCheckpointOptions;
   options.add(&O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
   options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null: '{epoch}-{step}'");
-  options.add(&O::monitor, "Metric that says which checkpoints are best; null: the newest is").not_empty();
+  options.add(&O::monitor, "Metric that says which checkpoints are best, or step or epoch; null: the newest is").not_empty();
   options.add(&O::verbose, "Say what is saved and why");
   options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
   options.add(&O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
@@ -183,7 +183,8 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   });
   options.rule({"save_top_k"}, [](const O& saving) {
     return !saving.monitor && saving.save_top_k > 1
-               ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1"
+               ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1; "
+                 "with monitor: step and mode: max the newest are kept"
                : "";
   });
   options.rule({"filename"}, [](const O& saving) -> std::string {

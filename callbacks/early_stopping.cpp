@@ -28,6 +28,12 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   options.add(&O::check_on_train_epoch_end,
               "Check when a training epoch ends; false: when validation ends; null: by the validation interval");
   options.add(&O::log_rank_zero_only, "Print verbose lines on rank 0 only");
+  options.rule({"monitor"}, [](const O& stopping) {
+    return detail::is_counter(stopping.monitor)
+               ? "step and epoch grow however training goes, so that nothing is to be seen from them: end it with max_steps, "
+                 "max_epochs or max_time, and keep the newest checkpoints with ModelCheckpoint's monitor"
+               : "";
+  });
   options.rule({"stopping_threshold", "divergence_threshold"}, [](const O& stopping) {
     if (!stopping.stopping_threshold || !stopping.divergence_threshold) return "";
     const double reach = *stopping.divergence_threshold - *stopping.stopping_threshold;

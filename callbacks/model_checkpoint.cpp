@@ -90,6 +90,12 @@ bool ModelCheckpoint::off(const Trainer& trainer) const {
   return trainer.options().fast_dev_run || !trainer.fitting() || trainer.sanity_checking();
 }
 
+std::optional<double> ModelCheckpoint::score(Trainer& trainer, bool now) const {
+  const std::string& name = *options_.monitor;
+  if (detail::is_counter(name)) return static_cast<double>(name == "step" ? trainer.global_step() : trainer.current_epoch());
+  return now ? trainer.monitored_now(name) : trainer.monitored(name);
+}
+
 void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
   if (interval_) interval_->start(steady_seconds());
   newest_file_step_ = -1;
@@ -135,20 +141,21 @@ void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOu
 
 void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
   if (!options_.monitor || off(trainer) || decisions_.measured_in_validation) return;
-  decisions_.score_before_validation = trainer.monitored_now(*options_.monitor);
+  decisions_.score_before_validation = score(trainer, /*now=*/true);
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
   const bool early = detail::before_training(trainer);
-  if (early && options_.monitor) detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
+  if (early && options_.monitor && !detail::is_counter(*options_.monitor))
+    detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
   if (off(trainer)) return;
-  const std::optional<double> score = options_.monitor ? trainer.monitored(*options_.monitor) : std::nullopt;
-  if (was_measured(decisions_.score_before_validation, score)) decisions_.measured_in_validation = true;
+  const std::optional<double> value = options_.monitor ? score(trainer) : std::nullopt;
+  if (was_measured(decisions_.score_before_validation, value)) decisions_.measured_in_validation = true;
   if (early) return;
   decisions_.validation_has_run = true;
   decisions_.validated_step = trainer.global_step();
-  if (!decisions_.unranked.empty() && !score) report_missing_monitor(trainer);
-  if (score) rank_saved(trainer, *score);
+  if (!decisions_.unranked.empty() && !value) report_missing_monitor(trainer);
+  if (value) rank_saved(trainer, *value);
   if (decisions_.waits_for_validation) {
     save(trainer, Occasion::kEpoch);
   } else if (!detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) {
@@ -160,7 +167,7 @@ void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
   // A metric of the training epoch has its value now.
   if (!decisions_.unranked.empty() && !decisions_.measured_in_validation) {
-    if (const auto score = trainer.monitored(*options_.monitor)) rank_saved(trainer, *score);
+    if (const auto value = score(trainer)) rank_saved(trainer, *value);
   }
   if (detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) epoch_ended(trainer);
 }
@@ -204,13 +211,12 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
   if (options_.save_top_k == 0 || decisions_.decided_step == trainer.global_step()) return;
   if (!options_.monitor) return save_newest(trainer);
   const bool stale = decisions_.measured_in_validation && decisions_.validated_step != trainer.global_step();
-  const std::optional<double> score =
-      occasion == Occasion::kBatch && !stale ? trainer.monitored_now(*options_.monitor) : trainer.monitored(*options_.monitor);
-  if (occasion == Occasion::kBatch && (stale || !score)) return save_unranked(trainer);
+  const std::optional<double> value = score(trainer, /*now=*/occasion == Occasion::kBatch && !stale);
+  if (occasion == Occasion::kBatch && (stale || !value)) return save_unranked(trainer);
   decisions_.waits_for_validation = stale;
   if (decisions_.waits_for_validation) return;
-  if (!score) return report_missing_monitor(trainer);
-  save_monitored(trainer, *score);
+  if (!value) return report_missing_monitor(trainer);
+  save_monitored(trainer, *value);
 }
 
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {

@@ -45,7 +45,7 @@ struct LEVIN_API ModelCheckpointOptions {
   /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
   std::optional<std::filesystem::path> dirpath = std::nullopt;
   std::optional<std::string> filename = std::nullopt;  ///< "{epoch}-{val_loss:.2f}"; default "{epoch}-{step}"
-  std::optional<std::string> monitor = std::nullopt;
+  std::optional<std::string> monitor = std::nullopt;   ///< "step" and "epoch" are there without being logged
   bool verbose = false;
   SaveLast save_last = false;
   std::int64_t save_top_k = 1;  ///< -1: all, 0: none
@@ -144,6 +144,9 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   };
 
   bool off(const Trainer& trainer) const;
+  /// What is monitored: a logged value, or the Trainer's step or epoch. `now`: between the places where logged values are the
+  /// same on all ranks. Ranks: all, if `now`.
+  std::optional<double> score(Trainer& trainer, bool now = false) const;
   bool saves_after(const Trainer& trainer, const std::exception& error) const;
   bool step_is_due(Trainer& trainer);
   bool every_epoch_trigger() const { return every_n_train_steps_ == 0 && !interval_; }

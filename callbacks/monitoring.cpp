@@ -40,6 +40,8 @@ std::string other_monitors(const std::string& monitor, const MetricMap& metrics)
                 names.empty() ? "none" : quoted_list(names));
 }
 
+bool is_counter(std::string_view monitor) { return monitor == "step" || monitor == "epoch"; }
+
 void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode) {
   const std::string doubt = doubt_of_mode(who, monitor, mode == MonitorMode::kMax);
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);

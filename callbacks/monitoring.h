@@ -31,6 +31,8 @@ std::string state_key_of(std::string_view class_name, const std::vector<std::pai
 /// What a message about a missing key offers instead: " Did you mean 'a'? Log it, or set 'monitor' to one of: 'a', 'b'."
 std::string other_monitors(const std::string& monitor, const MetricMap& metrics);
 
+/// "step" and "epoch": what a Trainer counts. They may be monitored, and nobody can log them.
+bool is_counter(std::string_view monitor);
 /// Warns on rank 0 of a mode that contradicts the metric's name. Called: when a fit begins.
 void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode);
 /// The validation that runs is the sanity check's or validate_before_training's: what it measures was not trained.

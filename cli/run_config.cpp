@@ -168,6 +168,9 @@ void check(const OptimizerSection& section, const Value&) {
 }
 
 void check(const SchedulerSection& section, const Value& value) {
+  const std::string monitor = section.settings.monitor.value_or("");
+  if (monitor == "step" || monitor == "epoch")
+    throw ConfigError(value.mark(), "monitor: step and epoch grow however training goes: name a metric");
   if (section.component.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
     throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
 }

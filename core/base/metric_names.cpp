@@ -26,6 +26,7 @@ std::string nearest_metric(std::string_view wrong, const std::vector<std::string
 }
 
 std::optional<bool> is_larger_better(std::string_view name) {
+  if (name == "step" || name == "epoch") return true;  // of what only grows, the smaller value is the first one
   const bool larger = has_word(name, kLargerIsBetter);
   if (larger == has_word(name, kSmallerIsBetter)) return std::nullopt;
   return larger;

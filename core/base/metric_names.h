@@ -10,7 +10,7 @@ namespace levin {
 /// " Did you mean 'val_loss'?", or "" when no metric's name is near.
 std::string nearest_metric(std::string_view wrong, const std::vector<std::string>& names);
 
-/// Whether larger is better, as far as a metric's name says: true for "val_accuracy", false for "train/loss".
+/// Whether larger is better, as far as a metric's name says: true for "val_accuracy" and for "step", false for "train/loss".
 std::optional<bool> is_larger_better(std::string_view name);
 
 /// "EarlyStopping: mode is min, but …" where a monitor's mode contradicts the metric's name; else "".

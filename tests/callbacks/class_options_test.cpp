@@ -103,12 +103,15 @@ TEST_CASE("a class that is made in C++ with wrong options says which") {
   torch::optim::SGD sgd({torch::zeros({1}, torch::requires_grad())}, torch::optim::SGDOptions(0.1).momentum(0.9));
   check_all(
       {{"EarlyStopping: monitor: is an empty string", [] { EarlyStopping(EarlyStoppingOptions{}); }},
+       {"EarlyStopping: step and epoch grow however training goes, so that nothing is to be seen from them: end it with "
+        "max_steps, max_epochs or max_time, and keep the newest checkpoints with ModelCheckpoint's monitor",
+        [] { EarlyStopping({.monitor = "epoch"}); }},
        {"EarlyStopping: patience: must be at least 0, got int -1", [] { EarlyStopping({.monitor = "m", .patience = -1}); }},
        {"ModelCheckpoint: every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for "
         "each",
         [] { ModelCheckpoint({.every_n_train_steps = 5, .train_time_interval = std::chrono::minutes(10)}); }},
        {"ModelCheckpoint: without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or "
-        "1",
+        "1; with monitor: step and mode: max the newest are kept",
         [] { ModelCheckpoint({.save_top_k = 2}); }},
        {"Timer: interval: must be one of 'step', 'epoch', got string ''",
         [] { Timer({.interval = static_cast<Interval>(5)}); }},

@@ -75,6 +75,18 @@ TEST_CASE("which checkpoints are kept: the newest, all, or the k best, by epochs
             {"same.ckpt", "same-v1.ckpt", "same-v2.ckpt"},
             "same-v1.ckpt"},
            {{.filename = "same", .monitor = "val_loss", .save_top_k = 3, .enable_version_counter = false}, {"same.ckpt"}},
+           // What is counted needs no log().
+           {{.monitor = "step", .save_top_k = 2, .mode = kMax}, {third, fourth}, fourth, third},
+           {{.monitor = "step", .save_top_k = 2}, {first, second}, first, second},
+           {{.monitor = "epoch", .save_top_k = 3, .mode = kMax}, {second, third, fourth}, fourth, second},
+           {{.monitor = "epoch", .save_top_k = 2, .mode = kMax, .every_n_train_steps = 3},
+            {third, "epoch=3-step=15.ckpt"},
+            "epoch=3-step=15.ckpt",
+            third},
+           {{.monitor = "step", .save_top_k = 2, .mode = kMax, .every_n_train_steps = 3},
+            {third, "epoch=3-step=15.ckpt"},
+            "epoch=3-step=15.ckpt",
+            third},
            // An interval of no time at all is over after every batch.
            {{.save_top_k = -1, .train_time_interval = std::chrono::seconds(0)},
             {"epoch=0-step=1.ckpt", "epoch=0-step=2.ckpt", "epoch=0-step=3.ckpt", first},

@@ -31,6 +31,9 @@ TEST_CASE("a mode that contradicts the metric's name is doubted, and says what m
   CHECK_THAT(doubt_of_mode("ModelCheckpoint", "val_loss", true),
              Catch::StartsWith("ModelCheckpoint: mode is max") && Catch::EndsWith("mode: min?"));
   CHECK(doubt_of_mode("EarlyStopping", "val_acc", true).empty());
+  CHECK_THAT(doubt_of_mode("ModelCheckpoint", "step", false), Catch::Contains("Should it be mode: max?"));
+  CHECK(doubt_of_mode("ModelCheckpoint", "epoch", true).empty());
+  CHECK(doubt_of_mode("ModelCheckpoint", "train_step", false).empty());
   CHECK(doubt_of_mode("EarlyStopping", "val_loss", false).empty());
   CHECK(doubt_of_mode("EarlyStopping", "reward", false).empty());
 }
