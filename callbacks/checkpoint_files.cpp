@@ -138,7 +138,6 @@ void remove_checkpoint(const std::string& file, const std::string& folder) {
 namespace levin {
 
 SaveLast OptionType<SaveLast>::read(const Value& value) {
-  if (value.is_null()) return false;
   if (value.is_bool()) return value.as_bool();
   if (value.is_string() && value.as_string() == "link") return SaveLast::kLink;
   detail::throw_wrong_type(value, name());
@@ -149,8 +148,7 @@ Value OptionType<SaveLast>::write(const SaveLast& save_last) {
 }
 
 Value OptionType<SaveLast>::schema() {
-  return detail::any_of(
-      {detail::schema_of_type("boolean"), Value(Value::Map{{"const", "link"}}), detail::schema_of_type("null")});
+  return detail::any_of({detail::schema_of_type("boolean"), Value(Value::Map{{"const", "link"}})});
 }
 
 LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoints");

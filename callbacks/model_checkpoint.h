@@ -36,7 +36,7 @@ template <>
 struct LEVIN_API OptionType<SaveLast> {
   static SaveLast read(const Value& value);
   static Value write(const SaveLast& save_last);
-  static std::string name() { return "bool, \"link\" or null"; }
+  static std::string name() { return "bool or \"link\""; }
   static Value schema();
 };
 

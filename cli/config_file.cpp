@@ -208,8 +208,9 @@ Value linked(const Value& value, bool is_class, const Value& config) {
   }
   for (const OptionInfo& option : options_of(result)) {
     const Value* arguments = result.find("init_args");
-    const bool is_given = arguments != nullptr && arguments->contains(option.name);
-    if (option.linked_to.empty() || is_given || !leads_somewhere(config, option.linked_to)) continue;
+    const Value* const given = arguments != nullptr ? arguments->find(option.name) : nullptr;
+    if (option.linked_to.empty() || (given != nullptr && !given->is_null()) || !leads_somewhere(config, option.linked_to))
+      continue;
     result["init_args"][option.name] = Value("${" + option.linked_to + "}").with_mark(result.mark());
   }
   return value.is_string() && !result.contains("init_args") ? value : result;

@@ -5,7 +5,6 @@ namespace levin {
 Logger::~Logger() = default;
 
 Loggers OptionType<Loggers>::read(const Value& value) {
-  if (value.is_null()) return {};
   if (value.is_bool()) return Loggers(value.as_bool());
   if (value.is_list()) {
     std::vector<Component<Logger>> list = OptionType<std::vector<Component<Logger>>>::read(value);
@@ -25,7 +24,7 @@ Value OptionType<Loggers>::schema() {
   const Value one = OptionType<Component<Logger>>::schema();
   Value list = detail::schema_of_type("array");
   list["items"] = one;
-  return detail::any_of({detail::schema_of_type("boolean"), detail::schema_of_type("null"), one, list});
+  return detail::any_of({detail::schema_of_type("boolean"), one, list});
 }
 
 std::vector<std::filesystem::path> Logger::earlier_runs(const RunInfo&) const {

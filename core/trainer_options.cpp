@@ -105,10 +105,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
     return options.add(name, member, help).min(least);
   };
   at_least(-1, "max_epochs", &T::max_epochs, "Stop after this many epochs; -1: no limit. Unset without another limit: 1000");
-  at_least(0, "min_epochs", &T::min_epochs, "Train at least this many epochs");
+  at_least(-1, "min_epochs", &T::min_epochs, "Train at least this many epochs; -1: no limit");
   at_least(-1, "max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit");
-  at_least(0, "min_steps", &T::min_steps, "Train at least this many optimizer steps");
-  options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
+  at_least(-1, "min_steps", &T::min_steps, "Train at least this many optimizer steps; -1: no limit");
+  options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS, or a map such as {hours: 2, minutes: 30}");
 
   options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");

@@ -79,8 +79,7 @@ void make_folder(const fs::path& folder) {
 }
 
 std::string detail::version_problem(const Value& version) {
-  const bool has_meaning =
-      version.is_null() || (version.is_int() && version.as_int() >= 0) || (version.is_string() && !version.as_string().empty());
+  const bool has_meaning = version.is_null() || (version.is_int() && version.as_int() >= 0) || version.is_string();
   if (!has_meaning) return "version is the number of a run (from 0 on), or the name of its folder";
   return place_problem("version", version.is_string() ? version.as_string() : "");
 }
@@ -92,23 +91,25 @@ fs::path VersionFolder::experiment() const {
   return fs::current_path() / save_dir / name;
 }
 
-/// The name of the version's folder, when the options say it.
-std::optional<std::string> VersionFolder::version_name() const {
+/// The version's folder, when the options say it.
+std::optional<fs::path> VersionFolder::chosen() const {
   if (version.is_null()) return std::nullopt;
-  return version.is_int() ? format("version_{}", version.as_int()) : version.as_string();
+  const std::string last = version.is_int() ? format("version_{}", version.as_int()) : version.as_string();
+  const fs::path folder = (experiment() / last).lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();  // an empty name leaves a '/' at the end
 }
 
 fs::path VersionFolder::make(const RunInfo& run, const MayShare& may_share) const {
   fs::path folder(run.earlier_token);
   if (folder.empty()) {
-    const auto chosen = version_name();
+    const auto given = chosen();
     const auto is_shared = [&](const fs::path& other) {
       const bool is_beside = other.parent_path() == (experiment() / "version").lexically_normal().parent_path();
       return is_beside && may_share && may_share(other);
     };
     const auto shared = std::ranges::find_if(run.open_folders, is_shared);
-    if (chosen) {
-      folder = experiment() / *chosen;
+    if (given) {
+      folder = *given;
     } else {
       folder = shared != run.open_folders.end() ? *shared : make_next_version_folder(experiment());
     }
@@ -118,7 +119,7 @@ fs::path VersionFolder::make(const RunInfo& run, const MayShare& may_share) cons
 }
 
 std::vector<fs::path> VersionFolder::earlier() const {
-  if (const auto chosen = version_name()) return {(experiment() / *chosen).lexically_normal()};
+  if (const auto given = chosen()) return {*given};
   std::vector<fs::path> folders = version_folders(experiment());
   if (folders.empty()) folders.push_back(experiment() / "version_0");
   return folders;

@@ -17,7 +17,7 @@ struct RunInfo;
 struct VersionFolder {
   std::filesystem::path save_dir;
   std::string name;  ///< of the experiment, whose versions lie beside one another; empty: none
-  Value version;     ///< null: the next free number; 3: version_3; a text: that very folder
+  Value version;     ///< null: the next free number; 3: version_3; a text: that very folder; an empty one: no folder of its own
 
   /// Of a logger's options, which have these members; save_dir is the Trainer's default_root_dir by default.
   template <class O>
@@ -43,7 +43,7 @@ struct VersionFolder {
 
  private:
   std::filesystem::path experiment() const;
-  std::optional<std::string> version_name() const;
+  std::optional<std::filesystem::path> chosen() const;
 };
 
 /// Makes a folder and those above it; fine when it exists. Throws IoError.
@@ -60,7 +60,8 @@ template <class O>
 void declare_version_folder(OptionList<O>& options) {
   options.add(&O::save_dir, "Folder under which logs are written; null: the Trainer's default_root_dir");
   options.add(&O::name, "Folder below save_dir that the versions of an experiment share; empty: none");
-  options.add(&O::version, "Folder of this run: an int N for version_N, a string as it is, null for the next free N");
+  options.add(&O::version,
+              "Folder of this run: an int N for version_N, a string as it is ('': none of its own), null for the next free N");
   options.rule({"version"}, [](const O& logger) { return detail::version_problem(logger.version); });
   options.rule({"name"}, [](const O& logger) { return detail::name_problem(logger.name); });
 }

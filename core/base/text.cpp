@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "levin/core/base/format.h"
 
@@ -135,6 +137,50 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return row[right.size()];
 }
 
+namespace {
+
+/// Letters that follow one another, and digits that do: "val_loss2" is "val", "loss", "2".
+std::vector<std::string> words_of(std::string_view name) {
+  enum class Kind { kNone, kLetter, kDigit };
+  std::vector<std::string> words;
+  Kind before = Kind::kNone;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const Kind kind = std::isdigit(byte) != 0 ? Kind::kDigit : std::isalpha(byte) != 0 ? Kind::kLetter : Kind::kNone;
+    if (kind != Kind::kNone && kind != before) words.emplace_back();
+    if (kind != Kind::kNone) words.back() += static_cast<char>(std::tolower(byte));
+    before = kind;
+  }
+  return words;
+}
+
+/// Whoever writes the one does not mean the other.
+bool are_opposites(const std::string& left, const std::string& right) {
+  constexpr std::pair<std::string_view, std::string_view> kOpposites[] = {
+      {"min", "max"},      {"train", "val"},  {"train", "test"},      {"val", "test"},     {"enable", "disable"},
+      {"start", "end"},    {"first", "last"}, {"step", "epoch"},      {"steps", "epochs"}, {"up", "down"},
+      {"before", "after"}, {"true", "false"}, {"include", "exclude"}, {"upper", "lower"},  {"high", "low"}};
+  const bool are_numbers =
+      std::isdigit(static_cast<unsigned char>(left[0])) != 0 && std::isdigit(static_cast<unsigned char>(right[0])) != 0;
+  if (are_numbers) return left != right;
+  return std::ranges::any_of(kOpposites, [&](const auto& pair) {
+    return (pair.first == left && pair.second == right) || (pair.first == right && pair.second == left);
+  });
+}
+
+/// They differ in a number, or say the contrary.
+bool contradict(std::string_view left, std::string_view right) {
+  const std::vector<std::string> some = words_of(left);
+  const std::vector<std::string> others = words_of(right);
+  if (some.size() != others.size()) return false;
+  for (std::size_t index = 0; index < some.size(); ++index) {
+    if (are_opposites(some[index], others[index])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known) {
   // A slip changes a small part of a name. Nobody mistypes names of this length; it bounds the work on garbage.
   constexpr std::size_t kLongestName = 100;
@@ -145,7 +191,7 @@ std::string nearest_name(std::string_view wrong, const std::vector<std::string>&
     if (name.size() > kLongestName) continue;
     const std::size_t distance = edit_distance(wrong, name);
     // A distance of the whole name means that nothing is alike.
-    if (distance < nearest_distance && distance < std::max(name.size(), wrong.size())) {
+    if (distance < nearest_distance && distance < std::max(name.size(), wrong.size()) && !contradict(wrong, name)) {
       nearest = name;
       nearest_distance = distance;
     }

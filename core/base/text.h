@@ -62,7 +62,8 @@ inline std::string counted(std::size_t count, std::string_view noun) {
 /// other. Upper and lower case count as equal, and so do '-' and '_'.
 std::size_t edit_distance(std::string_view left, std::string_view right);
 
-/// The known name that `wrong` is most likely a slip of, or "" when none is near.
+/// The known name that `wrong` is most likely a slip of, or "" when none is near: never one with another number in it, or that
+/// says the contrary ("min_lr" of "max_lr").
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known);
 
 /// The end of an error message about an unknown name: "; did you mean 'max_epochs'?", or else every known name.

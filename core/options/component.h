@@ -78,16 +78,13 @@ struct OptionType<Component<Base>> {
     return map;
   }
   static std::string name() { return Registry<Base>::kind() + " (class name, or class_path and init_args)"; }
-  static Value schema() {
-    return detail::any_of({detail::schema_of_class(Registry<Base>::kind()), detail::schema_of_type("null")});
-  }
+  static Value schema() { return detail::schema_of_class(Registry<Base>::kind()); }
 };
 
-/// A list of components, or one that stands for a list of one. Null is an empty list.
+/// A list of components, or one that stands for a list of one.
 template <class Base>
 struct OptionType<std::vector<Component<Base>>> {
   static std::vector<Component<Base>> read(const Value& value) {
-    if (value.is_null()) return {};
     if (!value.is_list()) return {OptionType<Component<Base>>::read(value)};
     std::vector<Component<Base>> list;
     ErrorCollector errors;
@@ -120,7 +117,7 @@ struct OptionType<std::vector<Component<Base>>> {
     const Value element = detail::schema_of_class(Registry<Base>::kind());
     Value list = detail::schema_of_type("array");
     list["items"] = element;
-    return detail::any_of({list, element, detail::schema_of_type("null")});
+    return detail::any_of({list, element});
   }
 };
 

@@ -19,6 +19,9 @@ namespace levin::detail {
 /// read_option() asks for every option; what is used before options are read asks itself.
 void check_text(const Value& value);
 
+/// Whether a JSON Schema lets null pass.
+bool admits_null(const Value& schema);
+
 /// Where a file is looked for that a value names, absolute: in the folder of the value's YAML file, then in the working folder.
 std::vector<std::filesystem::path> places_of_file(const std::filesystem::path& written, const Mark& mark);
 

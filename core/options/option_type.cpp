@@ -38,7 +38,29 @@ void ErrorCollector::throw_if_any() const {
 
 namespace {
 
-constexpr const char* kDurationPattern = R"(\s*(\d{1,6}):(\d\d):(\d\d):(\d\d(\.\d{1,9})?)\s*)";
+// DD:HH:MM:SS, or as Python writes a timedelta: "1 day, 2:30:00".
+constexpr const char* kDurationPattern =
+    R"(\s*(?:(?:(\d{1,6}):(\d\d))|(?:(?:(\d{1,6}) days?, )?(\d|1\d|2[0-3]))):(\d\d):(\d\d(?:\.\d{1,9})?)\s*)";
+
+/// Parts of a duration that is a map: datetime.timedelta's, in seconds.
+constexpr std::pair<const char*, double> kDurationParts[] = {{"weeks", 7 * 86400.0}, {"days", 86400.0}, {"hours", 3600.0},
+                                                             {"minutes", 60.0},      {"seconds", 1.0},  {"milliseconds", 1e-3},
+                                                             {"microseconds", 1e-6}};
+
+Duration duration_of(const Value& map) {
+  std::vector<std::string> names;
+  double seconds = 0;
+  for (const auto& [name, size] : kDurationParts) {
+    names.emplace_back(name);
+    if (const Value* part = map.find(name)) seconds += size * OptionType<double>::read(*part);
+  }
+  for (const auto& [key, part] : map.as_map()) {
+    if (std::ranges::find(names, key) == names.end())
+      throw ConfigError(part.key_mark(), format("unknown key {}{}", quoted_text(key), did_you_mean(key, names, "keys")));
+  }
+  if (!(seconds >= 0)) throw ConfigError(map.mark(), "a duration is not negative");
+  return Duration(seconds);
+}
 
 // What YAML's tolerance takes away, the message gives back: how the value must be written to be accepted.
 std::string fix_hint(const Value& value, const std::string& expected) {
@@ -104,6 +126,7 @@ std::filesystem::path OptionType<std::filesystem::path>::read(const Value& value
 }
 
 Duration OptionType<Duration>::read(const Value& value) {
+  if (value.is_map()) return duration_of(value);
   // No duration is longer, and std::regex recurses over its input.
   constexpr std::size_t kLongest = 60;
   static const std::regex pattern(kDurationPattern);
@@ -113,8 +136,8 @@ Duration OptionType<Duration>::read(const Value& value) {
     throw ConfigError(value.mark(), format("got {}, which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.",
                                            describe(value)));
   }
-  const auto number = [&](std::size_t index) { return *parse_float(part[index].str()); };
-  return Duration(number(1) * 86400 + number(2) * 3600 + number(3) * 60 + number(4));
+  const auto number = [&](std::size_t index) { return part[index].matched ? *parse_float(part[index].str()) : 0.0; };
+  return Duration((number(1) + number(3)) * 86400 + (number(2) + number(4)) * 3600 + number(5) * 60 + number(6));
 }
 
 Value OptionType<Duration>::write(Duration duration) {
@@ -129,9 +152,12 @@ Value OptionType<Duration>::write(Duration duration) {
 }
 
 Value OptionType<Duration>::schema() {
-  Value schema = detail::schema_of_type("string");
-  schema["pattern"] = format("^{}$", kDurationPattern);
-  return schema;
+  Value text = detail::schema_of_type("string");
+  text["pattern"] = format("^{}$", kDurationPattern);
+  Value parts = detail::schema_of_type("object");
+  for (const auto& [name, size] : kDurationParts) parts["properties"][name] = detail::schema_of_type("number");
+  parts["additionalProperties"] = false;
+  return detail::any_of({std::move(text), std::move(parts)});
 }
 
 }  // namespace levin
@@ -141,6 +167,8 @@ namespace levin::detail {
 namespace fs = std::filesystem;
 
 namespace {
+
+bool is_unset(const OptionInfo& info, const Value& value) { return value.is_null() && !info.null_is_value; }
 
 void check_range(const OptionInfo& info, const Value& value) {
   const double number = value.as_double();
@@ -231,7 +259,8 @@ void check_rule(const std::vector<std::string>& options, const Value& map, const
   }
   if (text.empty()) return;
   for (const std::string& name : options) {
-    if (const Value* value = map.find(name)) throw ConfigError(value->mark(), text);
+    const Value* const value = map.find(name);
+    if (value != nullptr && !value->is_null()) throw ConfigError(value->mark(), text);
   }
   throw ConfigError(map.mark(), text);
 }
@@ -240,6 +269,15 @@ void throw_wrong_choice(const Value& value, const std::vector<std::string>& choi
   const std::string nearest = nearest_name(value.is_string() ? value.as_string() : "", choices);
   throw ConfigError(value.mark(), format("must be one of {}, got {}{}", quoted_list(choices), describe(value),
                                          nearest.empty() ? "" : format("; did you mean '{}'?", nearest)));
+}
+
+bool admits_null(const Value& schema) {
+  const Value null("null");
+  if (const Value* type = schema.find("type")) {
+    return *type == null || (type->is_list() && std::ranges::find(type->as_list(), null) != type->as_list().end());
+  }
+  if (const Value* alternatives = schema.find("anyOf")) return std::ranges::any_of(alternatives->as_list(), admits_null);
+  return schema.size() == 0;  // anything passes
 }
 
 void check_text(const Value& value) {
@@ -266,6 +304,7 @@ void resolve_defaults(const std::vector<OptionInfo>& options, Value& map) {
 }
 
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {
+  if (is_unset(info, value)) return;
   check_option(info, value, [&] { read(info.input_file ? resolved_files(value, value == info.default_value) : value); });
 }
 
@@ -289,8 +328,10 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
     });
   }
   for (const OptionInfo* info : known) {
-    if (info->required && !map.contains(info->name))
-      errors.add({map.mark(), format("missing key '{}' ({}: {})", info->name, info->type, info->help)});
+    const Value* const value = map.find(info->name);
+    if (!info->required || (value != nullptr && !is_unset(*info, *value))) continue;
+    errors.add({value != nullptr ? value->mark() : map.mark(),
+                format("missing key '{}' ({}: {})", info->name, info->type, info->help)});
   }
   errors.throw_if_any();
 }
@@ -339,9 +380,24 @@ void restrict(Value& schema, const OptionInfo& info) {
   }
 }
 
+/// Lets null pass as well.
+void admit_null(Value& schema) {
+  if (Value* type = schema.find("type")) {
+    if (!type->is_list()) *type = Value(Value::List{*type});
+    type->push_back("null");
+    if (Value* names = schema.find("enum")) names->push_back(Value());
+  } else if (Value* alternatives = schema.find("anyOf")) {
+    alternatives->push_back(schema_of_type("null"));
+  } else {
+    schema = any_of({std::move(schema), schema_of_type("null")});
+  }
+}
+
 Value schema_of_option(const OptionInfo& info) {
   Value schema = info.schema;
   restrict(schema, info);
+  // What is required has no default that null could stand for.
+  if (!info.required && !info.null_is_value) admit_null(schema);
   if (!info.help.empty()) schema["description"] = info.help;
   if (!info.required) schema["default"] = info.default_value;
   return schema;

@@ -147,7 +147,8 @@ template <>
 inline constexpr std::array kChoices<PrecisionFormat> = {
     Choice{PrecisionFormat::kFloat32, "32-true"},          Choice{PrecisionFormat::kFloat32, "32"},
     Choice{PrecisionFormat::kFloat64, "64-true"},          Choice{PrecisionFormat::kFloat64, "64"},
-    Choice{PrecisionFormat::kBfloat16Mixed, "bf16-mixed"}, Choice{PrecisionFormat::kFloat16Mixed, "16-mixed"},
+    Choice{PrecisionFormat::kBfloat16Mixed, "bf16-mixed"}, Choice{PrecisionFormat::kBfloat16Mixed, "bf16"},
+    Choice{PrecisionFormat::kFloat16Mixed, "16-mixed"},    Choice{PrecisionFormat::kFloat16Mixed, "16"},
     Choice{PrecisionFormat::kBfloat16, "bf16-true"}};
 
 struct OptionInfo;
@@ -176,13 +177,15 @@ LEVIN_API void naming(const std::string& name, const std::function<void()>& step
 /// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that stands in `map`.
 LEVIN_API void check_rule(const std::vector<std::string>& options, const Value& map,
                           const std::function<std::string()>& problem);
-/// Checks `value` against the option's range and choices, resolves it when it names an input file (beside the YAML file that
+/// Does nothing for null that is no value of the option's type: it stands for the default. Else checks `value` against the
+/// option's range and choices, resolves it when it names an input file (beside the YAML file that
 /// names it, then as written), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
 /// default is always in range. Throws ConfigError with the value's mark.
 LEVIN_API void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
 /// The same for a value set in C++, but for input files, which need not be there yet. `check` throws what reading would.
 LEVIN_API void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
-/// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one.
+/// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one, or has null
+/// for it.
 LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
 LEVIN_API Value schema_of_type(const char* name);
@@ -329,7 +332,7 @@ struct OptionType<std::map<std::string, M>> {
 };
 
 /// A span of time: any of std::chrono's (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", seconds with decimals or
-/// not.
+/// not; a map such as {hours: 2, minutes: 30}; or "1 day, 2:30:00", as Python writes it.
 using Duration = std::chrono::duration<double>;
 
 template <>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/error.h"
+#include "levin/core/options/option_check.h"
 
 namespace levin::detail {
 namespace {
@@ -58,6 +59,7 @@ OptionBuilder OptionTable::add(std::string_view name, std::string_view help, con
   entry.info.help = help;
   entry.info.type = type.name();
   entry.info.schema = type.schema();
+  entry.info.null_is_value = admits_null(entry.info.schema);
   entry.info.choices = type.choices();
   entry.info.default_value = type.write(member);
   return OptionBuilder(entry.info);

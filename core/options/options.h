@@ -153,6 +153,7 @@ struct LEVIN_API OptionInfo {
   std::optional<double> above;  ///< a bound that is itself out of range
   std::optional<double> below;  ///< the same
   bool not_empty = false;       ///< a text, list or map that has to hold something
+  bool null_is_value = false;   ///< null is a value of its type; else it means that the option is not given
   std::vector<std::string> choices;
   std::string linked_to;    ///< a key of the configuration whose value it takes where it is not given; empty: none
   bool input_file = false;  ///< a path that must exist; a relative one is first tried beside the YAML file that names it
@@ -379,9 +380,10 @@ const detail::OptionTable& option_table() {
   return list->table();
 }
 
-/// Reads a map into a T. Keys that are missing keep their default. Throws ConfigError, with file:line:column and the offending
-/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file, a missing required option,
-/// or a rule that is broken; ConfigErrors when there are several of these.
+/// Reads a map into a T. Keys that are missing, or null, keep their default; null is a value of its own only for a type that
+/// has it, such as std::optional. Throws ConfigError, with file:line:column and the offending text, on an unknown key ("did you
+/// mean …"), a wrong type, a value out of range, a missing file, a missing required option, or a rule that is broken;
+/// ConfigErrors when there are several of these.
 template <class T>
 T read_options(const Value& map) {
   T options{};

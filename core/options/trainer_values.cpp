@@ -124,8 +124,8 @@ Value OptionType<Limit>::write(const Limit& limit) {
 }
 
 CheckInterval OptionType<CheckInterval>::read(const Value& value) {
-  if (!value.is_string()) return OptionType<Limit>::read(value);
-  return OptionType<Duration>::read(value);
+  return value.is_string() || value.is_map() ? CheckInterval(OptionType<Duration>::read(value))
+                                             : CheckInterval(OptionType<Limit>::read(value));
 }
 
 Value OptionType<CheckInterval>::write(const CheckInterval& interval) {

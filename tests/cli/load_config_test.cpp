@@ -177,6 +177,7 @@ TEST_CASE("an option that is linked to another one takes its value, given or def
   CHECK(inputs("model: FakeNet\n" + data) == Value(9));
   CHECK(inputs("model: FakeNet\ndata: {class_path: FakeTable, init_args: {file: table.csv}}\n") == Value(6));
   CHECK(inputs("model: {class_path: FakeNet, init_args: {inputs: 3}}\n" + data) == Value(3));
+  CHECK(inputs("model: {class_path: FakeNet, init_args: {inputs: null}}\n" + data) == Value(9));
   CHECK(inputs("model: FakeNet\n") == Value(4));
   CHECK(topic_help("FakeNet").find("default 4, not given: that of data.columns") != std::string::npos);
 }

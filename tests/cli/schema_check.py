@@ -99,7 +99,6 @@ BAD = [
     trainer("devices: [-1]"),
     trainer("devices: [1, 1]"),
     trainer("devices: [0.5]"),
-    trainer("devices: null"),
     trainer("limit_train_batches: -1"),
     trainer("limit_train_batches: 1.5"),
     trainer("limit_val_batches: -0.5"),

@@ -132,6 +132,12 @@ TEST_CASE("a slip finds the name it was meant to be, and garbage finds none") {
 }
 
 TEST_CASE("an unknown name without a near one gets the whole list") {
+  // Neither the contrary nor another number is what was meant.
+  CHECK(nearest_name("max_lr", {"min_lr"}).empty());
+  CHECK(nearest_name("val_loss", {"train_loss", "val_losses"}) == "val_losses");
+  CHECK(nearest_name("16-true", {"32-true", "bf16-true"}) == "bf16-true");
+  CHECK(nearest_name("fc1.weight", {"fc2.weight"}).empty());
+  CHECK(nearest_name("min_epoch", {"max_epochs", "min_epochs"}) == "min_epochs");
   CHECK(did_you_mean("epoch", {"epochs", "lr"}, "keys") == "; did you mean 'epochs'?");
   CHECK(did_you_mean("zzzzzz", {"epochs", "lr"}, "keys") == "; the keys are 'epochs', 'lr'");
   CHECK(did_you_mean("zzzzzz", {}, "keys") == "; there are no keys");

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "levin/core/base/error.h"
+#include "levin/core/options/option_check.h"
 
 using namespace levin;
 
@@ -61,6 +62,11 @@ struct Outer {
     options.add("inner", &Outer::inner, "A map within");
     options.add("count", &Outer::count, "A count").min(0);
   }
+};
+
+struct Preset {
+  std::optional<double> limit = 3.0;
+  std::string name = "preset";
 };
 
 Value map_of(const char* key, Value value) {
@@ -142,6 +148,40 @@ TEST_CASE("every type of option is read") {
   CHECK(read("sizes", Value(Value::List{4, 5})).sizes == std::vector<std::int64_t>{4, 5});
   CHECK(read("weights", map_of("a", 2)).weights == std::map<std::string, double>{{"a", 2.0}});
   CHECK(read("anything", "as it is").anything == Value("as it is"));
+}
+
+TEST_CASE("null is as if the option were not given, unless it is a value of its type") {
+  const Value::List names = {"flag",   "small", "large", "rate",    "mode",    "name",
+                             "folder", "limit", "sizes", "weights", "anything"};
+  Value all(Value::Map{});
+  for (const Value& name : names) all[name.as_string()] = Value();
+  CHECK(read_options<Sample>(all) == Sample{});
+  CHECK(read("limit", Value()).limit == std::nullopt);
+  // A default that is not null: null is what its type says.
+  CHECK_FALSE(read_options<Preset>(map_of("limit", Value())).limit.has_value());
+  CHECK(read_options<Preset>(map_of("name", Value())).name == "preset");
+  CHECK(read_options<Outer>(map_of("inner", Value())).inner == Sample{});
+  CHECK(read_options<Outer>(map_of("inner", map_of("small", Value()))).inner.small == 7);
+  // A rule stands at an option that is given.
+  refused(options_at({{"least", Value()}, {"most", 0}}), "run.yaml:3:8: least is above most");
+}
+
+TEST_CASE("null for a required option is as bad as none") {
+  CHECK_THROWS_WITH(read_options<WithFile>(map_of("table", marked(Value(), 4, 9))),
+                    "run.yaml:4:9: missing key 'table' (path: The table to read)");
+}
+
+TEST_CASE("the schema lets null pass where the reader does") {
+  const Value schema = detail::schema_of_options(describe_options<Sample>()).at("properties");
+  for (const char* name : {"flag", "small", "rate", "mode", "name", "folder", "limit", "sizes", "weights"}) {
+    CAPTURE(name);
+    CHECK(detail::admits_null(schema.at(name)));
+  }
+  CHECK(schema.at("small").at("type") == Value(Value::List{"integer", "null"}));
+  CHECK(schema.at("mode").at("enum") == Value(Value::List{"min", "max", "32", 32, Value()}));
+  const Value of_file = detail::schema_of_options(describe_options<WithFile>()).at("properties");
+  CHECK_FALSE(detail::admits_null(of_file.at("table")));
+  CHECK(detail::admits_null(of_file.at("extra")));
 }
 
 TEST_CASE("a leading tilde in a path is the home folder") {
@@ -244,7 +284,7 @@ TEST_CASE("a struct of options within another is read, written and described") {
   CHECK(schema.at("properties").at("rate").at("maximum") == Value(1));
   CHECK(schema.at("properties").at("rate").at("default") == Value(1e-3));
   CHECK(schema.at("properties").at("limit").at("anyOf").as_list().at(0).at("minimum") == Value(0));
-  CHECK(schema.at("properties").at("mode").at("enum") == Value(Value::List{"min", "max", "32", 32}));
+  CHECK(schema.at("properties").at("mode").at("enum") == Value(Value::List{"min", "max", "32", 32, Value()}));
   CHECK(detail::schema_of_options(describe_options<WithFile>()).at("required") == Value(Value::List{"table"}));
 }
 
@@ -335,6 +375,6 @@ TEST_CASE("the schema has bounds, choices and what may not be empty") {
   CHECK(properties.at("rate").at("exclusiveMaximum") == Value(1));
   CHECK(properties.at("name").at("minLength") == Value(1));
   CHECK(properties.at("sizes").at("minItems") == Value(1));
-  CHECK(properties.at("mode").at("enum") == Value(Value::List{"min", "max"}));
+  CHECK(properties.at("mode").at("enum") == Value(Value::List{"min", "max", Value()}));
   CHECK(properties.at("interval").at("anyOf").as_list().at(0).at("enum") == Value(Value::List{"step", "epoch"}));
 }
