@@ -13,6 +13,7 @@
 
 #include "levin/cli/command_walk.h"
 #include "levin/cli/config_file.h"
+#include "levin/cli/lightning/lightning_names.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
@@ -120,6 +121,9 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   const std::string key = wrong.substr(begin, wrong.find_first_of("=+", begin) - begin);
   const std::string value = wrong.substr(begin + key.size());
   const std::string head = key.substr(0, key.find('.'));
+  for (const LightningArgument& flag : lightning_arguments_of(kTrainerFlags, "")) {
+    if (flag.name == key && !flag.instead.empty()) return format(": levin has no such flag: {}", flag.instead);
+  }
   std::vector<std::string> known = section_names();
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
   const std::string nearest = nearest_name(head, known);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/cli/command_line.h"
+#include "levin/cli/lightning/from_lightning.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
@@ -82,6 +83,7 @@ RunConfig load_config(const CommandLine& line) {
   Value whole = interpolated(merged, merged);
   RunConfig config;
   ErrorCollector errors;
+  Remarks without_effect = translate_lightning(whole, errors);
   errors.run([&] { take_misplaced(whole, section_names(), merged); });
   if (Value* trainer = whole.find("trainer")) {
     errors.run([&] {
@@ -91,6 +93,7 @@ RunConfig load_config(const CommandLine& line) {
   errors.run([&] { config = read_options<RunConfig>(whole); });
   errors.throw_if_any();
   config.plugins = plugins;
+  config.without_effect = std::move(without_effect);
   return config;
 }
 

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "levin/cli/lightning/from_lightning.h"
+#include "levin/cli/lightning/lightning_names.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
@@ -50,8 +52,9 @@ void check_command_section(const Value& sections, const std::string& command) {
   if (!sections.is_map())
     throw ConfigError(sections.mark(), format("'{}:' is a map of sections, got {}", command, describe(sections)));
   const std::vector<std::string> known = section_names();
+  const auto of_lightning = lightning_arguments_of(kTopKeys, "");
   for (const auto& [key, value] : sections.as_map()) {
-    if (!is_among(known, key))
+    if (!is_among(known, key) && std::ranges::find(of_lightning, key, &LightningArgument::name) == of_lightning.end())
       throw ConfigError(value.key_mark(),
                         format("{}: unknown key {}{}", command, quoted_text(key), did_you_mean(key, known, "sections")));
   }
@@ -140,7 +143,7 @@ Value with_section_files(Value config) {
   for (auto& [section, value] : config.as_map()) {
     if (is_section_file(section, value)) value = read_section_file(value);
   }
-  return config;
+  return with_levin_shape(std::move(config));
 }
 
 /// `open`: the files that include this one.
@@ -218,6 +221,7 @@ void apply_override(Value& config, const Override& given) {
   const std::vector<std::string> parts = split(given.key, ".");
   Value value = read_yaml_argument(given.name(), given.text);
   if (is_section_file(given.key, value)) value = read_section_file(value);
+  value = with_levin_shape(given.key, std::move(value));
   ConfigSize().add(value, parts.size(), mark);
   if (is_among(parts, "")) throw ConfigError(mark, "the key has an empty part");
   Value* node = &child_of(config, parts[0], mark);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/cli/config_file.h"
+#include "levin/cli/lightning/lightning_names.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -85,12 +86,38 @@ bool needs_arguments(const ClassInfo& info) {
   return std::any_of(info.options.begin(), info.options.end(), is_needed);
 }
 
-// A name as the registries match it: alone, or as the last part of a dotted or C++ name.
-std::string name_pattern(const std::vector<const ClassInfo*>& classes) {
-  return format("^(.*[.:])?({})$", join(classes, "|", &ClassInfo::name));
+// A name as the registries match it: alone, or as the last part of a dotted or C++ name; Lightning's names of these classes
+// too.
+std::string name_pattern(const std::string& kind, const std::vector<const ClassInfo*>& classes) {
+  std::vector<std::string> names;
+  for (const ClassInfo* info : classes) {
+    names.push_back(info->name);
+    for (const LightningClass& other : lightning_classes()) {
+      if (other.kind == kind && other.is == info->name) names.insert(names.end(), other.names.begin(), other.names.end());
+    }
+  }
+  return format("^(.*[.:])?({})$", join(names, "|"));
 }
 
 Value map_of(std::initializer_list<std::pair<std::string, Value>> entries) { return Value(Value::Map(entries)); }
+
+/// Adds what Lightning has and levin takes where it asks for nothing: an editor strikes it through.
+void admit_lightning(Value& options, std::string_view kind, const std::string& class_name) {
+  Value& properties = options["properties"];
+  for (const LightningArgument& argument : lightning_arguments_of(kind, class_name)) {
+    if (properties.contains(argument.name)) continue;
+    Value& schema = properties[argument.name] = map_of({{"deprecated", true}});
+    if (!argument.renamed.empty()) {
+      schema["description"] = format("Lightning's name of {}", argument.renamed);
+    } else if (argument.instead.empty()) {
+      schema["description"] = "Has no effect in levin";
+    } else {
+      schema["description"] = format("levin has none; {}", argument.instead);
+      schema["enum"] = Value(argument.idle);
+      schema["enum"].push_back(Value());
+    }
+  }
+}
 
 /// A parameter group may have any of the options, and has init_args' values of the others.
 Value schema_of_group(const std::vector<OptionInfo>& options) {
@@ -106,9 +133,11 @@ Value schema_of_group(const std::vector<OptionInfo>& options) {
 // "When class_path is this one, init_args are these."
 Value rule_of_class(const std::string& kind, const ClassInfo& info) {
   Value rule(Value::Map{});
-  rule["if"]["properties"]["class_path"]["pattern"] = name_pattern({&info});
+  rule["if"]["properties"]["class_path"]["pattern"] = name_pattern(kind, {&info});
   rule["if"]["required"] = Value(Value::List{"class_path"});
-  rule["then"]["properties"]["init_args"] = detail::schema_of_options(info.options);
+  Value& arguments = rule["then"]["properties"]["init_args"] = detail::schema_of_options(info.options);
+  admit_lightning(arguments, kind, info.name);
+  if (!needs_arguments(info)) arguments["type"] = Value(Value::List{"object", "null"});
   if (needs_arguments(info)) rule["then"]["required"] = Value(Value::List{"init_args"});
   if (kind == Registry<OptimizerFactory>::kind()) {
     rule["then"]["properties"]["groups"]["items"] = schema_of_group(info.options);
@@ -124,13 +153,15 @@ Value schema_of_kind(const ClassKind& kind) {
     rules.push_back(rule_of_class(kind.name, *info));
     if (!needs_arguments(*info)) without_required.push_back(info);
   }
-  Value name_alone = detail::any_of({map_of({{"enum", Value(names)}}), map_of({{"pattern", name_pattern(kind.classes())}})});
+  Value name_alone =
+      detail::any_of({map_of({{"enum", Value(names)}}), map_of({{"pattern", name_pattern(kind.name, kind.classes())}})});
   name_alone["type"] = "string";
 
   Value with_arguments = detail::schema_of_type("object");
   Value& properties = with_arguments["properties"];
   properties["class_path"] = name_alone;
-  properties["init_args"] = map_of({{"type", Value("object")}});
+  properties["init_args"] = map_of({{"type", Value(Value::List{"object", "null"})}});
+  properties["dict_kwargs"] = map_of({{"type", Value(Value::List{"object", "null"})}});
   const Value settings = detail::schema_of_options(section_settings(kind.name));
   for (const auto& [name, schema] : settings.at("properties").as_map()) properties[name] = schema;
   with_arguments["required"] = Value(Value::List{"class_path"});
@@ -138,7 +169,7 @@ Value schema_of_kind(const ClassKind& kind) {
   if (!rules.empty()) with_arguments["allOf"] = Value(std::move(rules));
 
   Value alone = name_alone;
-  if (without_required.size() != kind.classes().size()) alone["pattern"] = name_pattern(without_required);
+  if (without_required.size() != kind.classes().size()) alone["pattern"] = name_pattern(kind.name, without_required);
   Value schema = detail::any_of({alone, with_arguments});
   schema["description"] = "One of the " + kind.plural;
   return schema;
@@ -149,7 +180,7 @@ Value reference_to(const std::string& definition) { return map_of({{"$ref", "#/$
 /// Wherever a value may stand, a text with `${…}` may. What an editor shows of the value stays outermost.
 Value with_references(Value schema) {
   Value outer(Value::Map{});
-  for (const char* shown : {"description", "default"}) {
+  for (const char* shown : {"description", "default", "deprecated"}) {
     if (const Value* found = schema.find(shown)) outer[shown] = *found;
     std::erase_if(schema.as_map(), [&](const auto& entry) { return entry.first == shown; });
   }
@@ -277,10 +308,13 @@ Value config_schema() {
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "levin run";
   Value sections = detail::schema_of_options(describe_options<RunConfig>());
+  admit_lightning(sections, kTopKeys, "");
+  admit_lightning(sections["properties"]["trainer"], kTrainerFlags, "");
   admit_section_files(sections["properties"]);
   for (const auto& [key, value] : sections.as_map()) schema[key] = value;
   Value& properties = schema["properties"] = Value(Value::Map{});
-  for (const std::string& section : section_names()) properties[section] = reference_to("sections/properties/" + section);
+  for (const auto& [section, schema_of_section] : sections.at("properties").as_map())
+    properties[section] = reference_to("sections/properties/" + section);
   const Value text = detail::schema_of_type("string");
   Value list = detail::schema_of_type("array");
   list["items"] = text;

@@ -260,7 +260,9 @@ void take_misplaced(Value& map, const std::vector<std::string>& own, const Value
     const std::vector<std::string> meant =
         nearest_name(key, own).empty() ? keys_meant_by(key, config) : std::vector<std::string>{};
     if (meant.empty()) return false;
-    errors.add({value.key_mark(), format("unknown key {}; did you mean '{}'?", quoted_text(key), join(meant, "' or '"))});
+    errors.add({value.key_mark(), is_among(meant, key)
+                                      ? format("unknown key {} here: it stands at the top of the file", quoted_text(key))
+                                      : format("unknown key {}; did you mean '{}'?", quoted_text(key), join(meant, "' or '"))});
     return true;
   };
   std::erase_if(map.as_map(), is_misplaced);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "levin/core/optimizers/parameter_groups.h"
@@ -48,6 +49,17 @@ struct Section {
 using OptimizerSection = Section<OptimizerFactory, ParameterGroupOptions>;
 using SchedulerSection = Section<LrSchedulerFactory, SchedulerSettings>;
 
+/// What is said of a configuration that is read; no option.
+class Remarks {
+ public:
+  Remarks() = default;
+  Remarks(std::vector<std::string> lines) : lines_(std::move(lines)) {}
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
 /// Everything a run is made of: the whole YAML. Reading one checks it in full, the arguments of every class included.
 struct RunConfig {
   Seed seed_everything;
@@ -62,6 +74,7 @@ struct RunConfig {
   std::string key;
   bool report = false;
   std::vector<std::string> plugins;
+  Remarks without_effect;  ///< what Lightning has, and levin takes though it does nothing here, with its place
 
   static void declare(OptionList<RunConfig>& options);
 };

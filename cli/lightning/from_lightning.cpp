@@ -1,0 +1,307 @@
+#include "levin/cli/lightning/from_lightning.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/lightning/lightning_names.h"
+#include "levin/cli/run_config.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+
+namespace levin::cli {
+namespace {
+
+/// What a text is that jsonargparse writes for an object.
+constexpr std::string_view kNotWritten = "Unable to serialize instance ";
+
+bool is_slip_of_class_keys(const std::string& key) {
+  return !nearest_name(key, {"class_path", "init_args", "dict_kwargs"}).empty();
+}
+
+/// A section whose keys are all arguments.
+bool has_arguments_alone(const Value& section) {
+  return section.is_map() && section.size() > 0 &&
+         std::ranges::none_of(section.as_map(), [](const auto& entry) { return is_slip_of_class_keys(entry.first); });
+}
+
+/// The arguments below init_args, and what a section has beside them.
+Value with_init_args(const std::string& section, Value arguments) {
+  const std::vector<std::string> settings = names_of(section_settings(section));
+  Value::Map beside;
+  std::erase_if(arguments.as_map(), [&](const auto& entry) {
+    const bool is_setting = is_among(settings, entry.first);
+    if (is_setting) beside.push_back(entry);
+    return is_setting;
+  });
+  const Mark mark = arguments.mark();
+  if (arguments.size() > 0) beside.emplace_back("init_args", std::move(arguments));
+  return Value(std::move(beside)).with_mark(Mark(mark));
+}
+
+/// Merges `dict_kwargs` into init_args, whose own values win, wherever a class is named.
+Value without_dict_kwargs(Value value) {
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) element = without_dict_kwargs(std::move(element));
+  }
+  if (!value.is_map()) return value;
+  for (auto& entry : value.as_map()) entry.second = without_dict_kwargs(std::move(entry.second));
+  const Value* const found = value.find("dict_kwargs");
+  const bool names_class = value.contains("class_path") || value.contains("init_args");
+  if (found == nullptr || !names_class || !(found->is_map() || found->is_null())) return value;
+  const Value more = *found;
+  std::erase_if(value.as_map(), [](const auto& entry) { return entry.first == "dict_kwargs"; });
+  if (more.is_null()) return value;
+  Value& arguments = value["init_args"];
+  if (arguments.is_null()) arguments = Value(Value::Map{}).with_mark(Mark(more.mark()));
+  for (const auto& [name, argument] : more.as_map()) {
+    if (arguments.is_map() && !arguments.contains(name)) arguments.as_map().emplace_back(name, argument);
+  }
+  return value;
+}
+
+bool are_same(const Value& left, const Value& right) {
+  if (left.is_number() && right.is_number()) return left.as_double() == right.as_double();
+  if (left.is_map() && right.is_map()) {
+    return left.size() == right.size() && std::ranges::all_of(left.as_map(), [&](const auto& entry) {
+             const Value* const other = right.find(entry.first);
+             return other != nullptr && are_same(entry.second, *other);
+           });
+  }
+  return left == right;
+}
+
+class Translator {
+ public:
+  explicit Translator(ErrorCollector& errors) : errors_(errors) {}
+
+  void translate(Value& config) {
+    take_arguments(kTopKeys, "", config);
+    take_own_sections(config);
+    for (const OptionInfo& section : describe_options<RunConfig>()) {
+      Value* const value = config.find(section.name);
+      if (value == nullptr) continue;
+      const Naming naming(*this, section.name);
+      respell(kTopKeys, "", section.name, *value);
+      if (section.name == "trainer") {
+        translate_options(kTrainerFlags, "", describe_options<TrainerOptions>(), *value);
+      } else if (is_component_section(section.name)) {
+        translate_section(section.name, *value);
+      }
+    }
+  }
+
+  std::vector<std::string> without_effect() && { return std::move(without_effect_); }
+
+ private:
+  /// Puts the name of what is looked at before errors.
+  struct Naming {
+    Naming(Translator& translator, const std::string& name) : place(translator.place_), before(place) { place += name + ": "; }
+    ~Naming() { place = before; }
+    Naming(const Naming&) = delete;
+    Naming& operator=(const Naming&) = delete;
+    std::string& place;
+    std::string before;
+  };
+
+  void fail(const Mark& mark, const std::string& text) { errors_.add({mark, place_ + text}); }
+
+  void note(const std::string& name, const Value& value) {
+    const std::string where = value.mark().str();
+    without_effect_.push_back(format("{} {}{}", name, short_text(value), where.empty() ? "" : format(" ({})", where)));
+  }
+  static std::string short_text(const Value& value) {
+    return value.is_map() || value.is_list()
+               ? ""
+               : format("= {}", value.is_string() ? quoted_text(value.as_string(), 40) : scalar(value));
+  }
+  static std::string scalar(const Value& value) {
+    const std::string text = describe(value);  // "int 3"
+    return text.substr(text.find(' ') + 1);
+  }
+
+  /// A LightningCLI may have sections of its own, most often the arguments of a callback.
+  void take_own_sections(Value& config) {
+    const std::vector<std::string> known = section_names();
+    std::erase_if(config.as_map(), [&](const auto& entry) {
+      const auto& [name, value] = entry;
+      const ClassInfo* const callback = is_among(known, name) ? nullptr : callback_with(value);
+      if (callback == nullptr) return false;
+      fail(value.key_mark(), format("unknown key {}: its arguments are those of {}, which goes under trainer.callbacks, as "
+                                    "`- {{class_path: {}, init_args: …}}`",
+                                    quoted_text(name), callback->name, callback->name));
+      return true;
+    });
+  }
+
+  /// The callback that has all of these arguments, and the fewest others; nullptr when there is none, or they say too little.
+  static const ClassInfo* callback_with(const Value& arguments) {
+    constexpr std::size_t kLeast = 3;
+    if (arguments.size() < kLeast || !arguments.is_map()) return nullptr;
+    const ClassInfo* nearest = nullptr;
+    for (const ClassInfo* info : class_kind("callback").classes()) {
+      const auto has = [&](const auto& entry) { return find_option(info->options, entry.first) != nullptr; };
+      const bool is_nearer = nearest == nullptr || info->options.size() < nearest->options.size();
+      if (is_nearer && std::ranges::all_of(arguments.as_map(), has)) nearest = info;
+    }
+    return nearest;
+  }
+
+  void translate_section(const std::string& section, Value& spec) {
+    const bool is_unnamed = spec.is_map() && spec.contains("init_args") && !spec.contains("class_path");
+    if (is_unnamed) {
+      fail(spec.mark(), format("it has arguments, and names no class, as LightningCLI writes where it was made for one class: "
+                               "give the name, --{}=NAME or `class_path: NAME`{}",
+                               section, known_classes(section)));
+      return clear(spec);
+    }
+    if (section == "lr_scheduler") move_monitor(spec);
+    translate_component(section, spec);
+  }
+
+  static std::string known_classes(const std::string& kind) {
+    const std::string known = join(class_kind(kind).classes(), ", ", &ClassInfo::name);
+    return known.empty() ? "" : format(" ({})", known);
+  }
+
+  static void clear(Value& value) { value = Value().with_mark(Mark(value.mark())); }
+
+  void translate_component(const std::string& kind, Value& spec) {
+    if (spec.is_list()) {
+      for (Value& element : spec.as_list()) translate_component(kind, element);
+      return;
+    }
+    Value* const name = spec.is_map() ? spec.find("class_path") : &spec;
+    if (name == nullptr || !name->is_string()) return;
+    const ClassInfo* info = class_kind(kind).find(name->as_string());
+    if (info == nullptr) {
+      const LightningClass* const known = lightning_class(kind, name->as_string());
+      if (known == nullptr) return;
+      if (!known->instead.empty()) {
+        fail(name->mark(), format("levin has no {} {}: {}", kind, quoted_text(name->as_string()), known->instead));
+      }
+      if (known->is.empty()) return clear(spec);
+      info = class_kind(kind).find(known->is);
+      if (info == nullptr) return;
+    }
+    *name = Value(info->name).with_mark(Mark(name->mark()));
+    if (Value* arguments = spec.is_map() ? spec.find("init_args") : nullptr) {
+      translate_options(kind, info->name, info->options, *arguments);
+    }
+  }
+
+  /// The arguments of a class, or the flags of the Trainer.
+  void translate_options(std::string_view kind, const std::string& class_name, const std::vector<OptionInfo>& options,
+                         Value& arguments) {
+    if (!arguments.is_map()) return;
+    take_arguments(kind, class_name, arguments);
+    for (auto& [name, value] : arguments.as_map()) {
+      const Naming naming(*this, name);
+      take_unwritten(class_name.empty() ? name : format("{} of {}", name, class_name), value);
+      respell(kind, class_name, name, value);
+      const OptionInfo* const option = find_option(options, name);
+      const std::string below = option != nullptr ? kind_of(option->schema) : "";
+      if (!below.empty()) translate_component(below, value);
+    }
+  }
+
+  /// Takes out what levin's class does not have.
+  void take_arguments(std::string_view kind, const std::string& class_name, Value& arguments) {
+    const std::vector<LightningArgument> foreign = lightning_arguments_of(kind, class_name);
+    const std::vector<std::string> own = own_names(kind, class_name);
+    Value::Map renamed;
+    std::erase_if(arguments.as_map(), [&](const auto& entry) {
+      const auto known = std::ranges::find(foreign, entry.first, &LightningArgument::name);
+      if (known == foreign.end() || is_among(own, entry.first)) return false;
+      if (known->renamed.empty()) {
+        take(class_name, *known, entry.second);
+      } else if (!entry.second.is_null()) {
+        renamed.emplace_back(known->renamed, entry.second);
+      }
+      return true;
+    });
+    for (auto& [name, value] : renamed) arguments[name] = std::move(value);
+  }
+
+  void take(const std::string& class_name, const LightningArgument& argument, const Value& value) {
+    const auto is_same = [&](const Value& idle) { return are_same(idle, value); };
+    if (value.is_null() || std::ranges::any_of(argument.idle, is_same)) return;
+    if (argument.instead.empty()) {
+      note(class_name.empty() ? argument.name : format("{} of {}", argument.name, class_name), value);
+    } else {
+      fail(value.key_mark(), format("{}: levin has no such {}: {}", argument.name,
+                                    class_name.empty() ? "flag" : "argument of " + class_name, argument.instead));
+    }
+  }
+
+  static std::vector<std::string> own_names(std::string_view kind, const std::string& class_name) {
+    if (kind == kTopKeys) return section_names();
+    if (kind == kTrainerFlags) return names_of(describe_options<TrainerOptions>());
+    return names_of(class_kind(kind).find(class_name)->options);
+  }
+
+  void respell(std::string_view kind, const std::string& class_name, const std::string& option, Value& value) {
+    for (const LightningValue& known : lightning_values()) {
+      const bool is_of_class = known.classes.empty() || is_among(known.classes, class_name);
+      if (known.kind != kind || known.option != option || !is_of_class || !known.is_meant(value)) continue;
+      if (known.instead.empty()) {
+        errors_.run([&] { value = known.as(value); });
+      } else {
+        fail(value.mark(), format("got {}: {}", describe(value), known.instead));
+        clear(value);
+      }
+      return;
+    }
+  }
+
+  /// An object that has no text stands in the file as what Python prints of it: "cpu", or "<function …>".
+  void take_unwritten(const std::string& name, Value& value) {
+    if (!value.is_string() || !value.as_string().starts_with(kNotWritten)) return;
+    const std::string text = value.as_string().substr(kNotWritten.size());
+    if (text.starts_with('<')) {
+      note(name, value);
+      return clear(value);
+    }
+    value = Value(text).with_mark(Mark(value.mark()));
+  }
+
+  /// LightningCLI's ReduceLROnPlateau has the metric among its arguments.
+  static void move_monitor(Value& spec) {
+    Value* const arguments = spec.is_map() ? spec.find("init_args") : nullptr;
+    const Value* const monitor = arguments != nullptr && arguments->is_map() ? arguments->find("monitor") : nullptr;
+    const ClassInfo* const info = class_of(spec);
+    if (monitor == nullptr || info == nullptr || info->name != "ReduceLROnPlateau") return;
+    const Value metric = *monitor;
+    std::erase_if(arguments->as_map(), [](const auto& entry) { return entry.first == "monitor"; });
+    Value& beside = spec["monitor"];
+    if (beside.is_null()) beside = metric;
+  }
+
+  ErrorCollector& errors_;
+  std::string place_;
+  std::vector<std::string> without_effect_;
+};
+
+}  // namespace
+
+Value with_levin_shape(Value config) {
+  if (!config.is_map()) return config;
+  for (auto& [key, value] : config.as_map()) value = with_levin_shape(key, std::move(value));
+  return config;
+}
+
+Value with_levin_shape(const std::string& key, Value value) {
+  value = without_dict_kwargs(std::move(value));
+  if (!is_component_section(key) || !has_arguments_alone(value)) return value;
+  return with_init_args(key, std::move(value));
+}
+
+std::vector<std::string> translate_lightning(Value& config, ErrorCollector& errors) {
+  Translator translator(errors);
+  if (config.is_map()) translator.translate(config);
+  return std::move(translator).without_effect();
+}
+
+}  // namespace levin::cli

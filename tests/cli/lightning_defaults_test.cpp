@@ -1,0 +1,351 @@
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/config_file.h"
+#include "levin/cli/lightning/lightning_names.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/yaml/to_yaml.h"
+#include "support/error_of.h"
+#include "support/file_text.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::cli;
+using namespace levin::test;
+
+namespace {
+
+/// What LightningCLI wrote: see lightning/make_defaults.py.
+const Value& defaults() {
+  static const Value all = read_yaml_file(std::filesystem::path(LEVIN_SOURCE_DIR) / "tests/cli/lightning/defaults.yaml");
+  return all;
+}
+
+Value map_of(const std::string& key, Value value) { return Value(Value::Map{{key, std::move(value)}}); }
+
+RunConfig load(const Value& config) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "run.yaml") << to_yaml(config);
+  CommandLine line;
+  line.command = "fit";
+  line.sources.push_back(ConfigFile{folder / "run.yaml"});
+  return load_config(line);
+}
+
+std::string error_of_loading(const Value& config) {
+  return levin::test::error_of<ConfigError>([&] { load(config); });
+}
+
+/// Where Lightning has the module of a kind of classes.
+std::string module_of(const std::string& kind) {
+  if (kind == "optimizer") return "torch.optim.";
+  if (kind == "lr_scheduler") return "torch.optim.lr_scheduler.";
+  return format("lightning.pytorch.{}.", class_kind(kind).plural);
+}
+
+/// A configuration with a class of this kind.
+Value config_with(const std::string& kind, Value spec) {
+  if (kind == "optimizer") return map_of("optimizer", std::move(spec));
+  if (kind == "lr_scheduler") return Value(Value::Map{{"optimizer", "torch.optim.SGD"}, {"lr_scheduler", std::move(spec)}});
+  return map_of("trainer", map_of(kind == "callback" ? "callbacks" : kind,
+                                  kind == "callback" ? Value(Value::List{std::move(spec)}) : std::move(spec)));
+}
+
+Value spec_of(const std::string& kind, const std::string& name, Value arguments) {
+  return Value(Value::Map{{"class_path", module_of(kind) + name}, {"init_args", std::move(arguments)}});
+}
+
+const std::vector<std::string> kKinds = {"callback", "logger", "strategy", "profiler", "optimizer", "lr_scheduler"};
+
+/// Arguments that have no default: what Lightning takes there is none of YAML's, or is not there when nothing is given.
+Value with_required(const std::string& name, Value arguments) {
+  if (name == "LambdaLR" || name == "MultiplicativeLR") arguments["lr_lambda"] = "0.9";
+  if (name == "MLFlowLogger") arguments["tracking_uri"] = "http://localhost:1";
+  if (name == "SequentialLR") arguments["milestones"] = Value(Value::List{1});
+  if (name == "SequentialLR" || name == "ChainedScheduler") {
+    const Value step = spec_of("lr_scheduler", "StepLR", defaults().at("lr_scheduler").at("StepLR"));
+    arguments["schedulers"] = Value(Value::List{step, step});
+  }
+  return arguments;
+}
+
+}  // namespace
+
+TEST_CASE("what LightningCLI writes of a class with nothing but defaults loads, or an error says what has its place") {
+  std::set<std::string> told;  // of what something has no effect here
+  for (const std::string& kind : kKinds) {
+    for (const auto& [name, arguments] : defaults().at(kind).as_map()) {
+      INFO(kind << " " << name);
+      const Value config = config_with(kind, spec_of(kind, name, with_required(name, arguments)));
+      const LightningClass* const other = lightning_class(kind, name);
+      if (other != nullptr && !other->instead.empty()) {
+        CHECK_THAT(error_of_loading(config), Catch::Contains("levin has no " + kind) && Catch::Contains(other->instead) &&
+                                                 !Catch::Contains("did you mean"));
+        continue;
+      }
+      RunConfig loaded;
+      REQUIRE_NOTHROW(loaded = load(config));
+      if (!loaded.without_effect.lines().empty()) told.insert(name);
+    }
+  }
+  CHECK(told == std::set<std::string>{"ThroughputMonitor"});  // batch_size_fn, which levin needs not
+}
+
+TEST_CASE("the Trainer's flags of any version of Lightning load with their defaults") {
+  const Value whole = load(map_of("trainer", defaults().at("trainer"))).without_effect.lines().empty();
+  CHECK(whole == Value(true));
+  for (const auto& [flag, values] : defaults().at("any_trainer").as_map()) {
+    Value::List all = values.as_list();
+    all.emplace_back();  // null, too
+    for (const Value& value : all) {
+      INFO(flag << " = " << describe(value));
+      RunConfig loaded;
+      REQUIRE_NOTHROW(loaded = load(map_of("trainer", map_of(flag, value))));
+      CHECK(loaded.without_effect.lines().empty());
+    }
+  }
+}
+
+TEST_CASE("the other keys of LightningCLI's files load, in sections of commands, too") {
+  CHECK(load(defaults().at("top")).without_effect.lines().empty());
+  CHECK(load(map_of("fit", defaults().at("top"))).without_effect.lines().empty());
+  const Value of_others = Value(Value::Map{{"test", Value(Value::Map{{"verbose", false}, {"weights_only", Value()}})},
+                                           {"predict", map_of("return_predictions", true)}});
+  CHECK(load(of_others).without_effect.lines().empty());
+  CHECK_THAT(load(map_of("fit", map_of("weights_only", false))).without_effect.lines().at(0),
+             Catch::StartsWith("weights_only = false (") && Catch::EndsWith("run.yaml:2:17)"));
+}
+
+TEST_CASE("an argument of Lightning's that asks for something says what has its place, or that it has no effect") {
+  for (const LightningArguments& of_some : lightning_arguments()) {
+    for (const LightningArgument& argument : of_some.arguments) {
+      const Value other = "something else";
+      const std::string name = of_some.classes.empty() ? "" : of_some.classes.front();
+      INFO(of_some.kind << " " << name << " " << argument.name);
+      Value config;
+      if (of_some.kind == kTopKeys) {
+        config = map_of(argument.name, other);
+      } else if (of_some.kind == kTrainerFlags) {
+        config = map_of("trainer", map_of(argument.name, other));
+      } else {
+        const ClassInfo* const info = class_kind(of_some.kind).find(name);
+        REQUIRE(info != nullptr);
+        if (find_option(info->options, argument.name) != nullptr || !argument.renamed.empty()) continue;
+        const Value* const known = defaults().at(of_some.kind).find(name);
+        Value arguments = with_required(name, known != nullptr ? *known : Value(Value::Map{}));
+        arguments[argument.name] = other;
+        config = config_with(of_some.kind, Value(Value::Map{{"class_path", name}, {"init_args", arguments}}));
+      }
+      if (!argument.instead.empty()) {
+        CHECK_THAT(error_of_loading(config), Catch::Contains(argument.name + ": levin has no such") &&
+                                                 Catch::EndsWith(": " + argument.instead) && !Catch::Contains("did you mean"));
+      } else {
+        std::vector<std::string> told;
+        REQUIRE_NOTHROW(told = load(config).without_effect.lines());
+        CHECK(std::ranges::any_of(told, [&](const std::string& line) { return line.starts_with(argument.name + " "); }));
+      }
+    }
+  }
+}
+
+TEST_CASE("each class of the table is one that levin has, or says what has its place") {
+  for (const LightningClass& known : lightning_classes()) {
+    for (const std::string& name : known.names) {
+      INFO(known.kind << " " << name);
+      CHECK(class_kind(known.kind).find(name) == nullptr);
+      if (!known.is.empty()) CHECK(class_kind(known.kind).find(known.is) != nullptr);
+      CHECK((known.is.empty() || known.instead.empty()));
+    }
+  }
+}
+
+TEST_CASE("arguments that levin has under other names, and values that it writes otherwise, are taken") {
+  const auto written_with = [](const std::string& kind, const std::string& name, Value arguments) {
+    const Value written = write_options(load(config_with(kind, spec_of(kind, name, std::move(arguments)))));
+    if (kind == "lr_scheduler") return Value(written.at("lr_scheduler"));
+    const Value& flag = written.at("trainer").at(kind == "callback" ? "callbacks" : kind);
+    return Value(flag.is_list() ? flag.as_list().at(0) : flag);
+  };
+  const auto arguments_with = [&](const std::string& kind, const std::string& name, Value arguments) {
+    return Value(written_with(kind, name, std::move(arguments)).at("init_args"));
+  };
+  const auto one = [](const char* name, Value value) { return map_of(name, std::move(value)); };
+  CHECK(arguments_with("callback", "LearningRateMonitor", one("log_key_prefix", "optim/")).at("prefix") == Value("optim/"));
+  CHECK(arguments_with("callback", "LearningRateFinder", one("update_attr", false)).at("update") == Value(false));
+  const Value wandb =
+      arguments_with("logger", "WandbLogger",
+                     Value::Map{{"save_dir", "."}, {"dir", "runs"}, {"id", Value()}, {"version", "abc"}, {"name", Value()}});
+  CHECK(wandb.at("save_dir") == Value("runs"));
+  CHECK(wandb.at("id") == Value("abc"));
+  CHECK(arguments_with("strategy", "DDPStrategy", one("timeout", "0:10:00")).at("timeout") == Value(600.0));
+  CHECK(arguments_with("strategy", "DDPStrategy", one("timeout", 60)).at("timeout") == Value(60.0));
+  CHECK(written_with("strategy", "DDPStrategy", Value()).at("class_path") == Value("ddp"));
+  const Value plateau = written_with("lr_scheduler", "ReduceLROnPlateau", Value::Map{{"monitor", "val_loss"}, {"patience", 2}});
+  CHECK(plateau.at("monitor") == Value("val_loss"));
+  CHECK(plateau.at("init_args").at("patience") == Value(2));
+  const Value averaging = arguments_with("callback", "StochasticWeightAveraging",
+                                         Value::Map{{"swa_lrs", 0.1}, {"device", "Unable to serialize instance cpu"}});
+  CHECK(averaging.at("device") == Value("cpu"));
+  CHECK(arguments_with("callback", "Timer", one("duration", Value::Map{{"hours", 1}})).at("duration") == Value("00:01:00:00"));
+}
+
+TEST_CASE("objects that have no text are told of, and stand for nothing") {
+  const RunConfig config = load(config_with(
+      "callback", spec_of("callback", "Timer", Value::Map{{"duration", "Unable to serialize instance <object at 0x7f>"}})));
+  REQUIRE(config.without_effect.lines().size() == 1);
+  CHECK(config.without_effect.lines()[0].starts_with("duration of Timer = 'Unable to serialize"));
+}
+
+TEST_CASE("Lightning's spellings of flags are taken, and values that levin lacks say what has their place") {
+  const auto flag = [](const char* name, Value value) {
+    return Value(write_options(load(map_of("trainer", map_of(name, std::move(value))))).at("trainer").at(name));
+  };
+  const std::vector<std::pair<Value, const char*>> precisions = {{16, "16-mixed"}, {"16", "16-mixed"}, {"bf16", "bf16-mixed"},
+                                                                 {32, "32-true"},  {"64", "64-true"},  {Value(), "32-true"}};
+  for (const auto& [written, format] : precisions) CHECK(flag("precision", written) == Value(format));
+  CHECK(flag("max_time", Value::Map{{"days", 1}, {"hours", 2}}) == Value("01:02:00:00"));
+  CHECK(flag("max_time", "00:12:00:00") == Value("00:12:00:00"));
+  CHECK(flag("val_check_interval", Value::Map{{"minutes", 3}}) == Value("00:00:03:00"));
+  CHECK(flag("min_epochs", -1) == Value(-1));
+  CHECK(flag("strategy", Value()) == Value("auto"));
+  CHECK(flag("accelerator", Value()) == Value("auto"));
+  CHECK(flag("accelerator", "lightning.pytorch.accelerators.CUDAAccelerator") == Value("cuda"));
+  CHECK(flag("profiler", "pytorch").at("class_path") == Value("torch"));
+  CHECK(flag("profiler", "lightning.pytorch.profilers.PassThroughProfiler").is_null());
+  CHECK(flag("logger", "tensorboard").at("class_path") == Value("TensorBoardLogger"));
+  CHECK(flag("logger", Value::List{}) == Value(false));
+  CHECK(flag("logger", Value()) == Value(true));
+
+  const auto refused = [&](const char* name, Value value, const std::string& text) {
+    const std::string error = error_of_loading(map_of("trainer", map_of(name, std::move(value))));
+    CHECK_THAT(error, Catch::Contains(text) && !Catch::Contains("did you mean"));
+  };
+  refused("precision", "16-true", "precision: got string '16-true': 16-bit floats are for `16-mixed`");
+  refused("precision", "transformer-engine-float16", "Transformer Engine is not there");
+  refused("accumulate_grad_batches", Value::Map{{"0", 1}, {"4", 2}}, "GradientAccumulationScheduler takes such a map");
+  refused("strategy", "ddp_spawn", "levin has no strategy 'ddp_spawn': levin starts its processes itself");
+  refused("strategy", "fsdp", "levin has no strategy 'fsdp': weights are whole on each device");
+  refused("accelerator", "mps", "levin has no accelerator 'mps'");
+  refused("accelerator", "ddp", "it is a strategy");
+  refused("plugins", Value(Value::List{"AsyncCheckpointIO"}), "plugins: levin has no such flag: `precision`");
+  refused("seed_everything", 1, "unknown key 'seed_everything' here: it stands at the top of the file");
+  CHECK_THAT(error_of_loading(map_of("ckpt_path", "hpc")), Catch::Contains("ckpt_path: got string 'hpc': a job of Slurm's"));
+}
+
+TEST_CASE("sections that hold the arguments of their class alone take the class from elsewhere") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "own.yaml") << "model: {lr: 0.5, hidden: [3]}\n"
+                                        "optimizer: {lr: 0.25, foreach: null}\n"
+                                        "lr_scheduler: {gamma: 0.5, last_epoch: -1}\n";
+  CommandLine line;
+  line.command = "fit";
+  line.sources = {ConfigFile{folder / "own.yaml"}};
+  const std::string error = levin::test::error_of<ConfigError>([&] { load_config(line); });
+  for (const char* text : {"own.yaml:1:8: model: it has arguments, and names no class", "--model=NAME", "MLPRegressor",
+                           "own.yaml:2:12: optimizer: it has arguments", "own.yaml:3:15: lr_scheduler: it has arguments"})
+    CHECK_THAT(error, Catch::Contains(text));
+  line.sources.insert(line.sources.end(), {Override{"model", "MLPRegressor"}, Override{"optimizer", "Adam"},
+                                           Override{"lr_scheduler", "ExponentialLR"}, Override{"model.lr", "0.75"}});
+  const RunConfig config = load_config(line);
+  CHECK(config.model.init_args().at("lr") == Value(0.75));
+  CHECK(config.model.init_args().at("hidden") == Value(Value::List{3}));
+  CHECK(config.optimizer.component.init_args().at("lr") == Value(0.25));
+  CHECK(config.lr_scheduler.component.init_args().at("gamma") == Value(0.5));
+}
+
+TEST_CASE("dict_kwargs are arguments, in files and in overrides") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "run.yaml") << "trainer:\n"
+                                        "  callbacks:\n"
+                                        "  - class_path: EarlyStopping\n"
+                                        "    init_args: {patience: 4}\n"
+                                        "    dict_kwargs: {monitor: val_loss, patience: 5}\n"
+                                        "  - {class_path: Timer, dict_kwargs: null}\n"
+                                        "model: {class_path: MLPRegressor, dict_kwargs: {hidden: [3]}}\n";
+  CommandLine line;
+  line.command = "fit";
+  line.sources = {ConfigFile{folder / "run.yaml"}, Override{"optimizer", "{class_path: Adam, dict_kwargs: {lr: 0.5}}"}};
+  const RunConfig config = load_config(line);
+  const Value stopping = OptionType<Component<Callback>>::write(config.trainer.callbacks.at(0)).at("init_args");
+  CHECK(stopping.at("monitor") == Value("val_loss"));
+  CHECK(stopping.at("patience") == Value(4));
+  CHECK(config.model.init_args().at("hidden") == Value(Value::List{3}));
+  CHECK(config.optimizer.component.init_args().at("lr") == Value(0.5));
+  // Another class takes over what it has, too.
+  line.sources.push_back(Override{"model", "MLPClassifier"});
+  CHECK(load_config(line).model.init_args().at("hidden") == Value(Value::List{3}));
+}
+
+TEST_CASE("a section of a LightningCLI's own that holds a callback says where it goes") {
+  const Value stopping = defaults().at("callback").at("EarlyStopping");
+  const std::string error = error_of_loading(map_of("my_early_stopping", stopping));
+  CHECK_THAT(error,
+             Catch::Contains("run.yaml:1:1: unknown key 'my_early_stopping': its arguments are those of EarlyStopping, which "
+                             "goes under trainer.callbacks"));
+  CHECK_THAT(error_of_loading(map_of("my_section", map_of("a", 1))), Catch::Contains("unknown key 'my_section'"));
+}
+
+namespace {
+
+std::string idle_text(const LightningArgument& argument) {
+  if (argument.idle.empty()) return "–";
+  return join(argument.idle, ", ", [](const Value& value) {
+    if (value.is_map()) return std::string("its default");
+    if (value.is_list()) return std::string("`[]`");
+    return format("`{}`", value == Value("") ? "''" : scalar_text(value));
+  });
+}
+
+std::string meaning_of(const LightningArgument& argument) {
+  if (argument.renamed == argument.name) return "goes beside class_path";
+  if (!argument.renamed.empty()) return format("is `{}`", argument.renamed);
+  return argument.instead.empty() ? "no effect" : argument.instead;
+}
+
+/// The tables of docs/from-lightning.md, a line each.
+std::vector<std::string> tables() {
+  std::vector<std::string> lines;
+  const auto code = [](const std::string& name) { return format("`{}`", name); };
+  for (const LightningArguments& of_some : lightning_arguments()) {
+    constexpr std::size_t kMostNamed = 4;
+    const std::string classes =
+        of_some.classes.size() > kMostNamed ? class_kind(of_some.kind).plural : join(of_some.classes, ", ", code);
+    for (const LightningArgument& argument : of_some.arguments) {
+      const std::string cells = format("`{}` | {} | {} |", argument.name, idle_text(argument), meaning_of(argument));
+      lines.push_back(classes.empty() ? "| " + cells : format("| {} | {}", classes, cells));
+    }
+  }
+  for (const LightningClass& known : lightning_classes()) {
+    lines.push_back(format("| {} {} | {} |", known.kind, join(known.names, ", ", code),
+                           !known.is.empty()       ? format("is `{}`", known.is)
+                           : known.instead.empty() ? "is none"
+                                                   : known.instead));
+  }
+  for (const LightningValue& known : lightning_values()) {
+    if (known.instead.empty()) continue;
+    lines.push_back(format("`{}`: {}", known.option, known.instead));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("docs/from-lightning.md has the tables of what Lightning has and levin has not") {
+  const std::string page = read_text(std::filesystem::path(LEVIN_SOURCE_DIR) / "docs/from-lightning.md");
+  for (const std::string& line : tables()) {
+    INFO(line);
+    CHECK(page.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("what those tables are", "[.lightning_tables]") {
+  for (const std::string& line : tables()) std::printf("%s\n", line.c_str());
+}
