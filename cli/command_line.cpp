@@ -115,6 +115,16 @@ class Splitter {
   std::vector<std::string> rest_;
 };
 
+/// The configuration with what the command line does not name: the environment and the folder's config.yaml.
+Value whole_config(CommandLine line) {
+  try {
+    add_environment(line);
+  } catch (const ConfigError&) {
+    // It is told when the options are right.
+  }
+  return config_as_far_as_known(line);
+}
+
 /// "; did you mean '--trainer.max_epochs=3'?" for an option that is none.
 std::string option_meant(const std::string& wrong, const CommandLine& line) {
   const std::size_t begin = wrong.find_first_not_of('-');
@@ -127,7 +137,7 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   std::vector<std::string> known = section_names();
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
   const std::string nearest = nearest_name(head, known);
-  std::vector<std::string> meant = keys_meant_by(key, config_as_far_as_known(line));
+  std::vector<std::string> meant = keys_meant_by(key, whole_config(line));
   // The last part alone leads to a key of another section only where the section is no slip of one.
   const bool is_whole = head == key && !meant.empty() && edit_distance(key, meant[0].substr(meant[0].rfind('.') + 1)) == 0;
   if (!nearest.empty() && !is_whole) meant = {nearest + key.substr(head.size())};
@@ -135,7 +145,7 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   return format("; did you mean '{}'?", join(meant, "' or '", [&](const std::string& name) { return "--" + name + value; }));
 }
 
-void check_extras(const CLI::App& app, const std::vector<std::string>& commands, const CommandLine& line) {
+void check_extras(const CLI::App& app, const std::vector<std::string>& commands, CommandLine line) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
   const std::string& wrong = extras.front();
@@ -147,6 +157,7 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
                                                    : lacks_command ? did_you_mean(wrong, commands, "commands")
                                                                    : ""));
   }
+  if (!app.get_subcommands().empty()) line.command = app.get_subcommands().front()->get_name();
   throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), option_meant(wrong, line)));
 }
 

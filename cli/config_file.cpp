@@ -100,7 +100,11 @@ RunConfig load_config(const CommandLine& line) {
 Value config_as_far_as_known(const CommandLine& line) {
   try {
     const std::vector<Value> files = read_files(line);
-    load_plugins(line, files);
+    try {
+      load_plugins(line, files);
+    } catch (const ConfigError&) {
+      // What the files say of classes that are not there is known all the same.
+    }
     return merged_sources(line, files);
   } catch (const ConfigError&) {
   } catch (const IoError&) {
@@ -114,9 +118,17 @@ std::string load_plugins_of(const CommandLine& line) {
   return text.empty() ? "" : text + "\n";
 }
 
-void require_model(const RunConfig& config) {
+void require_model(const CommandLine& line, const RunConfig& config) {
   if (!config.model.empty()) return;
   const std::string known = join(class_kind("model").classes(), ", ", &ClassInfo::name);
+  const auto is_file = [](const ConfigSource& source) { return std::holds_alternative<ConfigFile>(source); };
+  if (std::none_of(line.sources.begin(), line.sources.end(), is_file)) {
+    std::error_code ignored;
+    throw ConfigError(format(
+        "there is no configuration: no --config FILE is given, and no config.yaml is in '{}', where levin {} looks for one. "
+        "levin new NAME writes a project with one; --model=CLASS and --data=CLASS do without ({}).",
+        fs::current_path(ignored), line.command, known));
+  }
   throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
                            known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
 }

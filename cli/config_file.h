@@ -20,7 +20,7 @@ std::string load_plugins_of(const CommandLine& line);
 Value config_as_far_as_known(const CommandLine& line);
 
 /// Throws ConfigError unless a model is given, as a run needs.
-void require_model(const RunConfig& config);
+void require_model(const CommandLine& line, const RunConfig& config);
 
 /// A line for each option that the arguments of `model:` and `data:` have both, with different values, of which at least one
 /// was given: such as a batch_size or num_classes that was changed in one place. Each names both values and their places.

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "levin/cli/command_line.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -60,6 +61,19 @@ std::string misfit_of(std::string_view stamp) {
   return format(
       "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",
       join(differences), stamp_field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
+}
+
+/// What to type where a plug-in is built in a project that has not been built; "" where there is no such project.
+std::string how_to_build(const Value& name, const fs::path& written) {
+  std::error_code ignored;
+  const fs::path project = fs::path(name.mark().file).parent_path();
+  const bool is_of_project =
+      written.is_relative() && written.has_parent_path() && fs::exists(project / "CMakeLists.txt", ignored);
+  if (!is_of_project) return "";
+  const std::string build = shell_quoted((project / written).parent_path().string());
+  const std::string source = project.empty() ? "" : format(" -S {}", shell_quoted(project.string()));
+  return format(". It is built with:\n\n  cmake{} -B {} -Dlevin_DIR={}\n  cmake --build {}\n", source, build,
+                shell_quoted(cmake_folder().string()), build);
 }
 
 }  // namespace
@@ -118,7 +132,8 @@ fs::path find_plugin(const Value& name) {
     if (fs::is_regular_file(absolute, ignored)) return absolute;
     if (std::find(tried.begin(), tried.end(), absolute) == tried.end()) tried.push_back(absolute);
   }
-  throw ConfigError(name.mark(), format("there is no plug-in '{}': looked for {}", written, quoted_list(tried)));
+  throw ConfigError(name.mark(), format("there is no plug-in '{}': looked for {}{}", written, quoted_list(tried),
+                                        how_to_build(name, written)));
 }
 
 void load_plugin(const fs::path& file, const Mark& mark) {

@@ -12,12 +12,14 @@
 #include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/curve_plot.h"
+#include "levin/cli/fit_summary.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
@@ -124,6 +126,7 @@ void fit(Trainer& trainer, const RunConfig& config, const std::function<void()>&
 /// Makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point. Ranks: all.
 void run_config(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
+  const double begin = steady_seconds();
   seed(config);
   TrainerOptions trainer_options = config.trainer;
   if (command == "predict" && !trainer_options.enable_prediction_writer) trainer_options.enable_prediction_writer = true;
@@ -145,11 +148,13 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   }
   // What best or last is may be another file tomorrow, or seen from another folder.
   const bool names_run = config.ckpt_path.value && !std::filesystem::is_regular_file(*config.ckpt_path.value);
-  trainer.on_log_dir([complete = write_options(config), names_run](const auto& folder, const auto& checkpoint) mutable {
-    if (names_run && !checkpoint.empty())
-      complete["ckpt_path"] = std::filesystem::absolute(checkpoint).lexically_normal().string();
-    save_config(complete, folder);
-  });
+  std::filesystem::path saved_config;
+  trainer.on_log_dir(
+      [&saved_config, complete = write_options(config), names_run](const auto& folder, const auto& checkpoint) mutable {
+        if (names_run && !checkpoint.empty())
+          complete["ckpt_path"] = std::filesystem::absolute(checkpoint).lexically_normal().string();
+        saved_config = save_config(complete, folder);
+      });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   override_optimizers(trainer, config);
@@ -170,6 +175,9 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   if (command == "check") trainer.stop("levin check trains nothing");
   if (command == "fit" || command == "check")
     fit(trainer, config, [&] { data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options); });
+  if (command == "fit" && trainer.is_global_zero() && !config.trainer.fast_dev_run) {
+    rank_zero_info(fit_summary(trainer, line, saved_config, steady_seconds() - begin));
+  }
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
   if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);
@@ -191,7 +199,7 @@ Subcommand run_subcommand(const std::string& name, const std::string& help) {
               return 0;
             }
             const RunConfig config = begin_run(line);
-            require_model(config);
+            require_model(line, config);
             run_config(line, config);
             return 0;
           }};
@@ -286,7 +294,7 @@ void tune(const CommandLine& line, const TuneOptions& options) {
   CommandLine fit = line;
   fit.command = "fit";
   const RunConfig config = begin_run(fit);
-  require_model(config);
+  require_model(line, config);
   if (config.ckpt_path.value)
     throw ConfigError("levin tune begins with the first step: leave ckpt_path out, and give weights by init_from.");
   seed(config);

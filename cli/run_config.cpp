@@ -88,7 +88,12 @@ std::vector<std::string> all_keys(const Value& config) {
   for (const std::string& section : section_names()) {
     add_names(keys, section, section_settings(section));
     const Value* spec = config.find(section);
-    if (spec != nullptr && is_component_section(section)) add_names(keys, section, options_of(*spec));
+    if (spec == nullptr || !is_component_section(section)) continue;
+    add_names(keys, section, options_of(*spec));
+    // Of a class that is not known, what the configuration gives it.
+    const Value* const arguments = class_of(*spec) == nullptr ? spec->find("init_args") : nullptr;
+    for (const auto& entry : arguments != nullptr && arguments->is_map() ? arguments->as_map() : Value::Map{})
+      keys.push_back(section + "." + entry.first);
   }
   const Value* trainer = config.find("trainer");
   for (const auto& [name, flag] : trainer != nullptr && trainer->is_map() ? trainer->as_map() : Value::Map{}) {

@@ -145,7 +145,7 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
   const RunConfig config = load_config(with_values(line, trials.front()));
   const bool learns = options.sampler == "optuna";
   if (learns) trials.assign(static_cast<std::size_t>(std::max<std::int64_t>(options.samples, 1)), {});
-  require_model(config);
+  require_model(line, config);
   devices = TrialDevices(config.trainer, options.jobs);
   SweepState sweep;
   sweep.arguments = fit_arguments(line);
