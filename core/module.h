@@ -380,7 +380,8 @@ class LEVIN_API Module : public torch::nn::Module {
   void untoggle_optimizer(std::size_t index = 0);
   torch::optim::Optimizer& optimizer(std::size_t index = 0) const;
   LrScheduler& lr_scheduler(std::size_t index = 0) const;
-  /// Clips as the Trainer's options would, from manual optimization.
+  /// Clips as the Trainer's options would, from manual optimization: to a norm, or each element to [-value, value]; 0 clips
+  /// nothing. Throws MisuseError for a value below 0 and NaN.
   void clip_gradients(torch::optim::Optimizer& optimizer, double value,
                       GradientClipAlgorithm algorithm = GradientClipAlgorithm::kNorm);
 

@@ -156,7 +156,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
               "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");
 
   at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step");
-  at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value");
+  at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value; 0 or null: not at all");
   options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped");
   options.add("deterministic", &T::deterministic, "Use deterministic algorithms only; warn: where there are some");
   options.add("benchmark", &T::benchmark, "Let cuDNN measure which algorithm is fastest. Unset: false with deterministic");

@@ -65,6 +65,13 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
   CHECK(states == plain.number(0, "states"));
 }
 
+TEST_CASE("a gradient_clip_val of 0 clips nothing, whatever the strategy") {
+  const std::string strategy = GENERATE("strategy=ddp", "strategy=ddp_sharded");
+  const Run plain(2, {"optimizer=SGD", strategy});
+  const Run clipped(2, {"optimizer=SGD", strategy, "clip=0"});
+  CHECK(weights(clipped) == weights(plain));
+}
+
 TEST_CASE("a second fit divides as the first did, and keeps none of its parameters") {
   const Run run(2, {"strategy=ddp_sharded", "epochs=2", "fits=2"});
   weights(run);

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
@@ -169,6 +171,11 @@ std::optional<double> total_norm(const std::vector<at::Tensor>& norms, double no
 }
 
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm, GradientNorms* norms) {
+  // NaN is no bound either.
+  if (!(value >= 0)) {
+    throw MisuseError(format("Gradients cannot be clipped to {}: give a norm or a value above 0; 0 clips nothing.", value));
+  }
+  if (value == 0) return;
   const at::NoGradGuard no_grad;
   Gradients gradients = gradients_of(optimizer);
   if (gradients.empty()) return;

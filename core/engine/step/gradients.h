@@ -43,8 +43,8 @@ class GradientNorms {
   std::map<const torch::optim::Optimizer*, Known> known_;
 };
 
-/// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value]. `norms`:
-/// those that are known, and know from here on; null: none.
+/// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value]; 0 clips
+/// nothing. `norms`: those that are known, and know from here on; null: none. Throws MisuseError for a value below 0 and NaN.
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm,
                     GradientNorms* norms = nullptr);
 

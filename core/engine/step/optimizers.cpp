@@ -216,7 +216,7 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
     throw MisuseError(
         "accumulate_grad_batches works with automatic optimization only; else call step_optimizer every so many batches.");
   }
-  if (!automatic && options.gradient_clip_val) {
+  if (!automatic && options.gradient_clip_val.value_or(0) > 0) {
     throw MisuseError(
         "gradient_clip_val works with automatic optimization only; under manual optimization call clip_gradients.");
   }

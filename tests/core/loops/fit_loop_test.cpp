@@ -85,6 +85,10 @@ TEST_CASE("options and limits say which batches make which steps") {
         {10, 1}, -3, 2);
   check("clipped by value", {.max_epochs = 1, .gradient_clip_val = 2.0, .gradient_clip_algorithm = value}, numbers({10, 1}),
         {10, 1}, -3, 2);
+  check("0 clips to no norm", {.max_epochs = 1, .gradient_clip_val = 0.0, .gradient_clip_algorithm = norm}, numbers({10, 1}),
+        {10, 1}, -11, 2);
+  check("0 clips to no value", {.max_epochs = 1, .gradient_clip_val = 0.0, .gradient_clip_algorithm = value}, numbers({10, 1}),
+        {10, 1}, -11, 2);
   check("fast_dev_run", {.max_epochs = 7, .fast_dev_run = 2}, four, {1, 2}, -3, 2);
 }
 
@@ -133,6 +137,26 @@ TEST_CASE("manual optimization counts the module's own steps, and a validation l
   Trainer(quiet({.max_epochs = 1, .val_check_interval = Limit(1)})).fit(waiting, numbers({1, 2, 4, 8}), {numbers({1})});
   CHECK(waiting.validated_after == std::vector<std::int64_t>{0, 1, 1, 2});
   CHECK(waiting.weight() == Approx(-15.0));
+}
+
+TEST_CASE("under manual optimization a gradient_clip_val of 0 asks for nothing, and clip_gradients() with 0 clips nothing") {
+  struct Manual : OneWeight {
+    Manual() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      manual_backward(OneWeight::training_step(batch, batch_idx).loss);
+      clip_gradients(optimizer(), 0.0);
+      clip_gradients(optimizer(), 0.0, levin::GradientClipAlgorithm::kValue);
+      step_optimizer();
+      optimizer().zero_grad();
+      return {};
+    }
+  };
+  Manual module;
+  Trainer(quiet({.max_epochs = 1, .gradient_clip_val = 0.0})).fit(module, numbers({10, 1}));
+  CHECK(module.weight() == Approx(-11.0));
+  Manual clipped;
+  CHECK_THROWS_WITH(Trainer(quiet({.max_epochs = 1, .gradient_clip_val = 2.0})).fit(clipped, numbers({10, 1})),
+                    Catch::Contains("call clip_gradients"));
 }
 
 TEST_CASE("what a module must not do is an error that says where, and what to do") {

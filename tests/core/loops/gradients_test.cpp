@@ -175,6 +175,21 @@ TEST_CASE("norms are computed once for who looks at them and for clipping, and a
   at::removeCallback(handle);
 }
 
+TEST_CASE("0 clips nothing, as in Lightning, and what is no bound is refused") {
+  const auto algorithm = GENERATE(GradientClipAlgorithm::kNorm, GradientClipAlgorithm::kValue);
+  for (const auto& types : kTypes) {
+    INFO(types.front());
+    const Tensors clipped = with_gradients(types, 3.0);
+    const Tensors before = with_gradients(types, 3.0);
+    torch::optim::SGD optimizer = optimizer_of(clipped);
+    clip_gradients(optimizer, 0.0, algorithm);
+    for (std::size_t i = 0; i + 1 < clipped.size(); ++i) CHECK(clipped[i].grad().equal(before[i].grad()));
+    for (const double wrong : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+      CHECK_THROWS_WITH(clip_gradients(optimizer, wrong, algorithm), Catch::Contains("0 clips nothing"));
+    }
+  }
+}
+
 TEST_CASE("without gradients nothing is clipped, scaled or set to zero") {
   torch::optim::SGD optimizer({torch::zeros({2}).requires_grad_()}, 0.1);
   clip_gradients(optimizer, 1.0, GradientClipAlgorithm::kNorm);
