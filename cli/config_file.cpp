@@ -236,7 +236,7 @@ std::string text_of(const Value& value, const Mark& mark, const std::string& ref
   if (value.is_string()) return value.as_string();
   if (value.is_list() || value.is_map())
     throw ConfigError(mark, format("{} is {}, which cannot be put into a text", quoted_text(reference), describe(value)));
-  return scalar_text(value);
+  return value.written().empty() ? scalar_text(value) : std::string(value.written());
 }
 
 class Interpolation {

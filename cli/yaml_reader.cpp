@@ -268,7 +268,10 @@ Value tagged_scalar(const Mark& mark, const std::string& tag, const std::string&
 Value read_scalar(const Mark& mark, const std::string& tag, const std::string& text) {
   try {
     // yaml-cpp's tags: "?" for a plain scalar, "!" for a quoted one.
-    if (tag == "?" || tag.empty()) return resolve_plain_scalar(text);
+    if (tag == "?" || tag.empty()) {
+      Value value = resolve_plain_scalar(text);
+      return value.is_number() ? std::move(value).with_written(text) : value;
+    }
     return tag == "!" ? Value(text) : tagged_scalar(mark, tag, text);
   } catch (const ConfigError& error) {
     if (error.mark().line > 0) throw;

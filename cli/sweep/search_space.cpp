@@ -81,7 +81,8 @@ Distribution parse_distribution(const std::string& text, const Mark& mark) {
 
 /// A value as it stands behind `--key=`.
 std::string argument_text(const Value& value) {
-  return value.is_list() || value.is_map() ? to_json(value) : scalar_text(value);
+  if (value.is_list() || value.is_map()) return to_json(value);
+  return value.written().empty() ? scalar_text(value) : std::string(value.written());
 }
 
 Choice choice_of(const Value& values) {

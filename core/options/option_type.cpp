@@ -70,7 +70,7 @@ std::string fix_hint(const Value& value, const std::string& expected) {
       std::trunc(value.as_double()) == value.as_double())
     return format("; write {}", static_cast<std::int64_t>(value.as_double()));
   if (expected == "bool" && value.is_string()) return "; write true or false";
-  if (wants_text && (value.is_double() || value.is_bool())) return "; put it in quotes";
+  if (wants_text && value.is_bool()) return "; put it in quotes";
   if (expected.rfind("list", 0) == 0 && !value.is_map()) return "; write it in brackets: [a, b]";
   return {};
 }
@@ -112,13 +112,15 @@ double OptionType<double>::read(const Value& value) {
 }
 
 std::string OptionType<std::string>::read(const Value& value) {
+  if (value.is_number() && !value.written().empty()) return std::string(value.written());
   if (value.is_int()) return std::to_string(value.as_int());
+  if (value.is_double()) return float_text(value.as_double());
   if (!value.is_string()) detail::throw_wrong_type(value, name());
   return value.as_string();
 }
 
 std::filesystem::path OptionType<std::filesystem::path>::read(const Value& value) {
-  if (!value.is_string() && !value.is_int()) detail::throw_wrong_type(value, name());
+  if (!value.is_string() && !value.is_number()) detail::throw_wrong_type(value, name());
   const std::string text = OptionType<std::string>::read(value);
   const char* home = std::getenv("HOME");
   if (home == nullptr || (text != "~" && text.rfind("~/", 0) != 0)) return text;
@@ -198,7 +200,7 @@ void check_value(const OptionInfo& info, const Value& value) {
     for (const Value& element : value.as_list()) check_value(info, element);
   }
   if (value.is_number()) check_range(info, value);
-  if ((value.is_string() || value.is_int()) && !info.choices.empty()) check_choice(info, value);
+  if ((value.is_string() || value.is_number()) && !info.choices.empty()) check_choice(info, value);
 }
 
 /// The absolute path of the first place where the file is. A default that is nowhere stays as it is: nobody may read it.
@@ -369,8 +371,8 @@ void restrict(Value& schema, const OptionInfo& info) {
   const bool has_form = schema.contains("pattern") || schema.contains("const") || schema.contains("enum");
   if (type == "string" && !has_form) {
     if (info.input_file || info.not_empty) schema["minLength"] = 1;
-    // The reader takes digits for a string, so the schema does.
-    schema["type"] = Value(Value::List{"string", "integer"});
+    // The reader takes a number for a string, so the schema does.
+    schema["type"] = Value(Value::List{"string", "number"});
     Value::List names;
     for (const std::string& choice : info.choices) {
       names.emplace_back(choice);

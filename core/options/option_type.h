@@ -237,8 +237,8 @@ struct LEVIN_API OptionType<double> {
   static std::string name() { return "float"; }
   static Value schema() { return detail::schema_of_type("number"); }
 };
-/// An int is taken as its digits, so that `precision: 32` and `version: 3` need no quotes. Other scalars need them: YAML has
-/// already changed their text (1.10 is 1.1, yes is not "yes" everywhere).
+/// A number is taken as the text that was written, so that `precision: 32`, `version: 1.10` and `id: 0123` need no quotes.
+/// True, false and null need them.
 template <>
 struct LEVIN_API OptionType<std::string> {
   static std::string read(const Value& value);

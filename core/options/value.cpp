@@ -69,6 +69,11 @@ void Value::set_key_position(int line, int column) {
   key_column_ = column;
 }
 
+Value&& Value::with_written(std::string text) && {
+  written_ = std::make_shared<const std::string>(std::move(text));
+  return std::move(*this);
+}
+
 const char* Value::type_name() const {
   constexpr const char* kNames[] = {"null", "bool", "int", "float", "string", "list", "map"};
   return kNames[data_.index()];

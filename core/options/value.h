@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,13 +75,18 @@ class LEVIN_API Value {
   /// The place of the key that this value stands under, for errors about the key; mark() when it is not known.
   Mark key_mark() const;
   void set_key_position(int line, int column);
+  /// The text that a number was read from (0x10, 1_000, 0123), for who takes texts; empty: nobody wrote one.
+  std::string_view written() const { return written_ ? std::string_view(*written_) : std::string_view(); }
+  /// The value itself, read from that text.
+  Value&& with_written(std::string text) &&;
   /// "null", "bool", "int", "float", "string", "list" or "map".
   const char* type_name() const;
-  /// Equal content; marks do not count. An int and a float of the same number differ.
+  /// Equal content; marks and how it was written do not count. An int and a float of the same number differ.
   friend bool operator==(const Value& left, const Value& right) { return left.data_ == right.data_; }
 
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> data_;
+  std::shared_ptr<const std::string> written_;
   Mark mark_;
   int key_line_ = 0;
   int key_column_ = 0;

@@ -191,6 +191,13 @@ TEST_CASE("a value on the command line is YAML, or a string when it cannot be") 
                     Catch::StartsWith(name + ": a list cannot be a key; is its ']' missing?") && Catch::Contains("'[1, 2'"));
 }
 
+TEST_CASE("a number knows the text that it was read from") {
+  const Value read = read_yaml(SourceText("a.yaml", "[0123, 1_000, 0x10, 1.10, 1e3, '7', !!int 0x10, true]"));
+  std::vector<std::string> texts;
+  for (const Value& value : read.as_list()) texts.emplace_back(value.written());
+  CHECK(texts == std::vector<std::string>{"0123", "1_000", "0x10", "1.10", "1e3", "", "", ""});
+}
+
 TEST_CASE("a plain scalar is what YAML 1.2's core schema says, with grouped digits and short floats") {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

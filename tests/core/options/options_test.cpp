@@ -190,6 +190,16 @@ TEST_CASE("a leading tilde in a path is the home folder") {
   CHECK(read("folder", "data/~x").folder == "data/~x");
 }
 
+TEST_CASE("a number is the text that it was written as, where a text is wanted") {
+  const auto written = [](Value number, const char* text) { return std::move(number).with_written(text); };
+  for (const char* text : {"0123", "+7", "1_000", "0x10"}) CHECK(read("name", written(16, text)).name == text);
+  for (const char* text : {"1.10", "1e3", ".5"}) CHECK(read("folder", written(1.1, text)).folder == text);
+  CHECK(read("name", 16).name == "16");
+  CHECK(read("name", 1.5).name == "1.5");
+  CHECK(read("small", written(16, "0x10")).small == 16);
+  CHECK(written(16, "0x10") == Value(16));
+}
+
 TEST_CASE("an unknown key is an error at the key, with the name that was meant") {
   Value wrong = marked(1, 3, 10);
   wrong.set_key_position(3, 3);
@@ -201,7 +211,7 @@ TEST_CASE("a value of the wrong type is an error at the value, naming the option
   CHECK_THROWS_WITH(read("small", marked("abc", 3, 9)), "run.yaml:3:9: small: expected int, got string 'abc'");
   CHECK_THROWS_WITH(read("small", 5.0), "small: expected int, got float 5.0; write 5");
   CHECK_THROWS_WITH(read("flag", 1), "flag: expected bool, got int 1");
-  CHECK_THROWS_WITH(read("name", 1.5), "name: expected string, got float 1.5; put it in quotes");
+  CHECK_THROWS_WITH(read("name", true), "name: expected string, got bool true; put it in quotes");
   CHECK_THROWS_WITH(read("sizes", 3), "sizes: expected list of int, got int 3; write it in brackets: [a, b]");
   CHECK_THROWS_WITH(read("sizes", Value(Value::List{1, marked("x", 5, 8)})),
                     "run.yaml:5:8: sizes: expected int, got string 'x'");
