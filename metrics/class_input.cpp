@@ -85,19 +85,21 @@ void refuse_numbers(const ClassTask& task, bool has_nan, bool are_outside) {
 }
 
 template <class Number>
-void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor& best) {
+void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& best) {
   const at::Tensor kept = plain(scores, c10::CppTypeToScalarType<Number>::value);
   const auto* row = kept.const_data_ptr<Number>();
+  const auto* label = labels.const_data_ptr<std::int64_t>();
   auto* out = best.mutable_data_ptr<std::int64_t>();
   const std::int64_t samples = scores.size(0), inner = best.numel() / std::max<std::int64_t>(samples, 1);
   bool has_nan = false, are_outside = false;
   for (std::int64_t sample = 0; sample < samples; ++sample, row += task.count * inner) {
-    for (std::int64_t place = 0; place < inner; ++place, ++out) {
+    for (std::int64_t place = 0; place < inner; ++place, ++out, ++label) {
       *out = 0;
+      const bool counts = *label != task.ignore_index;
       for (std::int64_t each = 0; each < task.count; ++each) {
         const Number score = row[each * inner + place];
-        has_nan |= std::isnan(score);
-        are_outside |= score < 0 || score > 1;
+        has_nan |= counts && std::isnan(score);
+        are_outside |= counts && (score < 0 || score > 1);
         if (score > row[*out * inner + place]) *out = each;
       }
     }
@@ -110,13 +112,18 @@ void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor
 at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels) {
   const at::Tensor best = at::empty(labels.sizes(), at::kLong);
   const bool is_double = scores.scalar_type() == at::kDouble;
-  is_double ? take_best<double>(task, scores, best) : take_best<float>(task, scores, best);
+  is_double ? take_best<double>(task, scores, labels, best) : take_best<float>(task, scores, labels, best);
   return best;
 }
 
-void check_numbers(const ClassTask& task, const at::Tensor& scores) {
+void check_numbers(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels) {
   if (scores.numel() == 0) return;
-  const auto [least, most] = at::aminmax(scores.detach());
+  at::Tensor counting = scores.detach();
+  if (task.ignore_index) {
+    const at::Tensor ignored = labels.eq(*task.ignore_index);
+    counting = counting.masked_fill(task.task == Task::kMulticlass ? ignored.unsqueeze(1) : ignored, 0);
+  }
+  const auto [least, most] = at::aminmax(counting);
   refuse_numbers(task, std::isnan(least.item<double>()), least.item<double>() < 0 || most.item<double>() > 1);
 }
 
@@ -129,14 +136,14 @@ void check_scores(const ClassTask& task, const at::Tensor& predictions, const at
   check_same_device(task.metric, predictions, targets);
   if (!predictions.is_cpu()) return;
   check_labels(task, plain_labels(task.metric, targets), "targets");
-  check_numbers(task, predictions);
+  check_numbers(task, predictions, targets);
 }
 
 void throw_wrong_on_device(const ClassTask& task, double wrong) {
   throw MisuseError(
-      format("{} got {:.0f} predictions or targets that are NaN or labels that there are not: {} takes labels "
-             "from 0 to {}.",
-             task.metric, wrong, choice_name(task.task), task.task == Task::kMulticlass ? task.count - 1 : 1));
+      format("{} got {:.0f} predictions or targets that are NaN{} or labels that there are not: {} takes labels from 0 to {}.",
+             task.metric, wrong, task.scores == Scores::kProbabilities ? ", no probabilities" : "", choice_name(task.task),
+             task.task == Task::kMulticlass ? task.count - 1 : 1));
 }
 
 LabelTensors label_tensors(const ClassTask& task, const at::Tensor& targets) {

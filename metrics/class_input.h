@@ -35,12 +35,12 @@ void check_labels(const ClassTask& task, const at::Tensor& labels, const char* w
 /// The class of the highest score, the first of equal ones, in the shape of the labels; on the CPU, in one pass with
 /// check_numbers(): the operations of either take longer than both for a small batch.
 at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels);
-/// Throws MisuseError when a score on the CPU is NaN, or not from 0 to 1 as probabilities are.
-void check_numbers(const ClassTask& task, const at::Tensor& scores);
+/// Throws MisuseError when a score on the CPU is NaN, or not from 0 to 1 as probabilities are, where the label is not ignored.
+void check_numbers(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels);
 /// Throws MisuseError: `wrong` labels and scores on a device were none.
 [[noreturn]] void throw_wrong_on_device(const ClassTask& task, double wrong);
-/// Throws MisuseError when predictions are no scores of the shape that the task has; and, of what is on the CPU, when one is
-/// NaN or when there is no such label.
+/// Throws MisuseError when predictions are no scores of the shape that the task has; and, of what is on the CPU, when one whose
+/// label is not ignored is NaN, or when there is no such label.
 void check_scores(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
 
 /// Labels as tensors: which of them there are not, and which are left out, which may be some of the former.

@@ -80,11 +80,12 @@ void ClassCounter::update(const at::Tensor& predictions, const at::Tensor& targe
   const bool takes_best = given.is_floating_point() && task_.task == Task::kMulticlass && task_.top_k == 1;
   const at::Tensor predicted = takes_best ? best_classes(task_, given, labels) : predicted_labels(task_, given, labels);
   if (given.is_floating_point()) {
-    if (!takes_best) check_numbers(task_, given);
+    if (!takes_best) check_numbers(task_, given, labels);
   } else {
     ClassTask all_count = task_;
     all_count.ignore_index.reset();
-    check_labels(all_count, plain(predicted, at::kLong), "predictions");
+    const at::Tensor counting = task_.ignore_index ? predicted.masked_fill(labels.eq(*task_.ignore_index), 0) : predicted;
+    check_labels(all_count, plain(counting, at::kLong), "predictions");
   }
   const at::Tensor each_label = plain(class_last(task_, labels), at::kLong);
   const at::Tensor each_predicted = plain(class_last(task_, predicted), at::kLong);
@@ -114,7 +115,9 @@ void ClassCounter::update_on_device(const at::Tensor& given, const at::Tensor& t
   auto [labels, wrong, ignored] = label_tensors(task_, targets);
   at::Tensor predicted = predicted_labels(task_, given, labels);
   if (given.is_floating_point()) {
-    wrong = wrong.bitwise_or(multiclass ? given.isnan().any(1) : given.isnan());
+    at::Tensor none = given.isnan();
+    if (task_.scores == Scores::kProbabilities) none = none.bitwise_or(given.lt(0)).bitwise_or(given.gt(1));
+    wrong = wrong.bitwise_or(multiclass ? none.any(1) : none);
   } else {
     const std::int64_t end = multiclass ? task_.count : 2;
     wrong = wrong.bitwise_or(predicted.lt(0)).bitwise_or(predicted.ge(end));

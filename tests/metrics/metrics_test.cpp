@@ -134,6 +134,62 @@ TEST_CASE("what is wrong on a device is said when the value is computed") {
   check_says(message_of<MisuseError>([&] { largest.compute(); }), {"MaxMetric", "1 values", "NaN"});
 }
 
+TEST_CASE("what is predicted where the label is ignored does not count, NaN neither, on the CPU as on a device") {
+  struct Row {
+    std::string metric;
+    std::string options;
+    at::Tensor predictions;
+    at::Tensor targets;
+  };
+  torch::manual_seed(3);
+  const at::Tensor classes = torch::rand({6, 3}), places = torch::rand({2, 3, 3}), yes = torch::rand({6}),
+                   labels = torch::rand({3, 2});
+  const at::Tensor of_class = ints({0, 1, -7, 2, -7, 0}), of_place = of_class.reshape({2, 3});
+  const at::Tensor of_yes = ints({0, 1, -7, 1, -7, 0}), of_labels = of_yes.reshape({3, 2});
+  const std::vector<Row> rows = {
+      {"Accuracy", R"({"num_classes":3,"ignore_index":-7})", classes, of_class},
+      {"Accuracy", R"({"num_classes":3,"ignore_index":-7,"top_k":2})", classes, of_class},
+      {"Accuracy", R"({"num_classes":3,"ignore_index":-7,"scores":"probabilities"})", places, of_place},
+      {"F1Score", R"({"ignore_index":-7})", yes, of_yes},
+      {"F1Score", R"({"ignore_index":-7,"scores":"probabilities"})", yes, of_yes},
+      {"Recall", R"({"num_labels":2,"ignore_index":-7,"scores":"probabilities"})", labels, of_labels},
+      {"Precision", R"({"num_classes":3,"ignore_index":-7})", ints({0, 1, 0, 2, 1, 1}), of_class},
+      {"ConfusionMatrix", R"({"num_classes":3,"ignore_index":-7})", classes, of_class},
+      {"AUROC", R"({"ignore_index":-7})", yes, of_yes},
+      {"AUROC", R"({"num_classes":3,"ignore_index":-7})", classes, of_class},
+      {"AUROC", R"({"num_labels":2,"ignore_index":-7,"thresholds":5})", labels, of_labels},
+      {"AveragePrecision", R"({"num_classes":3,"ignore_index":-7,"scores":"probabilities"})", classes, of_class},
+      {"CalibrationError", R"({"num_classes":3,"ignore_index":-7})", classes, of_class},
+  };
+  for (const Row& row : rows) {
+    INFO(row.metric << " " << row.options);
+    const auto ignored = [&](bool where) {
+      const at::Tensor there = row.targets.eq(-7).eq(where);
+      return row.predictions.dim() > row.targets.dim() ? there.unsqueeze(1) : there;
+    };
+    const bool of_numbers = row.predictions.is_floating_point();
+    const bool are_probabilities = row.options.find("probabilities") != std::string::npos;
+    const auto spoilt = of_numbers ? std::vector<double>{kNaN} : std::vector<double>{-7, 9};
+    const auto values = [&](const at::Tensor& predictions, bool on_device) {
+      const auto metric = made_metric(row.metric, parse_json(row.options));
+      metric->update(on_device ? to_device(predictions) : predictions, on_device ? to_device(row.targets) : row.targets);
+      return metric->compute().values;
+    };
+    const std::vector<double> expected = values(row.predictions, false);
+    std::vector<double> fillings = spoilt;
+    if (are_probabilities) fillings.push_back(1.5);
+    for (const double filling : fillings) {
+      INFO(filling);
+      const at::Tensor predictions = row.predictions.masked_fill(ignored(true), filling);
+      CHECK(values(predictions, false) == expected);
+      CHECK(values(predictions, true) == expected);
+      const at::Tensor wrong = row.predictions.masked_fill(ignored(false), filling);
+      CHECK_FALSE(message_of<MisuseError>([&] { values(wrong, false); }).empty());
+      CHECK_FALSE(message_of<MisuseError>([&] { values(wrong, true); }).empty());
+    }
+  }
+}
+
 TEST_CASE("wrong options are errors, in C++ as in YAML") {
   struct Row {
     std::string metric;
