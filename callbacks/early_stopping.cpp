@@ -57,10 +57,11 @@ Value EarlyStopping::state_dict() const { return write_options(state_); }
 void EarlyStopping::load_state_dict(const Value& state) {
   *this = EarlyStopping(options_);
   detail::read_state(state, state_);
-  // Who gives it more patience wants to go on.
-  if (stopping_reason() != EarlyStoppingReason::kPatienceExhausted || state_.wait_count >= options_.patience) return;
-  state_.asked_to_stop = false;
+  // The state has it for Lightning, which goes on with that one; here the options' counts.
   state_.patience = options_.patience;
+  // Who gives it more patience wants to go on.
+  const bool waits_longer = state_.wait_count < options_.patience;
+  if (stopping_reason() == EarlyStoppingReason::kPatienceExhausted && waits_longer) state_.asked_to_stop = false;
 }
 
 void EarlyStopping::on_fit_start(Trainer& trainer, Module&) {

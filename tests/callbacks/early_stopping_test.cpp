@@ -117,7 +117,7 @@ TEST_CASE("early stopping goes on from its state") {
   for (std::size_t cut = 0; cut <= scores.size(); ++cut) {
     EarlyStopping whole({.monitor = "m", .patience = 3});
     EarlyStopping first({.monitor = "m", .patience = 3});
-    EarlyStopping second({.monitor = "m", .patience = 2});  // the state's patience counts
+    EarlyStopping second({.monitor = "m", .patience = 3});
     const auto middle = scores.begin() + static_cast<std::ptrdiff_t>(cut);
     const auto expected = checks(whole, scores);
     auto seen = checks(first, {scores.begin(), middle});
@@ -127,6 +127,24 @@ TEST_CASE("early stopping goes on from its state") {
     CHECK(seen == expected);
     CHECK(second.state_dict() == whole.state_dict());
   }
+}
+
+TEST_CASE("a patience that is changed for a run that goes on counts from its next check on") {
+  using Rows = std::vector<Check>;
+  const auto resumed = [](std::int64_t patience, std::vector<double> scores) {
+    EarlyStopping first({.monitor = "m", .patience = 4});
+    checks(first, {1, 2, 2});  // two without improvement
+    EarlyStopping second({.monitor = "m", .patience = patience});
+    second.load_state_dict(first.state_dict());
+    CHECK(second.wait_count() == 2);
+    CHECK(second.state_dict().at("patience") == levin::Value(patience));
+    return checks(second, std::move(scores));
+  };
+  CHECK(resumed(4, {2, 2, 2}) == Rows{{0, 3, 1}, {1, 4, 1}, {1, 5, 1}});
+  CHECK(resumed(6, {2, 2, 2, 2}) == Rows{{0, 3, 1}, {0, 4, 1}, {0, 5, 1}, {1, 6, 1}});
+  CHECK(resumed(3, {2, 2}) == Rows{{1, 3, 1}, {1, 4, 1}});
+  CHECK(resumed(1, {2}) == Rows{{1, 3, 1}});
+  CHECK(resumed(1, {0.5, 2}) == Rows{{0, 0, 0.5}, {1, 1, 0.5}});
 }
 
 TEST_CASE("early stopping's state has Lightning's keys") {
