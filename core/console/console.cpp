@@ -64,12 +64,16 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   return file;
 }
 
-/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one's.
+/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one's. A
+/// FIFO that nobody reads from is an error, and no wait.
 Descriptor open_for_appending(const std::filesystem::path& path, int rank) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (descriptor.is_open()) return descriptor;
+  Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (descriptor.is_open()) {
+    fcntl(descriptor.number(), F_SETFL, O_APPEND);
+    return descriptor;
+  }
   const std::string reason = errno == ELOOP ? "it is a symbolic link. Name the file that it leads to" : std::strerror(errno);
   throw IoError(format("log_file: rank {} cannot open {}: {}", rank, path, reason));
 }

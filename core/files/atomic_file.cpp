@@ -10,12 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <mutex>
 #include <random>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -23,21 +21,42 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 
 namespace levin {
 namespace {
 
-/// False, with errno set, when they cannot be written.
-bool write_all(const Descriptor& file, std::int64_t offset, std::string_view bytes) {
+/// False, with errno set, when they cannot be written. `write(bytes)` is as the system's: it may take some of them.
+template <class Write>
+bool write_all(std::string_view bytes, const Write& write) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file.number(), bytes.data(), bytes.size(), offset);
+    const ssize_t written = write(bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
-    offset += written;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+bool write_all_at(const Descriptor& file, std::int64_t offset, std::string_view bytes) {
+  return write_all(bytes, [&](std::string_view rest) {
+    const ssize_t written = ::pwrite(file.number(), rest.data(), rest.size(), offset);
+    offset += std::max<ssize_t>(written, 0);
+    return written;
+  });
+}
+
+/// True for what is no file that another one could take the place of: a device or a FIFO, or a link to an open file of a
+/// process, which is what /dev/stdout is.
+bool takes_bytes_only(const std::filesystem::path& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return false;
+  if (!S_ISLNK(status.st_mode)) return !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  const std::string folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  static const auto& of_process = *new std::regex(R"(/proc/[^/]+(/task/[^/]+)?/fd)");
+  return folder == "/dev" || folder == "/dev/fd" || std::regex_match(folder, of_process);
 }
 
 /// Nothing of that name was there, a link included. None, with errno set, when it cannot be made.
@@ -64,11 +83,12 @@ OutputFile OutputFile::make(std::filesystem::path path) {
   Descriptor made = make_anew(path);
   OutputFile file(std::move(path), std::move(made));
   if (!file.descriptor_.is_open()) file.fail("make");
+  note_written(file.path_);
   return file;
 }
 
 void OutputFile::write_at(std::int64_t offset, std::string_view text) {
-  if (!write_all(descriptor_, offset, text)) fail("write");
+  if (!write_all_at(descriptor_, offset, text)) fail("write");
 }
 
 void OutputFile::resize(std::int64_t size) {
@@ -85,6 +105,10 @@ bool OutputFile::is_in_place() const {
 void OutputFile::fail(const char* what) const { throw IoError(format("cannot {} {}: {}", what, path_, std::strerror(errno))); }
 
 AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file_(std::move(file)) {
+  if (takes_bytes_only(file_)) {
+    open_device();
+    return;
+  }
   std::error_code error;
   if (missing == MissingFolder::kMake) std::filesystem::create_directories(folder_of(file_), error);
   if (error) fail("make its folder", error.value());
@@ -95,6 +119,15 @@ AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(temporary_.c_str());
+}
+
+void AtomicFile::open_device() {
+  is_device_ = committed_ = true;  // there is nothing to remove
+  // Behind what standard output has already, where that is a file. A FIFO that nobody reads from is an error, and no wait.
+  descriptor_ = Descriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!descriptor_.is_open()) fail("open it", errno);
+  const int flags = fcntl(descriptor_.number(), F_GETFL);
+  fcntl(descriptor_.number(), F_SETFL, flags & ~O_NONBLOCK);
 }
 
 void AtomicFile::make_temporary() {
@@ -117,24 +150,31 @@ void AtomicFile::make_temporary() {
 }
 
 void AtomicFile::write(std::string_view bytes) {
-  write_at(size_, bytes);
+  const auto append = [this](std::string_view rest) { return ::write(descriptor_.number(), rest.data(), rest.size()); };
+  if (!is_device_) {
+    write_at(size_, bytes);
+  } else if (!write_all(bytes, append)) {
+    fail("write it", errno);
+  }
   size_ += static_cast<std::int64_t>(bytes.size());
 }
 
 void AtomicFile::write_at(std::int64_t offset, std::string_view bytes) {
-  if (!write_all(descriptor_, offset, bytes)) fail("write it", errno);
+  if (!write_all_at(descriptor_, offset, bytes)) fail("write it", errno);
 }
 
 // A file system that cannot do it leaves all to commit().
 void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_.number(), 0, 0, SYNC_FILE_RANGE_WRITE); }
 
 void AtomicFile::commit(Disk disk) {
+  if (is_device_) return;
   if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("bring it to disk", errno);
   // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
   const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;
   if (copy >= 0 && close(copy) != 0) fail("write it", errno);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
   committed_ = is_in_place_ = true;
+  note_written(file_);
   if (disk == Disk::kLeaveToKernel) return;
   const Descriptor folder(open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open() && errno == EACCES) return;  // a folder that may be entered but not read
@@ -154,6 +194,7 @@ void AtomicFile::fail(const std::string& doing, int error) const {
   if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
   const std::string why = format("could not {} ({})", doing, std::generic_category().message(error));
   if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a loss of power: {}.", file_, why));
+  if (is_device_) throw IoError(format("Cannot write to '{}': {}.", file_, why));
   throw IoError(format("Cannot save '{}': {}. What was there before is unchanged.", file_, why));
 }
 
@@ -170,6 +211,7 @@ std::filesystem::path set_aside(const std::filesystem::path& file, const NameAsi
     std::error_code error;
     std::filesystem::rename(file, aside, error);
     if (error) throw IoError(format("cannot rename {} to {}: {}", file, aside, error.message()));
+    note_renamed(file, aside);
     return aside;
   }
 }
@@ -177,12 +219,9 @@ std::filesystem::path set_aside(const std::filesystem::path& file, const NameAsi
 void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
                              AtomicFile::MissingFolder missing) {
   std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    std::ostringstream present;
-    present << std::ifstream(file, std::ios::binary).rdbuf();
-    if (present.view() == content) return;
-    set_aside(file, name);
-  }
+  const bool is_taken = std::filesystem::exists(std::filesystem::symlink_status(file, ignored)) && !takes_bytes_only(file);
+  if (is_taken && file_bytes(file, content.size()) == content) return;
+  if (is_taken) set_aside(file, name);
   write_file(file, content, missing);
 }
 
@@ -198,7 +237,7 @@ void replace_link(const std::filesystem::path& link, const std::filesystem::path
     failed = errno;
     unlink(temporary.c_str());
   }
-  if (failed == 0) return;
+  if (failed == 0) return note_written(link);
   throw IoError(format("Could not make {} a link to {}: {}.", link, target, std::generic_category().message(failed)));
 }
 

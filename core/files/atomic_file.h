@@ -36,7 +36,11 @@ class OutputFile {
 /// foresee and is made anew, so that nothing which lies in the folder, such as a link to another file, is written to; a link
 /// in the file's own place is replaced, not followed.
 ///
-/// A process that is killed leaves its temporary. The next one that writes to the folder removes it (remove_abandoned()).
+/// A device, a FIFO, and the names of a process's open files (/dev/null, /dev/stdout, /dev/fd/3) take the bytes themselves, as
+/// they come, and are never replaced.
+///
+/// A process that is killed leaves its temporary. The next one that writes to the folder removes it (remove_abandoned()). A
+/// file of a run's folder gets a line in the folder's list (written_files.h).
 class AtomicFile {
  public:
   enum class MissingFolder { kMake, kRefuse };
@@ -51,7 +55,7 @@ class AtomicFile {
 
   /// Appends bytes. Throws IoError, such as on a full disk.
   void write(std::string_view bytes);
-  /// Writes over bytes that are there. Throws IoError.
+  /// Writes over bytes that are there. Throws IoError, such as for a pipe.
   void write_at(std::int64_t offset, std::string_view bytes);
   /// Has the kernel bring to the disk what was written so far, without waiting: commit(kWait) then has less to wait for.
   void send_to_disk();
@@ -62,6 +66,7 @@ class AtomicFile {
   OutputFile take();
 
  private:
+  void open_device();
   void make_temporary();
   [[noreturn]] void fail(const std::string& doing, int error) const;
 
@@ -69,6 +74,7 @@ class AtomicFile {
   std::filesystem::path temporary_;
   Descriptor descriptor_;
   std::int64_t size_ = 0;
+  bool is_device_ = false;    ///< or a FIFO and so on: bytes go there at once
   bool committed_ = false;    ///< there is no temporary file, or none any more
   bool is_in_place_ = false;  ///< the new file has the name
 };

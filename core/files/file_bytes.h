@@ -3,24 +3,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <system_error>
+
+#include "levin/core/files/descriptor.h"
 
 namespace levin {
 
-/// What is in a file; nothing where it cannot be read, is no file, or is longer than so many bytes.
-inline std::optional<std::string> file_bytes(const std::filesystem::path& file, std::size_t longest = SIZE_MAX) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
-  const std::uintmax_t size = std::filesystem::file_size(file, error);
-  std::ifstream stream(file, std::ios::binary);
-  if (error || !stream || size > longest) return std::nullopt;
-  std::string bytes(static_cast<std::size_t>(size), '\0');
-  stream.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
-}
+/// What becomes of a link that stands where a file is looked for.
+enum class Links { kFollowed, kRefused };
+
+/// Opens a file to read it, if it is a plain one. Anything else does not open, with errno set, and nothing waits for it: a FIFO
+/// would wait for somebody to write, and a device may have no end.
+Descriptor open_plain_file(const std::filesystem::path& file, Links links = Links::kFollowed);
+/// Why it did not, by the errno that it left: "No such file or directory", "it is no plain file".
+std::string why_not_opened(int error);
+
+/// What is in a plain file; nothing where it cannot be read, is something else, or is longer than so many bytes.
+std::optional<std::string> file_bytes(const std::filesystem::path& file, std::size_t longest = SIZE_MAX,
+                                      Links links = Links::kFollowed);
+
+/// What a plain file begins with, so many bytes at most; "" where it cannot be read.
+std::string first_bytes(const std::filesystem::path& file, std::size_t most);
 
 }  // namespace levin

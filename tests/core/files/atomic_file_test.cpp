@@ -1,7 +1,10 @@
 #include "levin/core/files/atomic_file.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <fstream>
 
 #include "levin/core/base/error.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/core/files/paths.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
@@ -216,4 +220,46 @@ TEST_CASE("another machine's files stay for a day, and other files for ever") {
   remove_abandoned(folder.path());
   CHECK(entries(folder.path()) == 5);
   remove_abandoned(folder / "missing");
+}
+
+TEST_CASE("a FIFO takes the bytes and stays one, and without a reader it is an error and no wait") {
+  const TemporaryFolder folder;
+  const fs::path fifo = folder / "fifo";
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(write_file(fifo, "lost"), Catch::StartsWith("Cannot write to '" + fifo.string()));
+  const Descriptor reader(open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE(reader.is_open());
+  write_file(fifo, "taken");
+  write_file_beside_older(fifo, " twice", [](int) { return "aside"; });
+  std::string text(64, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(reader.number(), text.data(), text.size()))));
+  CHECK(text == "taken twice");
+  CHECK(fs::is_fifo(fifo));
+  CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("a device takes the bytes and stays one") {
+  const TemporaryFolder folder;
+  const fs::path null = folder / "null";
+  if (mknod(null.c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) return;  // only root may make one
+  const Descriptor opened(open(null.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!opened.is_open()) return;  // a disk without devices
+  {
+    AtomicFile output(null);
+    output.write("??: gone");
+    output.write_at(0, "ok");
+    output.commit();
+  }
+  CHECK(fs::is_character_file(null));
+  CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("the names of open files are never replaced: what is written comes behind what they have") {
+  const TemporaryFolder folder;
+  const Descriptor file(open((folder / "out.txt").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  REQUIRE(::write(file.number(), "one ", 4) == 4);
+  write_file("/proc/self/fd/" + std::to_string(file.number()), "two ");
+  write_file("/dev/fd/" + std::to_string(file.number()), "three");
+  CHECK(read_text(folder / "out.txt") == "one two three");
+  CHECK(entries(folder.path()) == 1);
 }
