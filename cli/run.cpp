@@ -26,6 +26,7 @@
 #include "levin/core/data_module.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
@@ -153,6 +154,7 @@ void run_config(const CommandLine& line, const RunConfig& config) {
       [&saved_config, complete = write_options(config), names_run](const auto& folder, const auto& checkpoint) mutable {
         if (names_run && !checkpoint.empty())
           complete["ckpt_path"] = std::filesystem::absolute(checkpoint).lexically_normal().string();
+        list_written_files(folder);  // a user's own logger may not have asked for it
         saved_config = save_config(complete, folder);
       });
   const std::shared_ptr<Module> module = config.model.get();

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include "levin/cli/command_line.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/cli/runs/run_record.h"
+#include "levin/cli/runs/run_removal.h"
 #include "levin/cli/runs/run_tables.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -38,6 +40,9 @@ struct RunsOptions {
   bool yes = false;
 };
 
+/// As it is printed: what another program has called a file may hold anything.
+std::string shown(const fs::path& path) { return one_line(path.string()); }
+
 /// Where `levin fit` and `levin sweep` write when they are not told otherwise.
 std::vector<fs::path> default_folders() {
   std::vector<fs::path> folders;
@@ -48,8 +53,8 @@ std::vector<fs::path> default_folders() {
   return folders.empty() ? std::vector<fs::path>{"."} : folders;
 }
 
-std::vector<RunRecord> records_of(const RunsOptions& options) {
-  return find_run_records(options.folders.empty() ? default_folders() : options.folders);
+std::vector<RunRecord> records_of(const RunsOptions& options, RunParts parts = RunParts::kSettings) {
+  return find_run_records(options.folders.empty() ? default_folders() : options.folders, parts);
 }
 
 /// The folder of a run that is given as one, or by its name in `levin runs list`.
@@ -74,7 +79,9 @@ std::vector<fs::path> folders_of_runs(const RunsOptions& options) {
   return folders;
 }
 
-void list(const RunsOptions& options) { std::cout << list_table(records_of(options), options.metric, options.mode == "max"); }
+void list(const RunsOptions& options) {
+  std::cout << list_table(records_of(options, RunParts::kState), options.metric, options.mode == "max");
+}
 
 void compare(const RunsOptions& options) {
   const std::vector<fs::path> folders = folders_of_runs(options);
@@ -99,7 +106,7 @@ void best(const RunsOptions& options) {
 
 void tag(const RunsOptions& options) {
   const fs::path folder = folder_of_run(options.run);
-  std::vector<std::string> tags = read_run_folder(folder).tags;
+  std::vector<std::string> tags = read_run_folder(folder, RunParts::kState).tags;
   for (const std::string& tag : options.tags) {
     if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
   }
@@ -113,6 +120,22 @@ bool is_confirmed(const std::string& question) {
   return std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
 }
 
+/// "notes.txt, data/a.csv and 12 more": what is in a run's folder, but not the run's.
+std::string others_text(const RunContents& contents) {
+  constexpr std::size_t kMost = 10;
+  const std::size_t named = std::min(contents.others.size(), kMost);
+  const std::vector<fs::path> first(contents.others.begin(), contents.others.begin() + static_cast<std::ptrdiff_t>(named));
+  const std::string names = join(first, ", ", shown);
+  return named == contents.others.size() ? names : format("{} and {} more", names, contents.others.size() - named);
+}
+
+std::string deletion_question(const RunFolder& run, const RunContents& contents) {
+  const std::string others = others_text(contents);
+  return format("Delete {}, {} with {}?{}", shown(run.path), counted(contents.own.size(), "file"),
+                counted(run.checkpoints.size(), "checkpoint"),
+                others.empty() ? "" : format(" The run has not written, and there stays: {}.", others));
+}
+
 void remove(const RunsOptions& options) {
   for (const fs::path& folder : folders_of_runs(options)) {
     const RunFolder run = read_run_folder(folder);
@@ -121,14 +144,15 @@ void remove(const RunsOptions& options) {
                         format("{} is still on: stop it before it is deleted", quoted_text(folder.native())));
     if (find_run_paths({folder}).size() > 1)
       throw ConfigError(Mark{"command line"}, format("{} has other runs below it", quoted_text(folder.native())));
-    if (!options.yes && !is_confirmed(format("Delete {} with {}?", folder, counted(run.checkpoints.size(), "checkpoint")))) {
-      std::cout << format("{} stays\n", folder);
+    const RunContents contents = contents_of_run(run.path);
+    const std::string others = others_text(contents);
+    if (!options.yes && !is_confirmed(deletion_question(run, contents))) {
+      std::cout << format("{} stays\n", shown(folder));
       continue;
     }
-    std::error_code error;
-    fs::remove_all(folder, error);
-    if (error) throw IoError(format("cannot delete {}: {}", folder, error.message()));
-    std::cout << format("{} deleted\n", folder);
+    remove_run_files(run.path, contents);
+    const std::string rest = others.empty() ? "" : format(", but for what the run has not written, which stays: {}", others);
+    std::cout << format("{} deleted{}\n", shown(folder), rest);
   }
 }
 

@@ -14,7 +14,7 @@ install(FILES ${PROJECT_BINARY_DIR}/debian/levinConfig.cmake ${PROJECT_BINARY_DI
 
 # The packages whose libraries liblevin is linked to. dpkg-shlibdeps would fail over LibTorch, which is of none.
 set(packages "")
-foreach(library IN ITEMS yaml-cpp fmt protobuf-lite png16 sqlite3 z)
+foreach(library IN ITEMS yaml-cpp fmt protobuf-lite png16 z)
   unset(levin_linked)
   find_library(levin_linked ${library} NO_CACHE REQUIRED)
   file(REAL_PATH ${levin_linked} levin_linked)

@@ -9,6 +9,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/media_folder.h"
@@ -48,13 +49,14 @@ CsvLogger::~CsvLogger() = default;
 std::string CsvLogger::open(const RunInfo& run) {
   // A second run with the same logger (a test after a fit) goes on in the same folder.
   if (folder_.empty()) use_folder(version_folder(run).make(run));
+  note_start(folder_, run.world_size);
   prepare(metrics_, "metrics.csv", run, run.resume_rows.rows);
   return folder_.string();
 }
 
 void CsvLogger::attach(const RunInfo& run, const std::string& token) {
   use_folder(token);
-  if (run.rank == 0) note_start(folder_, run.world_size);
+  list_written_files(folder_);
   if (!options_.per_rank) return;
   make_folder(folder_);  // another host may not share rank 0's disk
   prepare(rank_metrics_, format("metrics_rank_{}.csv", run.rank), run, run.resume_rows.rank_rows);
@@ -88,6 +90,7 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     const fs::path aside = set_aside(path, names_aside(path));
     std::error_code no_journal;
     fs::rename(MetricsFile::journal_of(path), MetricsFile::journal_of(aside), no_journal);
+    if (!no_journal) note_renamed(MetricsFile::journal_of(path), MetricsFile::journal_of(aside));
     Console::instance().warn(
         format("{} is of an earlier run, which this run does not resume: it is kept as {}", path, aside.filename()));
   }
@@ -140,7 +143,7 @@ void CsvLogger::save() {
 void CsvLogger::finalize(const std::string& status) {
   save();
   // A start that failed leaves no version behind: rank 0 removes the folder, if nothing is in it.
-  if (metrics_ && status != "success" && remove_unused(folder_)) {
+  if (metrics_ && status != "success" && remove_unused_folder(folder_, {kRunFile})) {
     metrics_.reset();
     folder_.clear();
     return;
@@ -148,20 +151,21 @@ void CsvLogger::finalize(const std::string& status) {
   if (metrics_ && !fs::exists(folder_)) {
     throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }
-  if (metrics_) {
-    outcome_.status = status;
-    note_end(folder_, outcome_);
-  }
-  for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
-    if (file == nullptr) continue;
+  const auto tidy = [](MetricsFile& file) -> std::optional<MetricsSummary> {
     try {
-      file->tidy();
+      return file.tidy();
     } catch (const IoError& error) {
       // All rows are there, only not in their final form: no reason to fail a run that is done.
       Console::instance().warn(
-          format("{} stays as it is, its columns in the order of their first values: {}", file->path(), error.what()));
+          format("{} stays as it is, its columns in the order of their first values: {}", file.path(), error.what()));
+      return std::nullopt;
     }
-  }
+  };
+  if (rank_metrics_) tidy(*rank_metrics_);
+  if (!metrics_) return;
+  const std::optional<MetricsSummary> summary = tidy(*metrics_);
+  outcome_.status = status;
+  note_end(folder_, outcome_, summary);
 }
 
 }  // namespace levin

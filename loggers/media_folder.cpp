@@ -9,6 +9,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/csv_text.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/metrics_file.h"
 
@@ -77,7 +78,7 @@ void copy_media_file(const fs::path& from, const fs::path& to) {
   const fs::path temporary = temporary_in(to.parent_path());
   if (!error) fs::copy_file(from, temporary, error);
   if (!error) fs::rename(temporary, to, error);
-  if (!error) return;
+  if (!error) return note_written(to);
   std::error_code ignored;
   fs::remove(temporary, ignored);
   throw IoError(format("cannot copy {} to {}: {}", from, to, error.message()));

@@ -9,6 +9,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/metric_names.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/csv_text.h"
 #include "levin/core/logger.h"
@@ -162,6 +163,47 @@ bool keeps(const RowFilter& filter, std::string_view step, std::int64_t index) {
   return !number || !(*number >= static_cast<double>(*filter.end_step));
 }
 
+/// Sums up rows, of which each has the places of columns with the texts of numbers.
+class RowSums {
+ public:
+  /// `columns`: what they are called; there may come more.
+  explicit RowSums(const std::vector<std::string>& columns) : columns_(columns) {}
+
+  template <class Row>
+  void add(const Row& row) {
+    metrics_.resize(columns_.size());
+    for (const auto& [column, text] : row) {
+      const auto number = parse_float(text);
+      if (number && columns_[column] == "epoch") epochs_ = std::max(epochs_, static_cast<std::int64_t>(*number) + 1);
+      if (number) add(metrics_[column], *number);
+    }
+  }
+
+  MetricsSummary summary(std::int64_t bytes) const {
+    MetricsSummary summary{.metrics = {}, .epochs = epochs_, .bytes = bytes};
+    for (std::size_t column = 0; column < metrics_.size(); ++column) {
+      const std::string& name = columns_[column];
+      const bool is_metric =
+          !name.empty() && name != "step" && name != "epoch" && name != "evaluation_batch" && !metric_of_rank(name);
+      if (is_metric && metrics_[column].min <= metrics_[column].max) summary.metrics.emplace(name, metrics_[column]);
+    }
+    return summary;
+  }
+
+ private:
+  static void add(MetricsSummary::Metric& metric, double number) {
+    const bool is_finite = std::isfinite(number);
+    metric.last = is_finite ? number : std::numeric_limits<double>::quiet_NaN();
+    if (!is_finite) return;
+    metric.min = std::min(metric.min, number);
+    metric.max = std::max(metric.max, number);
+  }
+
+  const std::vector<std::string>& columns_;
+  std::vector<MetricsSummary::Metric> metrics_;  ///< by column
+  std::int64_t epochs_ = 0;
+};
+
 }  // namespace
 
 MetricsFile::MetricsFile(fs::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
@@ -219,14 +261,16 @@ void MetricsFile::flush() {
   flushed_at_ = Clock::now();
 }
 
-void MetricsFile::tidy() {
+MetricsSummary MetricsFile::tidy() {
   flush();
-  if (!file_) return;
+  if (!file_) return {};
   if (rows_in_journal_ > 0) rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
   std::sort(columns_.begin(), columns_.end());
   for (std::size_t place = 0; place < columns_.size(); ++place) column_of_[columns_[place]] = place;
   columns_in_file_ = 0;  // in this order
-  rewrite(path_, {}, AtomicFile::Disk::kWait);
+  RowSums sums(columns_);
+  rewrite(path_, {}, AtomicFile::Disk::kWait, [&](const Row& row) { sums.add(row); });
+  return sums.summary(size_);
 }
 
 void MetricsFile::start_from(const fs::path& history, const RowFilter& filter) {
@@ -296,7 +340,8 @@ bool MetricsFile::may_rewrite() const {
 
 // Puts a file with the rows of `source` and its journal that are kept, and with those that wait, in place of the present one,
 // in one instant.
-void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk) {
+void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+                          const std::function<void(const Row&)>& see) {
   const auto begin = Clock::now();
   std::optional<CsvReader> reader;
   std::vector<std::string> cells;
@@ -320,6 +365,7 @@ void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, Atomi
                                    [&](const auto& one) { return step != column_of_.end() && one.first == step->second; });
     if (!keeps(filter, cell == row.end() ? "" : cell->second, index++)) return;
     append_line(text, row, columns_.size());
+    if (see) see(row);
     ++rows;
     if (text.size() >= kBuffer) write();
   };

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +52,19 @@ struct RowFilter {
   std::optional<std::int64_t> rows = {};
 };
 
+/// What the rows of a file came to.
+struct MetricsSummary {
+  /// All are finite, but for `last`, which is NaN where the newest value is not.
+  struct Metric {
+    double last = 0;
+    double min = std::numeric_limits<double>::infinity();
+    double max = -std::numeric_limits<double>::infinity();
+  };
+  std::map<std::string, Metric> metrics;  ///< those with a finite value, without what is one rank's own
+  std::int64_t epochs = 0;                ///< with a row
+  std::int64_t bytes = 0;                 ///< of the file
+};
+
 /// A CSV file of metrics that any reader reads right at every instant, while rows are appended and after the process was
 /// killed: each row has as many cells as the header, and the file ends with a whole row.
 ///
@@ -77,7 +92,7 @@ class MetricsFile {
   void flush();
   /// Flushes, and rewrites the file with its columns in alphabetical order and numbers at their shortest; there is no journal
   /// then. Rows may be appended afterwards. Throws: IoError, and the file stays as it was.
-  void tidy();
+  MetricsSummary tidy();
   /// Takes over rows of `history` (another file, or this one) in place of the content. Called before the first append().
   void start_from(const std::filesystem::path& history, const RowFilter& filter);
   /// Rows that the file has, those that wait included: taken over and appended since this object was made.
@@ -99,7 +114,9 @@ class MetricsFile {
   bool append_to_file();
   void append_to_journal();
   bool may_rewrite() const;
-  void rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk);
+  /// `see`: is given each row that the file has then.
+  void rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+               const std::function<void(const Row&)>& see = {});
   std::vector<Row> journal_rows(const std::filesystem::path& file);
 
   std::filesystem::path path_;

@@ -1,15 +1,24 @@
 #include "levin/loggers/run_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/process_id.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/value_json.h"
+#include "levin/loggers/metrics_file.h"
 #include "levin/loggers/wall_clock.h"
 
 namespace levin {
@@ -17,42 +26,96 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path run_file(const fs::path& folder) { return folder / "run.json"; }
-
 void write_record(const fs::path& folder, const Value& record) {
-  write_file(run_file(folder), plain_json(record), AtomicFile::MissingFolder::kRefuse);
+  write_file(folder / kRunFile, plain_json(record), AtomicFile::MissingFolder::kRefuse);
 }
 
 /// What note_start() has written; empty where somebody has changed or removed it since.
 Value read_record(const fs::path& folder) {
+  constexpr std::size_t kLongest = std::size_t{64} << 20U;
   try {
-    Value record = parse_json(file_bytes(run_file(folder)).value_or(""));
+    Value record = parse_json(file_bytes(folder / kRunFile, kLongest).value_or(""));
     if (record.is_map()) return record;
   } catch (const IoError&) {
   }
   return Value(Value::Map{});
 }
 
+std::int64_t int_at(const Value& map, const char* key) {
+  const Value* const value = map.find(key);
+  return value != nullptr && value->is_int() ? value->as_int() : 0;
+}
+
+ProcessId process_in(const Value& record) {
+  return {static_cast<pid_t>(int_at(record, "pid")), static_cast<std::uint64_t>(int_at(record, "process_start"))};
+}
+
+/// Holds back other processes that begin a run in the same folder, for as long as one takes to look and to write. Where the
+/// file system has no locks, or somebody keeps one, it goes without.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    constexpr std::chrono::seconds kPatience(5);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  Descriptor folder_;  ///< closed, it lets go
+};
+
+Value written(const MetricsSummary& summary) {
+  Value metrics(Value::Map{});
+  for (const auto& [name, metric] : summary.metrics)
+    metrics[name] = Value::Map{{"last", metric.last}, {"min", metric.min}, {"max", metric.max}};
+  return metrics;
+}
+
 }  // namespace
 
+void refuse_if_in_use(const fs::path& folder) {
+  const Value record = read_record(folder);
+  const Value* const status = record.find("status");
+  const Value* const host = record.find("host");
+  const ProcessId process = process_in(record);
+  const bool is_other = process.number > 0 && process.number != getpid();
+  if (!is_other || status == nullptr || *status != Value("running") || host == nullptr || *host != Value(host_name())) return;
+  if (process_state(process) == ProcessState::kGone) return;
+  throw ConfigError(
+      format("{} is the folder of a run that is on (process {}): choose another `version`, leave it out for the next free one, "
+             "or wait for the end of that run",
+             as_typed(folder), process.number));
+}
+
 void note_start(const fs::path& folder, int ranks) {
-  const auto process = static_cast<std::int64_t>(getpid());
+  const FolderLock lock(folder);
+  refuse_if_in_use(folder);
+  const ProcessId self = ProcessId::self();
   Value record = read_record(folder);
-  const Value* const earlier = record.find("pid");
-  const bool goes_on = earlier != nullptr && *earlier == Value(process) && record.find("started") != nullptr;
+  const ProcessId earlier = process_in(record);
+  const bool goes_on =
+      earlier.number == self.number && earlier.start_time == self.start_time && record.find("started") != nullptr;
   if (!goes_on) {
     record = Value::Map{{"status", ""},
                         {"started", local_time("%F %T")},
                         {"started_seconds", seconds_now()},
-                        {"pid", process},
+                        {"pid", static_cast<std::int64_t>(self.number)},
+                        {"process_start", static_cast<std::int64_t>(self.start_time)},
                         {"host", host_name()},
                         {"ranks", ranks}};
   }
   record["status"] = "running";
+  // What comes is not known, and what was is not all.
+  std::erase_if(record.as_map(), [](const auto& entry) {
+    return entry.first == "metrics" || entry.first == "epochs" || entry.first == "metrics_csv_bytes";
+  });
   write_record(folder, record);
 }
 
-void note_end(const fs::path& folder, const RunOutcome& outcome) {
+void note_end(const fs::path& folder, const RunOutcome& outcome, const std::optional<MetricsSummary>& summary) {
   Value record = read_record(folder);
   record["status"] = outcome.status == "success" ? "finished" : outcome.status;
   if (const Value* const started = record.find("started_seconds"); started != nullptr && started->is_number())
@@ -63,17 +126,12 @@ void note_end(const fs::path& folder, const RunOutcome& outcome) {
     if (record.find("warnings") == nullptr) record["warnings"] = Value::List();
     record["warnings"].push_back(warning);
   }
-  write_record(folder, record);
-}
-
-bool remove_unused(const fs::path& folder) {
-  std::error_code error;
-  const fs::path own = run_file(folder);
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path() != own) return false;
+  if (summary) {
+    record["epochs"] = summary->epochs;
+    record["metrics_csv_bytes"] = summary->bytes;
+    record["metrics"] = written(*summary);
   }
-  fs::remove(own, error);
-  return fs::remove(folder, error);
+  write_record(folder, record);
 }
 
 }  // namespace levin

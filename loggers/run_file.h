@@ -1,20 +1,27 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 namespace levin {
 
+struct MetricsSummary;
 struct RunOutcome;
 
-/// Writes `run.json` in a run's folder, which tells other programs how the run is: its status "running", its start, and the
-/// process, the host and the number of ranks. A test of this process that follows its fit goes on with the fit's. Throws:
-/// IoError.
+/// The file of a run's folder which tells other programs how the run is.
+inline constexpr const char* kRunFile = "run.json";
+
+/// Writes run.json: its status "running", its start, and the process, the host and the number of ranks. A test of this process
+/// that follows its fit goes on with the fit's. Of two processes that ask for a folder at one moment one gets it. Throws:
+/// ConfigError where the folder is that of another run, which is on; IoError.
 void note_start(const std::filesystem::path& folder, int ranks);
 
-/// Adds how the run has ended, and after how many seconds. Throws: IoError.
-void note_end(const std::filesystem::path& folder, const RunOutcome& outcome);
+/// Adds how the run has ended, after how many seconds, and what its metrics came to, where that is known. Throws: IoError.
+void note_end(const std::filesystem::path& folder, const RunOutcome& outcome, const std::optional<MetricsSummary>& summary);
 
-/// Removes the folder, where this file is all that is in it. True when it has.
-bool remove_unused(const std::filesystem::path& folder);
+/// Throws ConfigError where run.json says that another process of this host is at work in the folder, and it is. What runs on
+/// another host cannot be asked for.
+void refuse_if_in_use(const std::filesystem::path& folder);
 
 }  // namespace levin

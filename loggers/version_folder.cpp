@@ -9,7 +9,9 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/logger.h"
+#include "levin/loggers/run_file.h"
 
 namespace levin {
 namespace {
@@ -110,12 +112,15 @@ fs::path VersionFolder::make(const RunInfo& run, const MayShare& may_share) cons
     const auto shared = std::ranges::find_if(run.open_folders, is_shared);
     if (given) {
       folder = *given;
+      refuse_if_in_use(folder);
     } else {
       folder = shared != run.open_folders.end() ? *shared : make_next_version_folder(experiment());
     }
   }
   make_folder(folder);  // an attempt that wrote nothing has left none
-  return folder.lexically_normal();
+  folder = folder.lexically_normal();
+  list_written_files(folder);
+  return folder;
 }
 
 std::vector<fs::path> VersionFolder::earlier() const {

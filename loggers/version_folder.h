@@ -30,7 +30,8 @@ struct VersionFolder {
 
   /// The folder for a run of rank 0, made where it is not there: that of an earlier attempt of this run; the one that the
   /// version says; one that may be shared; else the next free number, which two runs that ask at one moment do not both get.
-  /// Throws IoError.
+  /// What is written there is listed from here on (written_files.h). Throws IoError, and ConfigError where the version's folder
+  /// is that of a run that is on.
   std::filesystem::path make(const RunInfo& run, const MayShare& may_share = {}) const;
   /// The version folders that are there, the highest number first; with a version, that one. Where there is none, version_0: so
   /// that a search which finds nothing says where it looked.

@@ -41,7 +41,7 @@ strip -o "$folder/$build/lib/$soname" "$build/lib/$soname"
 strip -o "$folder/$build/lib/liblevin_cuda.so" "$build/lib/liblevin_cuda.so"
 ln -s ../lib/liblevin_cuda.so "$folder/$build/bin/liblevin_cuda.so"
 # What Debian's packages bring.
-ldd "$build/lib/liblevin.so" | sed -n 's/^\t\(libyaml-cpp\|libfmt\|libz\|libpng\|libprotobuf-lite\|libsqlite3\).* => \([^ ]*\) .*/\2/p' |
+ldd "$build/lib/liblevin.so" | sed -n 's/^\t\(libyaml-cpp\|libfmt\|libz\|libpng\|libprotobuf-lite\).* => \([^ ]*\) .*/\2/p' |
   xargs cp -L -t "$folder/$build/lib/parts"
 tar -cJf "$build/gpu-check.tar.xz" -C "$folder" "$build"
 ls -lh "$build/gpu-check.tar.xz"

@@ -1,6 +1,5 @@
 #include "levin/cli/report/csv_lines.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
 namespace {
@@ -72,9 +72,9 @@ const char* end_of_cell(const char* begin, const char* end) {
   });
 }
 
-CsvLines::CsvLines(const std::filesystem::path& file)
-    : file_(file), descriptor_(open(file.c_str(), O_RDONLY | O_CLOEXEC)), buffer_(kBuffer, '\0') {
-  if (!descriptor_.is_open()) throw IoError(format("cannot read {}: {}", file_, std::strerror(errno)));
+CsvLines::CsvLines(const std::filesystem::path& file, Links links) : file_(file), descriptor_(open_plain_file(file, links)) {
+  if (!descriptor_.is_open()) throw IoError(format("cannot read {}: {}", file_, why_not_opened(errno)));
+  buffer_.resize(kBuffer);
 }
 
 bool CsvLines::fill() {

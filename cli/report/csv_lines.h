@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "levin/core/files/descriptor.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
 
@@ -17,8 +18,8 @@ class CsvLines {
   /// The longest line that is read, in bytes.
   static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
 
-  /// Throws IoError where it cannot be opened.
-  explicit CsvLines(const std::filesystem::path& file);
+  /// Throws IoError where it cannot be opened, or is no plain file.
+  explicit CsvLines(const std::filesystem::path& file, Links links = Links::kFollowed);
 
   /// The next line that is not empty, without its end; valid until the next call. Nothing at the end of the file: a last line
   /// without an end is being written. Throws IoError.

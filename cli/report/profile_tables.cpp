@@ -61,7 +61,7 @@ Value profile_tables(const fs::path& run) {
   Value::List profiles;
   for (const auto& [key, file] : files) {
     if (profiles.size() == kMostFiles) break;
-    const auto text = file_bytes(file, kLongestFile);
+    const auto text = file_bytes(file, kLongestFile, Links::kRefused);
     if (!text) continue;
     Value tables = tables_of_text(*text, kMostRows);
     if (tables.size() == 0) continue;

@@ -58,7 +58,7 @@ std::size_t bytes_of(const Value& data) {
 }
 
 std::optional<Value> table_rows(const fs::path& file) try {
-  CsvLines lines(file);
+  CsvLines lines(file, Links::kRefused);
   Value::List rows;
   for (auto cells = lines.next_cells(); !cells.empty() && rows.size() <= kMostTableRows; cells = lines.next_cells())
     rows.emplace_back(Value::List(cells.begin(), cells.end()));
@@ -70,7 +70,7 @@ std::optional<Value> table_rows(const fs::path& file) try {
 /// Nothing for a file that is larger than this, or not of its kind.
 std::optional<Value> data_of(const std::string& kind, const fs::path& file, std::size_t longest) {
   if (kind == "tables" || kind == "histograms") return table_rows(file);
-  const std::optional<std::string> bytes = file_bytes(file, longest);
+  const std::optional<std::string> bytes = file_bytes(file, longest, Links::kRefused);
   if (!bytes) return std::nullopt;
   if (kind == "texts") return *bytes;
   // As the source of an <img>, an SVG neither runs a script nor loads anything: browsers see to that.
@@ -102,7 +102,11 @@ std::vector<MediaSeries> find_media(const fs::path& run, std::size_t place) {
     const fs::path folder = run / "media" / kind.folder;
     std::map<std::string, std::vector<MediaFile>> by_key;
     std::error_code error;
+    // A page is passed on: what a link leads to may be no one else's business.
+    if (fs::is_symlink(folder.parent_path(), error) || fs::is_symlink(folder, error)) continue;
     for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code gone;
+      if (!fs::is_regular_file(entry->symlink_status(gone))) continue;
       if (entry->path().extension() == kind.extension) add_file(folder, entry->path(), by_key);
     }
     for (auto& [key, files] : by_key) {

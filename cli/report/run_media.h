@@ -26,7 +26,7 @@ struct MediaSeries {
 };
 
 /// What loggers keep in RUN/media: KIND/KEY/STEP.png, STEP_rank1.png, STEP_2.png and so on, by kind and key. The pictures among
-/// media/files count as figures; its other files are not shown.
+/// media/files count as figures; its other files are not shown, nor is what a link leads to.
 std::vector<MediaSeries> find_media(const std::filesystem::path& run, std::size_t place);
 
 /// What of the media a page shows.

@@ -9,20 +9,12 @@
 
 #include "levin/cli/report/csv_lines.h"
 #include "levin/core/base/error.h"
+#include "levin/core/base/metric_names.h"
 
 namespace levin::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// "loss" of "rank_12_loss"; nothing of a name that is no rank's.
-std::optional<std::string_view> without_rank(std::string_view name) {
-  constexpr std::string_view kBegin = "rank_";
-  if (!name.starts_with(kBegin)) return std::nullopt;
-  const std::size_t digits_end = name.find_first_not_of("0123456789", kBegin.size());
-  if (digits_end == kBegin.size() || digits_end == std::string_view::npos || name[digits_end] != '_') return std::nullopt;
-  return name.substr(digits_end + 1);
-}
 
 /// The number of "metrics_rank_3.csv"; -1 for another name.
 int rank_of_file(std::string_view name) {
@@ -100,7 +92,7 @@ class RowReader {
   MetricCurve* curve_of(const std::string& name) {
     if (name == "epoch" && !is_of_rank_) return &metrics_.epochs;
     if (name.empty() || name == "step" || name == "epoch" || name == "evaluation_batch") return nullptr;
-    if (const auto shared_name = without_rank(name)) return &metrics_.by_name[std::string(*shared_name)].ranks;
+    if (const auto shared_name = metric_of_rank(name)) return &metrics_.by_name[std::string(*shared_name)].ranks;
     RunMetric& metric = metrics_.by_name[name];
     return is_of_rank_ ? &metric.ranks : &metric.curve;
   }

@@ -22,7 +22,7 @@ struct RunSummary {
   std::int64_t epochs = 0;                       ///< with a row
 };
 
-/// Reads metrics.csv of a run's folder. What cannot be read is not there.
+/// Reads metrics.csv of a run's folder. What cannot be read is not there. RunFolder has it from run.json, where it is there.
 RunSummary summarize_metrics(const std::filesystem::path& run);
 
 }  // namespace levin::cli

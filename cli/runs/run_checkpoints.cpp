@@ -1,13 +1,13 @@
 #include "levin/cli/runs/run_checkpoints.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <fstream>
 #include <string>
+#include <string_view>
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/core/base/error.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/value_json.h"
 
@@ -20,17 +20,16 @@ namespace fs = std::filesystem;
 /// which core's reader needs for the tensors, takes longer to load than all manifests. Null for any other file.
 Value read_manifest(const fs::path& file) {
   constexpr std::uint64_t kLongestHeader = std::uint64_t{64} << 20U;
-  std::ifstream stream(file, std::ios::binary);
-  std::array<unsigned char, 8> bytes{};
-  if (!stream.read(reinterpret_cast<char*>(bytes.data()), bytes.size())) return {};
+  constexpr std::size_t kLength = 8;
+  const std::string length = first_bytes(file, kLength);
+  if (length.size() < kLength) return {};
   std::uint64_t size = 0;
-  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte) size = (size << 8U) | *byte;
-  std::error_code gone;
-  if (size > kLongestHeader || size > fs::file_size(file, gone)) return {};
-  std::string header(size, '\0');
-  if (!stream.read(header.data(), static_cast<std::streamsize>(size))) return {};
+  for (auto byte = length.rbegin(); byte != length.rend(); ++byte) size = (size << 8U) | static_cast<unsigned char>(*byte);
+  if (size > kLongestHeader) return {};
+  const std::string header = first_bytes(file, kLength + size);
+  if (header.size() < kLength + size) return {};
   try {
-    const Value read = parse_json(header);
+    const Value read = parse_json(std::string_view(header).substr(kLength));
     const Value* const metadata = read.find("__metadata__");
     const Value* const manifest = metadata == nullptr ? nullptr : metadata->find("levin_manifest");
     return manifest != nullptr && manifest->is_string() ? parse_json(manifest->as_string()) : Value();

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
+#include <cmath>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/cli/runs/run_checkpoints.h"
@@ -16,10 +18,12 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/process_id.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::cli {
@@ -49,7 +53,13 @@ Value read_if_there(RunFolder& run, const char* name, const Read& read) {
   }
 }
 
-std::string text_of(const fs::path& file) { return file_bytes(file).value_or(""); }
+/// Throws IoError where it is no plain file, or longer than what a run writes. What a link leads to may not be meant for the
+/// pages that show it.
+std::string text_of(const fs::path& file) {
+  constexpr std::size_t kLongest = std::size_t{64} << 20U;
+  if (auto text = file_bytes(file, kLongest, Links::kRefused)) return std::move(*text);
+  throw IoError(format("it is a link, or no plain file of at most {} MB", kLongest >> 20U));
+}
 
 Value read_json_file(const fs::path& file) { return parse_json(text_of(file)); }
 
@@ -72,7 +82,14 @@ void add_texts(std::vector<std::string>& texts, const Value* list) {
   }
 }
 
-bool is_alive(std::int64_t process) { return process > 0 && (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM); }
+/// Whether the process of a run.json is there. An earlier levin did not say when it began.
+bool is_alive(const Value& record) {
+  const auto process = static_cast<pid_t>(int_at(record, "pid", 0));
+  if (process <= 0) return false;
+  const std::int64_t start = int_at(record, "process_start", 0);
+  if (start == 0) return kill(process, 0) == 0 || errno == EPERM;
+  return process_state({process, static_cast<std::uint64_t>(start)}) != ProcessState::kGone;
+}
 
 /// Seconds from a run's start, in those since 1970, until its last row.
 double seconds_until_last_row(const RunFolder& run, double started) {
@@ -88,6 +105,22 @@ double number_at(const Value& map, const char* key, double otherwise) {
   return value != nullptr && value->is_number() ? value->as_double() : otherwise;
 }
 
+/// What run.json says of metrics, if metrics.csv is still the file that it speaks of.
+std::optional<RunSummary> summary_in(const Value& record, const fs::path& metrics_file) {
+  const Value* const metrics = record.find("metrics");
+  std::error_code none;
+  const std::uintmax_t size = fs::file_size(metrics_file, none);
+  const bool is_current = int_at(record, "metrics_csv_bytes", -1) == (none ? 0 : static_cast<std::int64_t>(size));
+  if (metrics == nullptr || !metrics->is_map() || !is_current) return std::nullopt;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  RunSummary summary{.metrics = {}, .epochs = int_at(record, "epochs", 0)};
+  for (const auto& [name, metric] : metrics->as_map()) {
+    const MetricSummary read{number_at(metric, "last", kNaN), number_at(metric, "min", kNaN), number_at(metric, "max", kNaN)};
+    if (std::isfinite(read.min) && std::isfinite(read.max)) summary.metrics.emplace(name, read);
+  }
+  return summary;
+}
+
 void take_state(RunFolder& run, const Value& record) {
   if (!record.is_map()) return;
   if (const std::string status = text_at(record, "status"); !status.empty()) run.status = status;
@@ -97,11 +130,12 @@ void take_state(RunFolder& run, const Value& record) {
   add_texts(run.warnings, record.find("warnings"));
   run.ranks = std::max(std::int64_t{1}, int_at(record, "ranks", 1));
   run.seconds = number_at(record, "seconds", 0);
+  run.summary = summary_in(record, run.metrics_file());
   if (run.status != "running") return;
   run.seconds = seconds_until_last_row(run, number_at(record, "started_seconds", std::numeric_limits<double>::infinity()));
   const std::int64_t process = int_at(record, "pid", 0);
   // What runs on another host cannot be asked for.
-  if (text_at(record, "host") != host_name() || is_alive(process)) return;
+  if (text_at(record, "host") != host_name() || is_alive(record)) return;
   run.status = "failed";
   run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
 }
@@ -150,24 +184,25 @@ bool is_run_folder(const fs::path& folder) {
 
 bool is_written_by_run(const fs::path& folder) {
   if (is_there(folder / "metrics.csv") || is_there(folder / kRunFile)) return true;
-  std::ifstream config(folder / kConfigFile);
-  std::string line;
-  return std::getline(config, line) && line.starts_with("# levin ");
+  constexpr std::string_view kTitle = "# levin ";
+  return first_bytes(folder / kConfigFile, kTitle.size()) == kTitle;
 }
 
-RunFolder read_run_folder(const fs::path& folder) {
+RunFolder read_run_folder(const fs::path& folder, RunParts parts) {
   if (!is_run_folder(folder))
     throw IoError(format("{} is not the folder of a run: it has no metrics.csv, config.yaml or run.json{}",
                          quoted_text(folder.native()), working_folder_of(folder)));
   RunFolder run;
   run.path = plain_path(folder);
   run.name = run.path.filename();
-  run.config = read_if_there(run, kConfigFile, read_yaml_text);
-  run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
+  if (parts >= RunParts::kSettings) {
+    run.config = read_if_there(run, kConfigFile, read_yaml_text);
+    run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
+  }
   take_state(run, read_if_there(run, kRunFile, read_json_file));
   const Value tags = read_if_there(run, kTagsFile, read_json_file);
   add_texts(run.tags, &tags);
-  run.checkpoints = read_checkpoints(run.path / "checkpoints");
+  if (parts == RunParts::kAll) run.checkpoints = read_checkpoints(run.path / "checkpoints");
   return run;
 }
 
@@ -214,6 +249,7 @@ std::vector<RunFolder> find_runs(const std::vector<fs::path>& folders) {
 }
 
 void write_tags(const fs::path& run, const std::vector<std::string>& tags) {
+  if (written_files(run)) list_written_files(run);
   write_file(run / kTagsFile, plain_json(Value::List(tags.begin(), tags.end())), AtomicFile::MissingFolder::kRefuse);
 }
 

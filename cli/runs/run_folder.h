@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "levin/cli/runs/metric_summary.h"
 #include "levin/core/options/value.h"
 
 namespace levin::cli {
@@ -33,6 +35,9 @@ struct RunFolder {
   std::vector<std::string> warnings;
   std::vector<std::string> tags;
   std::vector<RunCheckpoint> checkpoints;
+  /// What run.json says of metrics.csv as it is now; nothing of a run that is on or was killed, or where somebody has changed
+  /// the file since.
+  std::optional<RunSummary> summary;
 
   bool has_metrics() const { return std::filesystem::exists(metrics_file()); }
   std::filesystem::path metrics_file() const { return path / "metrics.csv"; }
@@ -40,8 +45,10 @@ struct RunFolder {
 
 /// True for a folder with metrics.csv, config.yaml or run.json.
 bool is_run_folder(const std::filesystem::path& folder);
+/// How much of a run is read: run.json and tags; its configuration, too; or all, the manifests of checkpoints included.
+enum class RunParts { kState, kSettings, kAll };
 /// Reads a run. Throws IoError for a folder that is none.
-RunFolder read_run_folder(const std::filesystem::path& folder);
+RunFolder read_run_folder(const std::filesystem::path& folder, RunParts parts = RunParts::kAll);
 /// The runs among these folders and anywhere below them, in the order of their numbers, with their names. Throws IoError when a
 /// folder is not there, or when there is no run at all.
 std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folders);

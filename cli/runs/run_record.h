@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "levin/cli/runs/metric_summary.h"
+#include "levin/cli/runs/run_folder.h"
 #include "levin/core/options/value.h"
 
 namespace levin::cli {
@@ -19,15 +20,15 @@ struct RunRecord {
   double seconds = 0;
   std::string failure;
   std::vector<std::string> tags;
-  Value config;
+  Value config;  ///< null where it was not read
   RunSummary summary;
 };
 
-/// Reads a run's folder, metrics included.
-RunRecord read_run_record(const std::filesystem::path& folder);
+/// Reads a run's folder. What its metrics came to is from run.json, else from metrics.csv.
+RunRecord read_run_record(const std::filesystem::path& folder, RunParts parts = RunParts::kSettings);
 
-/// The runs among these folders and below them, as find_runs() has them. What has not changed since the last time comes from
-/// the index that each of the folders has (see RunIndex). Throws as find_runs() does.
-std::vector<RunRecord> find_run_records(const std::vector<std::filesystem::path>& folders);
+/// The runs among these folders and below them, as find_runs() has them. Throws as it does.
+std::vector<RunRecord> find_run_records(const std::vector<std::filesystem::path>& folders,
+                                        RunParts parts = RunParts::kSettings);
 
 }  // namespace levin::cli

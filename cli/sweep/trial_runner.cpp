@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "levin/cli/command_line.h"
-#include "levin/cli/runs/metric_summary.h"
-#include "levin/cli/runs/run_folder.h"
+#include "levin/cli/runs/run_record.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -27,10 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The newest run in a trial's folder that came to its end; nothing where it has none.
-std::optional<fs::path> newest_run(const fs::path& folder) try {
-  std::vector<RunFolder> runs = find_runs({folder});
-  std::erase_if(runs, [](const RunFolder& run) { return run.status != "finished"; });
-  return runs.empty() ? std::nullopt : std::optional(runs.back().path);
+std::optional<RunRecord> newest_run(const fs::path& folder) try {
+  std::vector<RunRecord> runs = find_run_records({folder}, RunParts::kState);
+  std::erase_if(runs, [](const RunRecord& run) { return run.status != "finished"; });
+  return runs.empty() ? std::nullopt : std::optional(std::move(runs.back()));
 } catch (const IoError&) {
   return std::nullopt;
 }
@@ -40,8 +39,8 @@ void score(const SweepState& sweep, Trial& trial) {
   trial.scores.emplace_back();
   trial.failure.clear();
   if (sweep.monitor.empty()) return;
-  const std::optional<fs::path> run = newest_run(sweep.folder_of(trial));
-  const RunSummary summary = run ? summarize_metrics(*run) : RunSummary{};
+  const std::optional<RunRecord> run = newest_run(sweep.folder_of(trial));
+  const RunSummary summary = run ? run->summary : RunSummary{};
   if (const auto metric = summary.metrics.find(sweep.monitor); metric != summary.metrics.end()) {
     trial.scores.back() = metric->second.best(sweep.maximize);
     return;
@@ -69,9 +68,9 @@ std::vector<std::string> trial_command(const SweepState& sweep, const Trial& tri
   words.push_back(format("--trainer.default_root_dir={}", as_argument(folder.string())));
   if (sweep.rungs[rung] > 0) words.push_back(format("--trainer.max_epochs={}", sweep.rungs[rung]));
   if (rung == 0) return words;
-  const std::optional<fs::path> earlier = newest_run(folder);
+  const std::optional<RunRecord> earlier = newest_run(folder);
   if (!earlier) throw IoError(format("{} is to go on from its checkpoint, but its run is gone from {}", trial.name(), folder));
-  words.push_back(format("--ckpt_path={}", as_argument(earlier->string() + ":last")));
+  words.push_back(format("--ckpt_path={}", as_argument(earlier->path.string() + ":last")));
   words.emplace_back("--init_from=null");
   return words;
 }

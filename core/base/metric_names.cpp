@@ -25,6 +25,14 @@ std::string nearest_metric(std::string_view wrong, const std::vector<std::string
   return nearest.empty() ? "" : format(" Did you mean '{}'?", nearest);
 }
 
+std::optional<std::string_view> metric_of_rank(std::string_view name) {
+  constexpr std::string_view kBegin = "rank_";
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const std::size_t digits_end = name.find_first_not_of("0123456789", kBegin.size());
+  if (digits_end == kBegin.size() || digits_end == std::string_view::npos || name[digits_end] != '_') return std::nullopt;
+  return name.substr(digits_end + 1);
+}
+
 std::optional<bool> is_larger_better(std::string_view name) {
   if (name == "step" || name == "epoch") return true;  // of what only grows, the smaller value is the first one
   const bool larger = has_word(name, kLargerIsBetter);

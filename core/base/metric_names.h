@@ -10,6 +10,9 @@ namespace levin {
 /// " Did you mean 'val_loss'?", or "" when no metric's name is near.
 std::string nearest_metric(std::string_view wrong, const std::vector<std::string>& names);
 
+/// "loss" of "rank_12_loss", as rows name what one rank has for itself; nothing of any other name.
+std::optional<std::string_view> metric_of_rank(std::string_view name);
+
 /// Whether larger is better, as far as a metric's name says: true for "val_accuracy" and for "step", false for "train/loss".
 std::optional<bool> is_larger_better(std::string_view name);
 

@@ -14,6 +14,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::mlflow {
@@ -33,6 +34,7 @@ Descriptor open_alone(const fs::path& file) {
   // A file system without locks lets everybody in.
   if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw IoError(format("{} is in use: its run is still on, or another process sends it", file));
+  note_written(file);
   return descriptor;
 }
 

@@ -10,6 +10,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/mlflow/earlier_journal.h"
@@ -125,6 +126,7 @@ std::string MLflowLogger::open(const RunInfo& run) {
 void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
   const std::vector<std::string> parts = split(token, "\n");
   folder_ = parts.front();
+  list_written_files(folder_);
   key_ = parts.back();
   run_ = run;
   media_ = std::make_unique<MediaFolder>(folder_);
@@ -223,6 +225,7 @@ void MLflowLogger::after_save_checkpoint(const fs::path& file) {
     std::error_code error;
     fs::create_directories(held.parent_path(), error);
     if (!error) fs::create_hard_link(fs::canonical(file, error), held, error);
+    if (!error) note_written(held);
     add_checkpoint(file, error ? file : held);
   } else if (options_.log_model == Value(true) && std::ranges::find(checkpoints_, file) == checkpoints_.end()) {
     checkpoints_.push_back(file);
@@ -248,8 +251,7 @@ void MLflowLogger::log_outcome(const RunOutcome& outcome) { outcome_ = outcome; 
 void MLflowLogger::finalize(const std::string& status) {
   if (!outbox_) {
     // A start that failed leaves no version behind.
-    std::error_code not_empty;
-    if (run_.rank == 0) fs::remove(std::exchange(folder_, {}), not_empty);
+    if (run_.rank == 0) remove_unused_folder(std::exchange(folder_, {}));
     return;
   }
   if (run_.rank == 0) {

@@ -8,6 +8,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/written_files.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "tensorboard/messages.pb.h"
 
@@ -81,6 +82,7 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   fs::create_hard_link(from, to, error);
   if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
   if (error) throw IoError(format("TensorBoardLogger: cannot copy {} to {}: {}", from, to, error.message()));
+  note_written(to);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/rank_rows.h"
@@ -58,6 +59,7 @@ std::string TensorBoardLogger::open(const RunInfo& run) {
 
 void TensorBoardLogger::attach(const RunInfo& run, const std::string& token) {
   folder_ = token;
+  list_written_files(folder_);
   run_ = run;
   media_ = std::make_unique<MediaFolder>(folder_);
   if (run.resuming) {
@@ -140,7 +142,7 @@ void TensorBoardLogger::finalize(const std::string& status) {
     file_.reset();
     std::error_code ignored;
     fs::remove(path, ignored);
-    fs::remove(std::exchange(folder_, {}), ignored);
+    remove_unused_folder(std::exchange(folder_, {}));
     return;
   }
   if (file_) {

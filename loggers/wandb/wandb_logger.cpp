@@ -11,6 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/written_files.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/rank_rows.h"
@@ -118,6 +119,7 @@ std::string WandbLogger::open(const RunInfo& run) {
   folder_ = run.open_folders.empty() ? save_dir(run) / name() / id_ : run.open_folders.front();
   folder_ = folder_.lexically_normal();
   make_folder(folder_);
+  list_written_files(folder_);
   write_file(folder_ / kIdFile, id_ + "\n");
   return join(std::vector<std::string>{id_, folder_.string(), goes_on_ ? "goes on" : "begins"}, "\n");
 }
@@ -128,6 +130,7 @@ void WandbLogger::attach(const RunInfo& run, const std::string& token) {
   const std::vector<std::string> parts = split(token, "\n");
   id_ = parts.at(0);
   folder_ = parts.at(1);
+  list_written_files(folder_);
   goes_on_ = parts.at(2) == "goes on";
   if (run.rank == 0) {
     wandb::RunIdentity identity{.id = id_, .name = first_of(options_.name, "WANDB_NAME")};
@@ -224,7 +227,7 @@ void WandbLogger::finalize(const std::string& status) {
     main_run_.reset();
     std::error_code ignored;
     fs::remove(folder_ / kIdFile, ignored);
-    if (fs::remove(folder_, ignored)) fs::remove(folder_.parent_path(), ignored);
+    if (remove_unused_folder(folder_)) fs::remove(folder_.parent_path(), ignored);
     id_.clear();
     folder_.clear();
   }

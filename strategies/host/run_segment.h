@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
+#include "levin/core/base/process_id.h"
 #include "levin/core/console/terminal_guard.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/failure/process_state.h"
 #include "levin/strategies/host/shared_file.h"
 
 namespace levin::detail {

@@ -15,6 +15,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal_guard.h"
+#include "levin/strategies/failure/children.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/store/store_server.h"

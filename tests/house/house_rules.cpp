@@ -56,8 +56,8 @@ const std::vector<Rule>& rules() {
        {"core/base/"},
        "puts a number into a text with +: use format() of core/base/format.h"},
       {std::regex(R"(#\s*include\s*<fmt/|\bsnprintf\(|\bstd::setprecision\()"),
-       // What a user writes into a checkpoint's name is fmt's language; a path of /proc is made without memory.
-       {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/failure/process_state.cpp"},
+       // What a user writes into a checkpoint's name is fmt's language.
+       {"core/base/", "callbacks/checkpoint_name.cpp"},
        "formats by itself: use format() of core/base/format.h"},
       {std::regex(R"(empty\(\) \? "[^"]{0,2}" : "(?:, |; |\\n|\|| and ))"),
        {"core/base/"},

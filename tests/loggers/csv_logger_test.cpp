@@ -316,7 +316,7 @@ TEST_CASE("the next version is one above the highest") {
     fs::create_directories(folder / "logs" / name);
   }
   CHECK(next() == folder / "logs/version_8");
-  fs::remove(folder / "logs/version_1");
+  fs::remove_all(folder / "logs/version_1");
   CHECK(next() == folder / "logs/version_9");
 }
 

@@ -1,11 +1,18 @@
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/process_id.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/loggers/csv_logger.h"
+#include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -22,6 +29,46 @@ CsvLogger started_in(const std::filesystem::path& folder) {
   return logger;
 }
 
+/// A run of the version "same".
+CsvLogger started_again_in(const std::filesystem::path& folder) {
+  CsvLogger logger({.version = "same"});
+  const RunInfo run{.default_root_dir = folder};
+  logger.attach(run, logger.open(run));
+  return logger;
+}
+
+/// Another process, with a run of this version that is on.
+class OtherRun {
+ public:
+  explicit OtherRun(const std::filesystem::path& folder) {
+    std::array<int, 2> ready{};
+    REQUIRE(pipe(ready.data()) == 0);
+    process_ = fork();
+    if (process_ == 0) {
+      const CsvLogger logger = started_again_in(folder);
+      if (write(ready[1], "r", 1) == 1) pause();
+      _exit(1);
+    }
+    close(ready[1]);
+    char byte = 0;
+    const bool has_begun = read(ready[0], &byte, 1) == 1;
+    close(ready[0]);
+    REQUIRE(has_begun);
+  }
+  ~OtherRun() { end(); }
+  OtherRun(const OtherRun&) = delete;
+  OtherRun& operator=(const OtherRun&) = delete;
+
+  pid_t process() const { return process_; }
+  void end() {
+    if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
 nlohmann::json record_in(const TemporaryFolder& folder) {
   return nlohmann::json::parse(levin::test::read_text(folder / "logs/version_0/run.json"));
 }
@@ -34,6 +81,7 @@ TEST_CASE("run.json says that a run is on, who runs it and, later, how it has en
   const nlohmann::json during = record_in(folder);
   CHECK(during["status"] == "running");
   CHECK(during["pid"] == getpid());
+  CHECK(during["process_start"] == levin::ProcessId::self().start_time);
   CHECK(during["host"] == levin::host_name());
   CHECK(during["ranks"] == 2);
   CHECK(during["started"].get<std::string>().size() == std::string("2026-11-26 14:02:47").size());
@@ -72,9 +120,58 @@ TEST_CASE("a failed run keeps its run.json where it has left anything else, and 
   levin::write_file(folder / "logs/version_0/config.yaml", "model: Digits\n");
   levin::write_file(folder / "logs/version_0/run.json", "{");
   logger.finalize("failed");
-  CHECK(record_in(folder) == nlohmann::json{{"status", "failed"}});
+  CHECK(record_in(folder)["status"] == "failed");
+  CHECK_FALSE(record_in(folder).contains("started"));
   CsvLogger unused = started_in(folder.path());
   CHECK(std::filesystem::exists(folder / "logs/version_1/run.json"));
   unused.finalize("failed");
   CHECK_FALSE(std::filesystem::exists(folder / "logs/version_1"));
+}
+
+TEST_CASE("run.json says in the end what metrics came to, of the file that is there then") {
+  const TemporaryFolder folder;
+  CsvLogger logger = started_in(folder.path());
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  logger.log_metrics({.epoch = 0, .step = 0, .values = {{"loss", 0.5}, {"bad", kNaN}, {"rank_1_loss", 9.0}}});
+  logger.log_metrics({.epoch = 2, .step = 1, .values = {{"loss", 0.1}, {"lr", 1e-3}, {"step", 7.0}}});
+  logger.log_metrics({.epoch = 2, .step = 2, .values = {{"loss", kNaN}}});
+  logger.finalize("success");
+  const nlohmann::json record = record_in(folder);
+  CHECK(record["epochs"] == 3);
+  CHECK(record["metrics_csv_bytes"] == std::filesystem::file_size(folder / "logs/version_0/metrics.csv"));
+  REQUIRE(record["metrics"].size() == 2);
+  CHECK(record["metrics"]["loss"] == nlohmann::json{{"last", nullptr}, {"min", 0.1}, {"max", 0.5}});
+  CHECK(record["metrics"]["lr"] == nlohmann::json{{"last", 1e-3}, {"min", 1e-3}, {"max", 1e-3}});
+
+  // A test after the fit: while it is on, nobody knows.
+  const RunInfo run{.world_size = 2, .default_root_dir = folder.path()};
+  logger.attach(run, logger.open(run));
+  for (const char* key : {"epochs", "metrics_csv_bytes", "metrics"}) CHECK_FALSE(record_in(folder).contains(key));
+  logger.log_metrics({.epoch = 2, .step = 3, .values = {{"test_loss", 4.0}}});
+  logger.finalize("success");
+  CHECK(record_in(folder)["metrics"]["loss"]["min"] == 0.1);
+  CHECK(record_in(folder)["metrics"]["test_loss"]["max"] == 4.0);
+}
+
+TEST_CASE("a run does not take the folder of one that is on; when that is over, it does") {
+  const TemporaryFolder folder;
+  OtherRun other(folder.path());
+  const std::string error = levin::test::error_of<levin::ConfigError>([&] { started_again_in(folder.path()); });
+  CHECK_THAT(error, Catch::Contains("logs/same is the folder of a run that is on (process " + std::to_string(other.process())));
+  CHECK(nlohmann::json::parse(levin::test::read_text(folder / "logs/same/run.json"))["pid"] == other.process());
+  other.end();
+  started_again_in(folder.path()).finalize("success");
+  started_again_in(folder.path()).finalize("success");  // in the same process, one after the other
+}
+
+TEST_CASE("a process that only has the number of a run's is not the run's, nor is one of another host") {
+  const TemporaryFolder folder;
+  OtherRun other(folder.path());
+  const std::filesystem::path file = folder / "logs/same/run.json";
+  nlohmann::json record = nlohmann::json::parse(levin::test::read_text(file));
+  const auto [key, value] = GENERATE(table<std::string, nlohmann::json>(
+      {{"process_start", 1}, {"host", "another" + levin::host_name()}, {"status", "finished"}, {"pid", 0}}));
+  record[key] = value;
+  levin::write_file(file, record.dump());
+  CHECK_NOTHROW(started_again_in(folder.path()));
 }

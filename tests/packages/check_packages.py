@@ -311,7 +311,7 @@ def bill():
     """The bill of materials is SPDX, names each library that the wheel carries, and the checksums are those of the files."""
     document = json.loads((DIST / f"{wheel().name.split('-py3')[0]}.spdx.json").read_text())
     names = {package["name"] for package in document["packages"]}
-    need({"levin", "torch", "yaml-cpp", "fmt", "protobuf", "sqlite", "libpng", "CLI11", "nlohmann-json", "agg"} <= names, f"packages {names}")
+    need({"levin", "torch", "yaml-cpp", "fmt", "protobuf", "libpng", "CLI11", "nlohmann-json", "agg"} <= names, f"packages {names}")
     need(all(package["versionInfo"] not in ("", "NOASSERTION") for package in document["packages"]), "a package without a version")
     tools = WORK / "spdx"
     if not (tools / "bin/pyspdxtools").exists():

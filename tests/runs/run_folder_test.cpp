@@ -1,5 +1,6 @@
 #include "levin/cli/runs/run_folder.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "levin/cli/runs/natural_order.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/process_id.h"
 #include "levin/core/files/atomic_file.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
@@ -43,9 +45,10 @@ std::vector<std::string> names_of(const std::vector<RunFolder>& runs) {
   return names;
 }
 
-std::string run_json(const std::string& host, int process) {
+/// `more`: further keys, each with a comma in front.
+std::string run_json(const std::string& host, int process, const std::string& more = "") {
   return R"({"status": "running", "started": "2026-11-26 14:02:47", "started_seconds": 5, "host": ")" + host +
-         R"(", "ranks": 2, "pid": )" + std::to_string(process) + "}";
+         R"(", "ranks": 2, "pid": )" + std::to_string(process) + more + "}";
 }
 
 /// A process that is no more.
@@ -119,6 +122,39 @@ TEST_CASE("a run whose process is gone from this host has failed; on another hos
   CHECK(read_run_folder(folder / "here").status == "running");
   CHECK(read_run_folder(folder / "here").seconds == 0);
   CHECK(read_run_folder(folder / "there").status == "running");
+}
+
+TEST_CASE("a later process with a run's number is not that of the run") {
+  const TemporaryFolder folder;
+  const auto start = levin::ProcessId::self().start_time;
+  const auto began = [](auto ticks) { return R"(, "process_start": )" + std::to_string(ticks); };
+  write_file(folder / "it/run.json", run_json(levin::host_name(), getpid(), began(start)));
+  write_file(folder / "later/run.json", run_json(levin::host_name(), getpid(), began(start - 1)));
+  CHECK(read_run_folder(folder / "it").status == "running");
+  CHECK(read_run_folder(folder / "later").status == "failed");
+}
+
+TEST_CASE("nothing in a folder is waited for, or read without an end, or followed to where a page has no business") {
+  const TemporaryFolder folder;
+  const fs::path run = folder / "run";
+  write_file(run / "run.json", R"({"status": "finished"})");
+  write_file(folder / "secret.yaml", "password: precious\n");
+  fs::create_symlink(folder / "secret.yaml", run / "hparams.yaml");
+  REQUIRE(mkfifo((run / "config.yaml").c_str(), 0600) == 0);
+  REQUIRE(mkfifo((run / "tags.json").c_str(), 0600) == 0);
+  fs::create_directory(run / "checkpoints");
+  REQUIRE(mkfifo((run / "checkpoints/a.ckpt").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/zero", run / "checkpoints/b.ckpt");
+  fs::create_directory(folder / "other");
+  fs::create_symlink("/dev/zero", folder / "other/config.yaml");
+  const RunFolder read = find_runs({folder.path()}).at(0);
+  CHECK(read.status == "finished");
+  CHECK(read.hyperparams.is_null());
+  REQUIRE(read.warnings.size() == 3);
+  for (const std::string& warning : read.warnings) CHECK_THAT(warning, Catch::Contains("cannot be read: "));
+  REQUIRE(read.checkpoints.size() == 2);
+  for (const auto& checkpoint : read.checkpoints) CHECK(checkpoint.monitor.empty());
+  CHECK(find_runs({folder.path()}).size() == 1);  // "# levin" is not what endless zeros begin with
 }
 
 TEST_CASE("runs are found below folders, in the order of their numbers, with names that differ") {

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "levin/core/base/process.h"
-#include "levin/strategies/failure/process_state.h"
+#include "levin/core/base/process_id.h"
+#include "levin/strategies/failure/children.h"
 #include "strategies/support/child_program.h"
 
 using levin_test::all_gone;

@@ -3,24 +3,10 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <cstdint>
 #include <initializer_list>
 #include <vector>
 
 namespace levin {
-
-/// A process, told apart from a later one that got the same number.
-struct ProcessId {
-  pid_t number = 0;
-  std::uint64_t start_time = 0;  ///< clock ticks after boot
-
-  static ProcessId self();
-};
-
-enum class ProcessState { kRunning, kStopped, kGone };
-
-/// What a process of this host does. A zombie is gone: it will not do anything any more.
-ProcessState process_state(const ProcessId& process);
 
 /// While it lives, no signal comes to its thread, or to those that it starts: none of these, or none at all.
 class BlockedSignals {

@@ -1,7 +1,6 @@
-#include "levin/strategies/failure/process_state.h"
+#include "levin/core/base/process_id.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,10 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "levin/core/files/descriptor.h"
-
 namespace levin {
-
 namespace {
 
 struct Stat {
@@ -26,9 +22,11 @@ struct Stat {
 std::optional<Stat> read_stat(pid_t process) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(process));
-  const Descriptor file(open(path.data(), O_RDONLY | O_CLOEXEC));
+  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
   std::array<char, 1024> text{};
-  const ssize_t length = read(file.number(), text.data(), text.size() - 1);
+  const ssize_t length = read(file, text.data(), text.size() - 1);
+  close(file);
   if (length <= 0) return std::nullopt;
   const char* field = std::strrchr(text.data(), ')');
   if (field == nullptr) return std::nullopt;
@@ -50,19 +48,6 @@ ProcessState process_state(const ProcessId& process) {
   if (!stat || stat->start_time != process.start_time) return ProcessState::kGone;
   if (stat->state == 'Z' || stat->state == 'X') return ProcessState::kGone;
   return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
-}
-
-BlockedSignals::BlockedSignals(std::initializer_list<int> signals) {
-  sigset_t blocked;
-  signals.size() == 0 ? sigfillset(&blocked) : sigemptyset(&blocked);
-  for (const int signal : signals) sigaddset(&blocked, signal);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before_);
-}
-
-void kill_processes(const std::vector<pid_t>& processes) noexcept {
-  for (const pid_t process : processes) {
-    if (process > 0 && kill(process, SIGKILL) == 0) waitpid(process, nullptr, 0);
-  }
 }
 
 }  // namespace levin
