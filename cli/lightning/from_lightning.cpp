@@ -1,7 +1,7 @@
 #include "levin/cli/lightning/from_lightning.h"
 
 #include <algorithm>
-#include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "levin/cli/command_line.h"
@@ -56,8 +56,12 @@ Value without_dict_kwargs(Value value) {
   if (more.is_null()) return value;
   Value& arguments = value["init_args"];
   if (arguments.is_null()) arguments = Value(Value::Map{}).with_mark(Mark(more.mark()));
-  for (const auto& [name, argument] : more.as_map()) {
-    if (arguments.is_map() && !arguments.contains(name)) arguments.as_map().emplace_back(name, argument);
+  if (!arguments.is_map()) return value;
+  // Maps look their keys up one by one, which takes too long where both have many.
+  std::unordered_set<std::string> given;
+  for (const auto& entry : arguments.as_map()) given.insert(entry.first);
+  for (const auto& entry : more.as_map()) {
+    if (!given.contains(entry.first)) arguments.as_map().push_back(entry);
   }
   return value;
 }

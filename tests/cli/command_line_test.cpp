@@ -61,6 +61,12 @@ TEST_CASE("configuration files and overrides keep their order, in every spelling
         "trainer.callbacks += EarlyStopping\nseed_everything = \nmodel.text = a=b\n");
 }
 
+TEST_CASE("an option of a command's own is not taken for a section of that name") {
+  CHECK(sources_text(parse_command_line({"test", "--key", "generator"})) == "key = generator\n");
+  CHECK(sources_text(parse_command_line({"inspect", "gan.pt", "--key", "generator"})).empty());
+  CHECK(sources_text(parse_command_line({"export", "gan.pt", "--to=safetensors", "--key=generator"})).empty());
+}
+
 TEST_CASE("the command may stand behind its options") {
   const CommandLine line = parse_command_line({"--config", "a.yaml", "--plugin", "libmine.so", "test", "--plugin=other.so"});
   CHECK(line.command == "test");
