@@ -90,7 +90,8 @@ void declare_rules(OptionList<TrainerOptions>& options) {
 }  // namespace
 
 void ProcessOptions::declare(OptionList<ProcessOptions>& options) {
-  options.add("signals", &ProcessOptions::signals, "SIGINT, SIGTERM and SIGUSR1 end the run at the same step on all ranks");
+  options.add("signals", &ProcessOptions::signals,
+              "SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the run at the same step on all ranks");
   options.add("crash_reports", &ProcessOptions::crash_reports,
               "A crash, or exit() in the middle of a run, tells its hook and step");
   options.add("memory", &ProcessOptions::memory, "Keep memory of tensors on the CPU for the next step");

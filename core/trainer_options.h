@@ -29,7 +29,7 @@ inline constexpr std::array kChoices<RequeueSignal> = {
 /// What of the process levin takes while an entry point runs. Unset: all where the process is levin's own (the `levin` program,
 /// run_main(), ranks that levin has started), and nothing in a program that embeds levin. See docs/embedding.md.
 struct LEVIN_API ProcessOptions {
-  /// SIGINT, SIGTERM and SIGUSR1, unless the program ignores or handles them, end the run on all ranks at one step
+  /// SIGINT, SIGTERM, SIGHUP and SIGUSR1, unless the program ignores or handles them, end the run on all ranks at one step
   /// (Interrupted).
   std::optional<bool> signals = std::nullopt;
   /// A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, std::terminate with it) tells its hook and step on standard error,

@@ -53,9 +53,7 @@ void Outbox::wake() {
 std::string Outbox::finish(std::chrono::duration<double> patience) {
   {
     const std::lock_guard lock(mutex_);
-    patience_ = patience;
-    finishes_ = true;
-    put_off_end();
+    finishes_.emplace(patience);
   }
   changed_.notify_all();
   thread_.join();
@@ -71,7 +69,7 @@ bool Outbox::wait_for_work() {
     changed_.wait_for(lock, kFirstPause, [this] { return stops_; });
   }
   has_work_ = false;
-  return !stops_ && (!finishes_ || Clock::now() < gives_up_at_);
+  return !stops_ && !(finishes_ && finishes_->is_over());
 }
 
 void Outbox::work() {
@@ -101,19 +99,17 @@ void Outbox::send() {
 
 bool Outbox::finishes() {
   const std::lock_guard lock(mutex_);
-  return finishes_;
+  return finishes_.has_value();
 }
-
-void Outbox::put_off_end() { gives_up_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience_); }
 
 bool Outbox::goes_on(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   // The same bytes once more are no progress: a server that is stopped takes some each time.
   if (bytes > most_bytes_) {
     most_bytes_ = bytes;
-    put_off_end();
+    if (finishes_) finishes_->renew();
   }
-  return !stops_ && (!finishes_ || Clock::now() < gives_up_at_);
+  return !stops_ && !(finishes_ && finishes_->is_over());
 }
 
 void Outbox::note_failure(const std::string& reason) {
@@ -129,7 +125,7 @@ void Outbox::note_success() {
   {
     const std::lock_guard lock(mutex_);
     most_bytes_ = 0;
-    put_off_end();
+    if (finishes_) finishes_->renew();
   }
   pause_ = kFirstPause;
   if (std::exchange(is_away_, false) && tells_) rank_zero_info(format("MLflow at {} is back", server_.uri()));

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "levin/core/base/patience.h"
 #include "levin/loggers/mlflow/delivery.h"
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
@@ -27,20 +29,17 @@ class Outbox {
 
   /// Adds an entry to the journal. Throws IoError where that cannot be written.
   void add(const Value& entry);
-  /// Sends the rest, but waits no longer than this without any progress. Gives what is left, in words; "" nothing.
+  /// Sends the rest, but waits no longer than this without any progress, or once a signal comes. Gives what is left, in words;
+  /// "" nothing.
   std::string finish(std::chrono::duration<double> patience);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void work();
   /// Waits until there is something to do; false: the thread is to end.
   bool wait_for_work();
   /// Sends all there is. Throws IoError.
   void send();
   bool finishes();
-  /// There was progress: the patience begins anew. With the lock.
-  void put_off_end();
   bool goes_on(std::int64_t bytes);
   void note_failure(const std::string& reason);
   void note_success();
@@ -56,11 +55,9 @@ class Outbox {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_work_ = false;
-  bool finishes_ = false;
   bool stops_ = false;
-  std::chrono::duration<double> patience_{0};
-  std::int64_t most_bytes_ = 0;    ///< that a try of the request under way has come to
-  Clock::time_point gives_up_at_;  ///< once it finishes
+  std::optional<Patience> finishes_;  ///< from finish() on
+  std::int64_t most_bytes_ = 0;       ///< that a try of the request under way has come to
   std::thread thread_;
 };
 

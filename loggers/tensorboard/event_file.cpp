@@ -20,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
+/// More bytes are written at once, whatever the time: texts and images may be large.
+constexpr std::size_t kMostWaiting = std::size_t{4} << 20U;
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, its bits reversed
@@ -97,6 +99,7 @@ void EventFile::add(Event event) {
     if (waiting_.empty()) oldest_ = std::chrono::steady_clock::now();
     waiting_ += std::exchange(before_next_, {}) + record;
     has_events_ = true;
+    if (waiting_.size() >= kMostWaiting) write_waiting();
   }
   changed_.notify_all();
 }

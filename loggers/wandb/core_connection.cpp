@@ -17,6 +17,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
@@ -117,11 +118,12 @@ CoreConnection::CoreConnection(const fs::path& core, const Account& account, con
 }
 
 CoreConnection::~CoreConnection() {
+  const bool is_given_up = !failure().empty();
   fail("the run is over");
   if (thread_.joinable()) thread_.join();
   // It has uploaded what it was told, or will not: without its connection it ends by itself, soon.
-  for (const auto deadline = Clock::now() + seconds(10); process_ > 0 && !has_ended(process_);) {
-    if (Clock::now() > deadline) kill(process_, SIGKILL);
+  for (const Patience patience(seconds(is_given_up ? 1 : 10)); process_ > 0 && !has_ended(process_);) {
+    if (patience.is_over()) kill(process_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -132,12 +134,13 @@ void CoreConnection::start(const fs::path& core, const fs::path& logs) {
   process_ = spawn({core.string(), "--no-observability", "--port-filename", place.string(), "--pid", std::to_string(getpid())},
                    output);
   std::string text;
-  for (const auto deadline = Clock::now() + seconds(30); !(text = file_bytes(place).value_or("")).ends_with("EOF");) {
+  for (const Patience patience(seconds(30)); !(text = file_bytes(place).value_or("")).ends_with("EOF");) {
     if (has_ended(process_)) {
       process_ = -1;
       throw IoError(format("{} has ended at once: see {}", core, output));
     }
-    if (Clock::now() > deadline) throw IoError(format("{} did not say where it listens: see {}", core, output));
+    if (HeededSignals::is_pending()) throw IoError("a signal came while wandb-core was starting");
+    if (patience.is_over()) throw IoError(format("{} did not say where it listens: see {}", core, output));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   fs::remove(place);
@@ -171,13 +174,16 @@ void CoreConnection::begin(const Account& account, const Run& run, const Record&
   init.mutable_inform_init()->mutable_info()->set_stream_id(stream_);
   queue(init);
   send(record, "run");
-  const auto deadline = Clock::now() + seconds(static_cast<int>(init_timeout()) + 10);
   std::optional<ServerResponse> told;
-  do {  // an old wandb-core gives no answer to the first
-    told = receive(deadline);
-    if (!told) throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
-    if (told->has_error_response()) throw IoError(told->error_response().message());
-  } while (!told->result_communicate().has_run_result());
+  const Patience patience(std::chrono::duration<double>(init_timeout() + 10));
+  while (!told || !told->result_communicate().has_run_result()) {  // an old wandb-core gives no answer to the first
+    told = receive(patience.next_look());
+    if (told && told->has_error_response()) throw IoError(told->error_response().message());
+    if (told) continue;
+    if (HeededSignals::is_pending()) throw IoError("a signal came while wandb-core was asked for the run");
+    if (patience.is_over() || !failure().empty())
+      throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
+  }
   const Result::RunResult& result = told->result_communicate().run_result();
   if (result.has_error()) throw IoError(result.error().message());
   entity_ = result.run().entity();
@@ -219,11 +225,12 @@ void CoreConnection::queue(const ServerRequest& request) {
 void CoreConnection::send_queued() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ends_ || !waiting_.empty() || !failure_.empty(); });
-    if (!failure_.empty() || waiting_.empty()) return;
+    changed_.wait(lock, [this] { return !waiting_.empty() || !failure_.empty(); });
+    if (!failure_.empty()) return;
     const std::string message = std::move(waiting_.front());
     waiting_.pop_front();
     waiting_bytes_ -= message.size();
+    is_sending_ = true;
     lock.unlock();
     std::string_view rest = message;
     while (!rest.empty()) {
@@ -234,6 +241,8 @@ void CoreConnection::send_queued() {
     }
     if (!rest.empty()) fail("it is gone");
     lock.lock();
+    is_sending_ = false;
+    changed_.notify_all();
   }
 }
 
@@ -252,47 +261,85 @@ std::string CoreConnection::failure() const {
 }
 
 std::optional<ServerResponse> CoreConnection::receive(Clock::time_point deadline) {
-  const std::string frame = receive_bytes(kFrame, deadline);
-  if (frame.size() < kFrame || frame[0] != 'W') return std::nullopt;
-  std::uint32_t size = 0;
-  std::memcpy(&size, &frame[1], sizeof(size));
-  ServerResponse response;
-  if (!response.ParseFromString(receive_bytes(size, deadline))) return std::nullopt;
-  return response;
-}
-
-std::string CoreConnection::receive_bytes(std::size_t size, Clock::time_point deadline) {
-  std::string bytes(size, '\0');
-  std::size_t have = 0;
-  while (have < size && is_ready_by(deadline, socket_.number(), POLLIN)) {
-    const ssize_t got = recv(socket_.number(), &bytes[have], size - have, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
+  constexpr const char* kNonsense = "what it says makes no sense";
+  while (true) {
+    std::uint32_t size = 0;
+    if (received_.size() >= kFrame) std::memcpy(&size, &received_[1], sizeof(size));
+    if (received_.size() >= kFrame && received_.size() - kFrame >= size) {
+      ServerResponse response;
+      const bool is_one = response.ParseFromString(received_.substr(kFrame, size));
+      received_.erase(0, kFrame + size);
+      if (is_one) return response;
+      fail(kNonsense);
+      return std::nullopt;
+    }
+    if (!received_.empty() && (received_[0] != 'W' || size > kMostBytesWaiting)) {
+      fail(kNonsense);
+      return std::nullopt;
+    }
+    const std::size_t before = received_.size();
+    fill(deadline);
+    if (received_.size() == before) return std::nullopt;
   }
-  bytes.resize(have);
-  return bytes;
 }
 
-void CoreConnection::finish(const Record& exit, const std::string& if_it_takes_long) {
+void CoreConnection::fill(Clock::time_point deadline) {
+  std::array<char, 4096> bytes{};
+  if (!is_ready_by(deadline, socket_.number(), POLLIN)) return;
+  const ssize_t got = recv(socket_.number(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (got > 0) received_.append(bytes.data(), static_cast<std::size_t>(got));
+  if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) fail("it has ended");
+}
+
+namespace {
+
+/// What grows while something is uploaded. How long an operation takes does so in any case, and is not in it.
+std::string progress_of(const Response::PollExit& state) {
+  std::string text = format("{} {}", state.pusher_stats().uploaded_bytes(), state.operation_stats().total_operations());
+  for (const Operation& operation : state.operation_stats().operations()) text += operation.SerializeAsString();
+  return text;
+}
+
+}  // namespace
+
+void CoreConnection::finish(const Record& exit, std::chrono::duration<double> time, const std::string& if_it_takes_long) {
+  constexpr seconds kBetweenQuestions(1), kLong(10);
+  Record how_far;
+  how_far.mutable_request()->mutable_poll_exit();
   send(exit, "exit");
-  if (failure().empty() && !is_ready_by(Clock::now() + seconds(10), socket_.number(), POLLIN))
-    Console::instance().info(if_it_takes_long);
-  bool is_done = false;
+  Patience patience(time);
+  std::string progress;
+  const auto begin = Clock::now();
+  auto asks_at = begin;
+  bool has_told = false, is_done = false;
   while (!is_done) {
-    const std::optional<ServerResponse> response = receive(Clock::time_point::max());
-    if (!response) return fail("it has ended before all was uploaded");
-    is_done = response->result_communicate().has_exit_result();
+    if (!failure().empty()) return fail("it has ended before all was uploaded");
+    if (HeededSignals::is_pending()) return fail("a signal came before all was uploaded");
+    if (patience.is_over()) return fail(format("it has uploaded nothing more for {:g} s", time.count()));
+    const auto now = Clock::now();
+    if (!has_told && now - begin >= kLong) {
+      has_told = true;
+      Console::instance().info(if_it_takes_long);
+    }
+    if (now >= asks_at) {
+      asks_at = now + kBetweenQuestions;
+      send(how_far, "poll_exit");
+    }
+    const std::optional<ServerResponse> response = receive(patience.next_look());
+    if (!response) continue;
+    const Result& result = response->result_communicate();
+    is_done = result.has_exit_result();
+    if (!result.response().has_poll_exit_response()) continue;
+    std::string so_far = progress_of(result.response().poll_exit_response());
+    if (so_far != progress) patience.renew();
+    progress = std::move(so_far);
   }
   ServerRequest teardown;
   teardown.mutable_inform_teardown();
   queue(teardown);
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  std::unique_lock lock(mutex_);
+  while (failure_.empty() && (is_sending_ || !waiting_.empty()) && !patience.is_over())
+    changed_.wait_until(lock, patience.next_look());
 }
 
 }  // namespace levin::wandb

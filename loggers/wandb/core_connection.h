@@ -23,7 +23,8 @@ struct Account;
 struct RunIdentity;
 
 /// wandb-core, a program of W&B that uploads what it is told on a socket: one that this starts and ends, for one run. Nothing
-/// waits for it but its start and finish().
+/// waits for it but its start, finish() and the destructor, which have their limits, and give up where a signal asks the run to
+/// stop.
 ///
 /// Threading: send() from one thread at a time.
 class CoreConnection {
@@ -36,7 +37,7 @@ class CoreConnection {
   };
 
   /// Starts the program and the run. `record` tells of the run. Throws IoError with what W&B says, or when that is not done
-  /// within 90 seconds, or those of WANDB_INIT_TIMEOUT.
+  /// within 90 seconds, or those of WANDB_INIT_TIMEOUT, or before a signal.
   CoreConnection(const std::filesystem::path& core, const Account& account, const Run& run, const Record& record);
   /// Ends the program when finish() has not.
   ~CoreConnection();
@@ -51,8 +52,9 @@ class CoreConnection {
 
   /// `question`: names an answer to it; empty: none is wanted.
   void send(const Record& record, const std::string& question = {});
-  /// Sends the run's last record, and waits until all is uploaded. Tells a person when that takes long.
-  void finish(const Record& exit, const std::string& if_it_takes_long);
+  /// Sends the run's last record, and waits until all is uploaded, but no longer than this without any progress. Tells a person
+  /// when that takes long.
+  void finish(const Record& exit, std::chrono::duration<double> patience, const std::string& if_it_takes_long);
   /// Why nothing is sent any more; empty while all is well.
   std::string failure() const;
 
@@ -63,9 +65,10 @@ class CoreConnection {
   void queue(const ServerRequest& request);
   void send_queued();
   void fail(const std::string& why);
-  /// The next response; nothing by the deadline, or when there will be none.
+  /// The next response; nothing while none has come, and, with a failure(), when there will be none.
   std::optional<ServerResponse> receive(std::chrono::steady_clock::time_point deadline);
-  std::string receive_bytes(std::size_t size, std::chrono::steady_clock::time_point deadline);
+  /// Brings in what the socket has by the deadline.
+  void fill(std::chrono::steady_clock::time_point deadline);
 
   std::string stream_;  ///< the run's id
   std::string entity_;
@@ -73,11 +76,12 @@ class CoreConnection {
   std::int64_t first_row_ = 0;
   pid_t process_ = -1;
   Descriptor socket_;
+  std::string received_;  ///< of the next response
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> waiting_;
   std::size_t waiting_bytes_ = 0;
-  bool ends_ = false;
+  bool is_sending_ = false;
   std::string failure_;
   std::thread thread_;
 };

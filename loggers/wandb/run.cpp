@@ -263,12 +263,12 @@ void Run::log_file(const fs::path& file, const std::string& name) {
   add(file_record(name));
 }
 
-void Run::finish(int exit_code) {
+void Run::finish(int exit_code, std::chrono::duration<double> patience) {
   const Record exit = exit_record(exit_code, runtime());
   add(exit);
   save();
   if (core_) {
-    core_->finish(exit,
+    core_->finish(exit, patience,
                   format("WandbLogger: waiting for W&B to take the rest of the run, which is kept in {}", as_typed(folder_)));
     warn_of_core();
     core_.reset();

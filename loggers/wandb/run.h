@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -74,8 +75,8 @@ class Run {
   void log_file(const std::filesystem::path& file, const std::string& name);
   /// Waits until all that was logged is in the run file. Throws IoError.
   void save();
-  /// Ends the run for W&B, and waits until wandb-core has uploaded everything.
-  void finish(int exit_code);
+  /// Ends the run for W&B, and waits until wandb-core has uploaded everything, but no longer than this without any progress.
+  void finish(int exit_code, std::chrono::duration<double> patience);
   /// Removes the folder of a run that is_unused().
   void discard();
 

@@ -1,6 +1,7 @@
 #include "levin/loggers/wandb/wandb_logger.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <random>
 #include <utility>
@@ -76,6 +77,7 @@ void WandbLoggerOptions::declare(OptionList<WandbLoggerOptions>& options) {
   options.add(&O::core, "The program wandb-core; empty: WANDB_CORE, else the one on PATH or beside `wandb` there");
   options.add(&O::per_rank, "Every rank's own unreduced values are a run of their own in the group");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
+  options.add(&O::end_timeout, "Seconds for which the run's end waits for W&B without any progress").min(1);
   options.rule({"log_model"}, [](const O& logger) {
     const bool has_meaning = logger.log_model.is_bool() || logger.log_model == Value("all");
     return has_meaning ? "" : "log_model is true, false or all";
@@ -236,8 +238,9 @@ void WandbLogger::finalize(const std::string& status) {
       if (fs::exists(file)) main_run_->log_file(file, "checkpoints" / file.filename());
     }
   }
-  if (own_run_) own_run_->finish(exit_code);
-  if (main_run_) main_run_->finish(exit_code);
+  const std::chrono::duration<double> patience(options_.end_timeout);
+  if (own_run_) own_run_->finish(exit_code, patience);
+  if (main_run_) main_run_->finish(exit_code, patience);
   own_run_.reset();
   main_run_.reset();
 }

@@ -33,6 +33,7 @@ struct LEVIN_API WandbLoggerOptions {
   std::filesystem::path core = {};                     ///< wandb-core; empty: WANDB_CORE, else that which is installed
   bool per_rank = false;                               ///< every rank's own values are a run beside
   std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
+  double end_timeout = 30;                             ///< how long the run's end waits for W&B without any progress, seconds
 
   static void declare(OptionList<WandbLoggerOptions>& options);
 };
@@ -42,7 +43,8 @@ struct LEVIN_API WandbLoggerOptions {
 ///
 /// With `offline`, or WANDB_MODE=offline, it writes a folder `save_dir/wandb/offline-run-DATE-ID` that `wandb sync` uploads.
 /// Otherwise it speaks to the program wandb-core, where that and an API key are there, which uploads while the run is on; where
-/// they are not, it says so, and the run is offline. The folder is whole in any case. WANDB_MODE=disabled: nothing is written.
+/// they are not, it says so, and the run is offline. The folder is whole in any case, and what W&B has not taken by the end
+/// (end_timeout, a signal) `wandb sync` uploads. WANDB_MODE=disabled: nothing is written.
 ///
 /// The run's id is kept in `wandb_run.txt` of its version folder: that of a logger that stands before it, or else
 /// `save_dir/project/id`. A run that resumes from a checkpoint beside it goes on under this id; what the earlier part has

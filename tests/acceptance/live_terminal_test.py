@@ -5,6 +5,7 @@ Usage: live_terminal_test.py BUILD_FOLDER SOURCE_FOLDER [NAME…]
 """
 import fcntl
 import glob
+import json
 import os
 import pty
 import re
@@ -59,6 +60,11 @@ class Session:
             pass
         os.close(self.master)
         self.folder.cleanup()
+
+    def lose(self):
+        """As when a connection breaks: there is no terminal any more."""
+        os.close(self.master)
+        self.master = os.open("/dev/null", os.O_RDWR)
 
     def resize(self, columns, rows):
         """As most terminals do, which take the screen apart: what is drawn from here on is seen alone."""
@@ -241,6 +247,18 @@ class LiveTerminal(unittest.TestCase):
                                                     "--trainer.progress=live") as session:
                 session.ends_with(1)
                 self.assert_clean(session)
+    def test_a_run_whose_terminal_is_lost_saves_and_says_how_it_ended(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks), Session(f"--trainer.devices={ranks}") as session:
+                session.wait_for(KEYS)
+                session.lose()
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(session.process, 0)[1]), 128 + signal.SIGHUP)
+                run = f"{session.folder.name}/logs/version_0"
+                with open(f"{run}/run.json") as file:
+                    self.assertEqual(json.load(file)["status"], "interrupted")
+                self.assertTrue(glob.glob(f"{run}/checkpoints/*.ckpt"))
+
+    def test_a_rank_that_is_killed_gives_the_terminal_back(self):
         with Session("--trainer.devices=2") as session:
             session.wait_for(KEYS)
             process = int(re.search(r"\[rank 0\] device cpu .*process (\d+)", session.terminal.text())[1])

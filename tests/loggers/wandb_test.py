@@ -314,6 +314,38 @@ class Online(Base):
         run, = self.server.runs.values()
         self.assertEqual(run.history, rows_of_file(folder))
 
+    def begin_with_stopped_core(self, options, **how):
+        """A fit whose wandb-core has stopped for ever."""
+        process = subprocess.Popen(command(self.root, options, **how), cwd=SOURCE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, env=environment(self.root, self.server))
+        metrics = self.root / "logs/version_0/metrics.csv"
+        eventually(lambda: metrics.exists() and len(table(metrics.parent)) > 20)
+        core, = children_of(process.pid, "wandb-core")
+        os.kill(core, signal.SIGSTOP)
+        return process
+
+    def assert_kept(self, said, why):
+        folder, = folders(self.root)
+        self.assertRegex(said, f"(?s)wandb-core fails: {why}.*wandb sync {folder}")
+        self.assertTrue(folder.name.startswith("offline-run-"))
+        self.assert_same_as_csv(rows_of_file(folder), table(self.root / "logs/version_0"))
+
+    def test_when_wandb_core_no_longer_answers_the_run_ends(self):
+        process = self.begin_with_stopped_core("log_model: false, end_timeout: 2", epochs=60)
+        said, _ = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, said)
+        self.assert_kept(said, "it has uploaded nothing more for 2 s")
+
+    def test_a_signal_ends_the_wait_for_a_wandb_core_that_does_not_answer(self):
+        process = self.begin_with_stopped_core("log_model: false, end_timeout: 100000", epochs=60)
+        run = self.root / "logs/version_0/run.json"
+        # The loggers end in their order: the one before has done so.
+        eventually(lambda: json.loads(run.read_text())["status"] == "finished")
+        process.terminate()
+        said, _ = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assert_kept(said, "a signal came before all was uploaded")
+
     def test_a_run_that_was_killed_resumes_online_with_every_row_once(self):
         env = environment(self.root, self.server)
         process = subprocess.Popen(command(self.root, "log_model: false", epochs=100000), cwd=SOURCE, env=env,

@@ -1,10 +1,15 @@
 #include "levin/core/engine/parts/item_queue.h"
 
+#include <chrono>
+#include <numeric>
+#include <string>
 #include <system_error>
 #include <typeinfo>
+#include <variant>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
@@ -18,6 +23,41 @@ std::string call_text(const LoggedItem& item) {
 }
 
 std::size_t index_of(LoggedItem::Kind kind) { return static_cast<std::size_t>(kind); }
+
+std::size_t bytes_of(const std::string& text) { return sizeof(text) + text.size(); }
+
+template <class Number>
+std::size_t bytes_of(const std::vector<Number>& numbers) {
+  return numbers.size() * sizeof(Number);
+}
+
+std::size_t bytes_of(const std::vector<std::string>& texts) {
+  return std::accumulate(texts.begin(), texts.end(), std::size_t{0},
+                         [](std::size_t bytes, const std::string& text) { return bytes + bytes_of(text); });
+}
+
+/// The memory that contents take while they wait.
+struct ContentBytes {
+  std::size_t operator()(const LoggedImage& image) const { return image.png.size(); }
+  std::size_t operator()(const LoggedHistogram& histogram) const {
+    return bytes_of(histogram.limits) + bytes_of(histogram.counts);
+  }
+  std::size_t operator()(const LoggedText& text) const { return text.text.size(); }
+  std::size_t operator()(const Table& table) const {
+    std::size_t bytes = bytes_of(table.columns);
+    for (const std::vector<Value>& row : table.rows) {
+      bytes += sizeof(row) + row.size() * sizeof(Value);
+      for (const Value& cell : row) bytes += cell.is_string() ? bytes_of(cell.as_string()) : 0;
+    }
+    return bytes;
+  }
+  std::size_t operator()(const LoggedFile& file) const { return file.path.native().size(); }
+  std::size_t operator()(const LoggedFigure& figure) const {
+    std::size_t bytes = bytes_of(figure.columns) + bytes_of(figure.rows) + figure.image.png.size();
+    for (const auto& series : figure.series) bytes += bytes_of(series.name) + bytes_of(series.x) + bytes_of(series.y);
+    return bytes;
+  }
+};
 
 }  // namespace
 
@@ -48,6 +88,7 @@ bool ItemQueue::fits(const WaitingItem& item) const {
 
 void ItemQueue::give(WaitingItem item) {
   Count& count = counts_.at(index_of(item.item.kind()));
+  item.bytes += sizeof(item) + item.item.name.size() + std::visit(ContentBytes(), item.item.content);
   {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -74,15 +115,21 @@ void ItemQueue::give(WaitingItem item) {
 
 void ItemQueue::finish() {
   std::exception_ptr error;
+  bool by_signal = false;
   {
+    constexpr std::chrono::milliseconds kBetweenLooks(100);
     std::unique_lock lock(mutex_);
     if (!loggers_) items_.clear();  // none has been opened, nor will be
-    changed_.wait(lock, [this] { return items_.empty() && !at_work_; });
+    while (!changed_.wait_for(lock, kBetweenLooks, [this] { return items_.empty() && !at_work_; })) {
+      if (!HeededSignals::is_pending() || items_.empty()) continue;
+      by_signal = true;
+      drop_waiting();
+    }
     loggers_.reset();
     bytes_ = 0;
     error = std::exchange(error_, nullptr);
   }
-  tell_dropped();
+  tell_dropped(by_signal);
   if (error) std::rethrow_exception(error);
 }
 
@@ -133,14 +180,24 @@ void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers) {
   }
 }
 
-void ItemQueue::tell_dropped() {
+void ItemQueue::drop_waiting() {
+  for (const WaitingItem& waiting : items_) {
+    ++counts_.at(index_of(waiting.item.kind())).dropped;
+    bytes_ -= waiting.bytes;
+  }
+  items_.clear();
+}
+
+void ItemQueue::tell_dropped(bool by_signal) {
   for (std::size_t kind = 0; kind < kItemKinds; ++kind) {
     const Count count = std::exchange(counts_[kind], {});
     if (count.dropped == 0) continue;
+    const std::string why = by_signal ? "a signal came before the loggers had all."
+                                      : format("no more than {} and {} MB may wait for the loggers. Log them less often.",
+                                               counted(bounds_.items, "item"), bounds_.bytes >> 20);
     Console::instance().warn(
-        format("Dropped {} of {}: no more than {} and {} MB may wait for the loggers. Log them less often.", count.dropped,
-               counted(static_cast<std::size_t>(count.given), kind_name(static_cast<LoggedItem::Kind>(kind))),
-               counted(bounds_.items, "item"), bounds_.bytes >> 20));
+        format("Dropped {} of {}: {}", count.dropped,
+               counted(static_cast<std::size_t>(count.given), kind_name(static_cast<LoggedItem::Kind>(kind))), why));
   }
 }
 

@@ -24,14 +24,14 @@ namespace levin {
 struct WaitingItem {
   LoggedItem item;                              ///< of the right kind; its content, unless `complete` makes it
   std::function<void(LoggedItem&)> complete{};  ///< makes the content, on the queue's thread: waits for a device, encodes
-  std::size_t bytes = 0;                        ///< of the tensors that wait with it
+  std::size_t bytes = 0;                        ///< of the tensors that wait with it, beside the content
 };
 
 /// Takes what log_image() and its like are given to the loggers, on a thread of its own that begins with the first item, one
 /// item at a time and in order. Items that come before the loggers are open wait for them.
 ///
-/// It never keeps the caller waiting: what does not fit is dropped, and told in the end. After an error nothing more is done
-/// until somebody was told of it.
+/// It never keeps the caller waiting: what does not fit is dropped, and told in the end, as is what waits still when a signal
+/// comes in the end. After an error nothing more is done until somebody was told of it.
 ///
 /// Threading: for the thread that runs the hooks.
 class ItemQueue {
@@ -65,9 +65,11 @@ class ItemQueue {
   using Loggers = std::vector<std::shared_ptr<Logger>>;
 
   bool fits(const WaitingItem& item) const;
+  /// With the lock.
+  void drop_waiting();
   void work();
   void hand_over(WaitingItem waiting, const Loggers& loggers);
-  void tell_dropped();
+  void tell_dropped(bool by_signal);
 
   const Bounds bounds_;
   std::array<Count, kItemKinds> counts_{};

@@ -9,6 +9,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/epoch_plan.h"
@@ -189,6 +190,8 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
 }
 
 void RunSetup::end_loggers(RunOutcome outcome, const Caller& call) const {
+  // A rank that another one told of the signal may have got its own only now.
+  if (outcome.status == "interrupted") HeededSignals::settle();
   if (is_global_zero()) outcome.warnings = Console::instance().take_warnings();
   for (const auto& logger : loggers) {
     call([&] {

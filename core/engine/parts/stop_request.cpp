@@ -4,6 +4,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/signal_handlers.h"
 #include "levin/core/console/terminal_guard.h"
@@ -59,7 +60,9 @@ Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {
 }
 
 void StopRequest::throw_if_signalled(const std::string& where) const {
-  if (signal_ != 0) throw Interrupted(signal_, where);
+  if (signal_ == 0) return;
+  HeededSignals::settle();
+  throw Interrupted(signal_, where);
 }
 
 std::string StopRequest::explain(int world_size) const {
@@ -72,6 +75,7 @@ namespace {
 std::atomic<int> received_signal{0};
 
 void remember(int signal) {
+  HeededSignals::note();
   const int before = std::atomic_exchange(&received_signal, signal);
   if (signal == SIGINT && before == SIGINT) {
     restore_terminal();
@@ -88,8 +92,11 @@ SignalHandlers& handlers() {
 }  // namespace
 
 SignalScope::SignalScope(const std::function<bool(int)>& also) {
-  handlers().take([] { received_signal = 0; },
-                  [&](int signal) { return (signal != SIGUSR2 && signal != SIGHUP) || (also && also(signal)); });
+  const auto begin = [] {
+    received_signal = 0;
+    HeededSignals::settle();
+  };
+  handlers().take(begin, [&](int signal) { return signal != SIGUSR2 || (also && also(signal)); });
 }
 SignalScope::~SignalScope() { handlers().give_back(); }
 

@@ -61,9 +61,9 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1, and SIGUSR2 and SIGHUP where they are wanted `also`, are remembered instead of
-/// ending the process; a second SIGINT ends it at once. A signal that the user ignores or handles stays his. Scopes overlap, in
-/// any threads, and share what they remember.
+/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1, and SIGUSR2 where it is wanted `also`, are remembered instead of ending
+/// the process; a second SIGINT ends it at once. A signal that the user ignores (nohup) or handles stays his. Scopes overlap,
+/// in any threads, and share what they remember.
 class SignalScope {
  public:
   explicit SignalScope(const std::function<bool(int signal)>& also = {});

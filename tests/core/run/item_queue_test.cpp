@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/console/console.h"
 #include "support/error_of.h"
 
@@ -127,7 +129,7 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
   }
   SECTION("by bytes, those under way included") {
     queue.give(text("too much", (2 << 20) + 1));
-    queue.give(text("just fits", 2 << 20));
+    queue.give(text("just fits", (2 << 20) - (1 << 16)));
     logger->let_go();
     queue.finish();
     CHECK(logger->shown() == std::vector<std::string>{"under way", "just fits"});
@@ -192,4 +194,52 @@ TEST_CASE("without loggers nothing is made, and nothing is told") {
   queue.finish();
   CHECK(completed == 0);
   CHECK(told.texts().empty());
+}
+
+TEST_CASE("texts and tables count with what they hold, as long as they wait") {
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20U;
+  const Told told;
+  const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
+  ItemQueue queue({.items = 1000, .bytes = 4 * kMegabyte});
+  queue.open({logger});
+  queue.give(text("under way"));
+  logger->wait_for_first();
+  const std::string long_text(3 * kMegabyte / 2, 'x');
+  const auto content = GENERATE_COPY(
+      decltype(LoggedItem::content)(LoggedText{long_text}),
+      decltype(LoggedItem::content)(Table{{"column"}, {{Value(long_text)}}}),
+      decltype(LoggedItem::content)(Table{{long_text}, {}}),
+      decltype(LoggedItem::content)(Table{
+          {"a"}, std::vector(3 * kMegabyte / 2 / (sizeof(std::vector<Value>) + 2 * sizeof(Value)), std::vector<Value>(2))}));
+  for (int item = 0; item < 10; ++item) queue.give({.item = {.name = "waits", .content = content}});
+  logger->let_go();
+  queue.finish();
+  CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
+  REQUIRE(told.texts().size() == 1);
+  CHECK_THAT(told.texts()[0], Catch::StartsWith("Dropped 8 of 1"));
+}
+
+TEST_CASE("a signal in the end drops what waits, but not what is under way") {
+  const Told told;
+  const auto logger = std::make_shared<GatedLogger>();
+  ItemQueue queue;
+  auto waits = std::make_shared<int>(0);
+  WaitingItem first = text("first");
+  // It is under way until the others are gone.
+  first.complete = [others = std::weak_ptr(waits)](LoggedItem&) {
+    while (!others.expired()) std::this_thread::yield();
+  };
+  queue.give(std::move(first));
+  for (int item = 0; item < 3; ++item) {
+    WaitingItem other = text("other");
+    other.complete = [held = waits](LoggedItem&) { (void)held; };
+    queue.give(std::move(other));
+  }
+  waits.reset();
+  queue.open({logger});
+  HeededSignals::note();
+  queue.finish();
+  HeededSignals::settle();
+  CHECK(logger->shown() == std::vector<std::string>{"first"});
+  CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 4 texts: a signal came before the loggers had all."});
 }

@@ -1,10 +1,12 @@
 // What a run has that changes with each step, without LibTorch: the wish to stop, its progress, what a batch counts.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <stdexcept>
 #include <thread>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/run_commands.h"
 #include "levin/core/engine/parts/stop_request.h"
@@ -158,6 +160,34 @@ TEST_CASE("a signal that this process received is among its votes") {
   CHECK(without.votes(true).signal == 0);
 }
 
+TEST_CASE("a signal ends what the end of a run waits for, unless the run ends for it") {
+  using levin::HeededSignals;
+  const levin::Patience patience(std::chrono::hours(1));
+  HeededSignals::note();  // of an earlier run
+  const SignalScope signals;
+  CHECK_FALSE(patience.is_over());
+  raise(SIGUSR1);
+  CHECK(HeededSignals::is_pending());
+  CHECK(patience.is_over());
+  StopRequest stop;
+  stop.adopt({stop.votes(true)});
+  CHECK_THROWS_AS(stop.throw_if_signalled("during fit"), Interrupted);
+  CHECK_FALSE(patience.is_over());
+  raise(SIGUSR1);  // another one
+  CHECK(patience.is_over());
+  HeededSignals::settle();
+}
+
+TEST_CASE("patience ends with its time, which progress renews") {
+  levin::HeededSignals::settle();
+  CHECK(levin::Patience(std::chrono::seconds(0)).is_over());
+  levin::Patience patience(std::chrono::hours(1));
+  CHECK_FALSE(patience.is_over());
+  patience.renew();
+  CHECK_FALSE(patience.is_over());
+  CHECK(patience.next_look() <= levin::Patience::Clock::now() + std::chrono::seconds(1));
+}
+
 TEST_CASE("other signals than those of every run are taken while a scope wants them, also one within another") {
   const auto is_taken = [](int signal) {
     struct sigaction present {};
@@ -165,12 +195,12 @@ TEST_CASE("other signals than those of every run are taken while a scope wants t
     return present.sa_handler != SIG_DFL;
   };
   const SignalScope plain;
-  CHECK_FALSE((is_taken(SIGUSR2) || is_taken(SIGHUP)));
+  CHECK_FALSE(is_taken(SIGUSR2));
+  CHECK((is_taken(SIGINT) && is_taken(SIGTERM) && is_taken(SIGHUP) && is_taken(SIGUSR1)));
   {
     const SignalScope inner([](int signal) { return signal == SIGUSR2; });
     CHECK(is_taken(SIGUSR2));
     CHECK(is_taken(SIGTERM));
-    CHECK_FALSE(is_taken(SIGHUP));
     raise(SIGUSR2);
     CHECK(SignalScope::received() == SIGUSR2);
   }
