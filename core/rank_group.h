@@ -73,7 +73,8 @@ class LEVIN_API RankGroup {
   virtual int restarts() const { return 0; }
   /// The last text that earlier attempts of this run kept; "": none, or nobody keeps it. Ranks: all may read; rank 0 keeps.
   virtual std::string kept_for_restarts() const { return ""; }
-  virtual void keep_for_restarts(const std::string& /*text*/) {}
+  /// False where there is no room for it: what was kept before stays.
+  virtual bool keep_for_restarts(const std::string& /*text*/) { return true; }
   /// The job that this run is part of; unset where no scheduler runs it. Ranks: all have the same.
   virtual std::optional<BatchJob> batch_job() const { return std::nullopt; }
   /// Puts that job back into its queue, which ends this process soon. Called: on rank 0, when the state is saved. Throws

@@ -105,12 +105,13 @@ std::string SharedText::read() const {
   return std::string(text, strnlen(text, kCallTextBytes));
 }
 
-void KeptText::write(std::string_view text) noexcept {
-  if (text.size() > kLongest) return;
+bool KeptText::write(std::string_view text) noexcept {
+  if (text.size() > kLongest) return false;
   const std::uint32_t other = 1 - newest_.load(std::memory_order_relaxed);
   rooms_[other].length = text.size();
   std::copy(text.begin(), text.end(), rooms_[other].text.begin());
   newest_.store(other, std::memory_order_release);
+  return true;
 }
 
 std::string KeptText::read() const {

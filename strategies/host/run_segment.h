@@ -147,9 +147,9 @@ class SharedText {
 /// whole while the other is written: its writer, rank 0 alone, may be killed at any instant.
 class KeptText {
  public:
-  static constexpr std::size_t kLongest = 64 * 1024;
-  /// A longer text is not kept.
-  void write(std::string_view text) noexcept;
+  static constexpr std::size_t kLongest = 512 * 1024;
+  /// False for a longer text, which is not kept.
+  bool write(std::string_view text) noexcept;
   /// "" when nothing was kept.
   std::string read() const;
 

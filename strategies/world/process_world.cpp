@@ -141,9 +141,10 @@ std::string ProcessWorld::kept_for_restarts() const {
   return joined_.notes && joined_.notes->check({kNotesKey}) ? joined_.notes->get_to_str(kNotesKey) : "";
 }
 
-void ProcessWorld::keep_for_restarts(const std::string& text) {
+bool ProcessWorld::keep_for_restarts(const std::string& text) {
   if (launched_) return launched_->header().kept.write(text);
   if (joined_.notes) joined_.notes->set(kNotesKey, text);
+  return true;
 }
 
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment) {

@@ -78,7 +78,7 @@ class ProcessWorld final : public JobRankGroup {
   std::string description() const override { return world_size() == 1 ? "" : transports_; }
   int restarts() const override { return environment_.restarts; }
   std::string kept_for_restarts() const override;
-  void keep_for_restarts(const std::string& text) override;
+  bool keep_for_restarts(const std::string& text) override;
   ControlGroup& control_group() override { return *control_group_; }
   VoteChannel& vote_channel() override { return *meeting_votes_; }
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;

@@ -158,6 +158,25 @@ std::optional<std::string> RestartNotes::newest_checkpoint() const {
   return first_in_whole(files, "the newest", when_whole);
 }
 
+void RestartNotes::keep() {
+  constexpr std::size_t kFewest = 2;  // one of them may have been written alone
+  if (ranks_.rank() != 0) return;
+  std::size_t most = 0;
+  for (const Fit& fit : fits_) most = std::max(most, fit.checkpoints.size());
+  while (!ranks_.keep_for_restarts(written())) {
+    if (most <= kFewest) {
+      return Console::instance().warn_once(
+          "What this run tells an attempt after a failure has become too long: such an attempt goes on from an earlier "
+          "checkpoint. Fewer fits in one program, or shorter paths of their folders, keep it short.");
+    }
+    most = std::max(kFewest, most / 2);
+    for (Fit& fit : fits_) {
+      const std::size_t more = fit.checkpoints.size() - std::min(fit.checkpoints.size(), most);
+      fit.checkpoints.erase(fit.checkpoints.begin(), fit.checkpoints.begin() + static_cast<std::ptrdiff_t>(more));
+    }
+  }
+}
+
 void RestartNotes::note_loggers(std::vector<std::string> tokens) {
   const std::lock_guard lock(mutex_);
   fits_[fit_].loggers = std::move(tokens);

@@ -68,9 +68,8 @@ class RestartNotes {
   };
   using Fits = std::vector<Fit>;
   std::string written() const { return to_json(OptionType<Fits>::write(fits_)); }
-  void keep() const {
-    if (ranks_.rank() == 0) ranks_.keep_for_restarts(written());
-  }
+  /// Hands them to the attempts after this one; of many fits with long paths, the newest checkpoints of each.
+  void keep();
 
   RankGroup& ranks_;
   std::size_t fit_;

@@ -102,11 +102,11 @@ TEST_CASE("the text that was kept last is read") {
   KeptText& kept = segment->header().kept;
   CHECK(kept.read().empty());
   for (const std::string text : {"one", "a longer one", "", "last"}) {
-    kept.write(text);
+    CHECK(kept.write(text));
     CHECK(kept.read() == text);
   }
-  kept.write(std::string(KeptText::kLongest, 'x'));
-  kept.write(std::string(KeptText::kLongest + 1, 'y'));
+  CHECK(kept.write(std::string(KeptText::kLongest, 'x')));
+  CHECK_FALSE(kept.write(std::string(KeptText::kLongest + 1, 'y')));
   CHECK(kept.read() == std::string(KeptText::kLongest, 'x'));
 }
 
