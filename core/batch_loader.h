@@ -22,10 +22,11 @@ struct LEVIN_API Shard {
 
 /// What a rank reads of a loader that divides its samples over ranks.
 struct LEVIN_API SampleShare {
-  std::int64_t all = 0;         ///< samples of an epoch, over all ranks
-  std::int64_t mine = 0;        ///< what this rank reads of them
-  std::int64_t evened_out = 0;  ///< so many of all are read twice (above 0) or left out (below 0) to make ranks even
-  int ranks = 1;                ///< among which they are divided
+  std::int64_t all = 0;   ///< samples of an epoch, over all ranks
+  std::int64_t mine = 0;  ///< what this rank reads of them
+  std::int64_t evened_out =
+      0;          ///< so many of mine another rank reads, too (above 0), or nobody reads (below 0): ranks are even
+  int ranks = 1;  ///< among which they are divided
 };
 
 /// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.

@@ -196,8 +196,9 @@ std::int64_t DataLoader::order_size() const { return sampler().size(dataset_size
 
 std::optional<SampleShare> DataLoader::sample_share() const {
   SampleShare share{.all = order_size(), .ranks = shard_.world_size};
-  share.mine = DistributedSampler(share.all, shard_).size();
-  if (shard_.uneven != Uneven::kKeep) share.evened_out = share.mine * shard_.world_size - share.all;
+  const DistributedSampler part(share.all, shard_);
+  share.mine = part.size();
+  share.evened_out = part.evened_out();
   return share;
 }
 

@@ -53,7 +53,9 @@ class DistributedSampler {
     return shard_.uneven == Uneven::kDrop ? left_ / shard_.world_size : own();
   }
   /// How many of size(), the last ones, repeat the samples at the start of the order.
-  std::int64_t padding() const { return std::max<std::int64_t>(0, size() - own()); }
+  std::int64_t padding() const { return std::max<std::int64_t>(0, evened_out()); }
+  /// What size() has more than this rank's part of the order, or, below 0, less.
+  std::int64_t evened_out() const { return size() - own(); }
   /// Batches this rank reads in an epoch. With `drop_last` an incomplete batch is left out: on all ranks or on none.
   std::int64_t batches(std::int64_t batch_size, bool drop_last) const {
     if (!drop_last) return divide_up(size(), batch_size);

@@ -212,8 +212,12 @@ TEST_CASE("what a run asks of a loader is that of all of them") {
   REQUIRE(share);
   CHECK(share->all == 12);
   CHECK(share->mine == 7);
-  CHECK(share->evened_out == 2);
+  CHECK(share->evened_out == 0);  // the second rank reads those that are repeated
   CHECK(share->ranks == 2);
+  loader.set_shard({.rank = 1, .world_size = 2, .uneven = Uneven::kPad});
+  CHECK(loader.sample_share()->evened_out == 2);
+  loader.set_shard({.rank = 0, .world_size = 2, .uneven = Uneven::kDrop});
+  CHECK(loader.sample_share()->evened_out == -2);
   Batch unnamed = Batch::of({torch::ones({1}, torch::kLong)});
   CombinedLoader positions({{"a", std::make_shared<test::FixedLoader>(std::vector<Batch>{unnamed})}});
   positions.start_epoch(0);
