@@ -249,7 +249,7 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
 /// A whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
   run.resume.newest_file = run.resume.good_file = file;
-  run.resume.saved_step = run.progress.global_step;
+  run.resume.newest_step = run.progress.global_step;
   if (run.resume.notes != nullptr && run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
 
@@ -280,17 +280,23 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   if (notes && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
   if (options.in_background) {
     // Whether rank 0 has written a file is not known elsewhere; once it is there, it is whole.
-    if (!run.is_global_zero() && is_there(run.resume.begun_file)) run.resume.newest_file = run.resume.begun_file;
+    if (!run.is_global_zero() && is_there(run.resume.begun_file)) {
+      run.resume.newest_file = run.resume.begun_file;
+      run.resume.newest_step = run.resume.begun_step;
+    }
     if (run.is_global_zero()) run.files.write(std::move(checkpoint), file);
     if (weights_only) return;
-    run.resume.saved_step = run.progress.global_step;
     if (!run.is_global_zero()) {
       run.resume.begun_file = file;
+      run.resume.begun_step = run.progress.global_step;
       return;
     }
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
     if (notes) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
-    run.files.when_done([&run, file] { run.resume.newest_file = run.resume.good_file = file; });
+    run.files.when_done([&run, file, step = run.progress.global_step] {
+      run.resume.newest_file = run.resume.good_file = file;
+      run.resume.newest_step = step;
+    });
     return;
   }
   std::string problem;
@@ -395,7 +401,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   // An earlier levin did not keep it.
   progress.loaders_epoch = manifest.at("loops").contains("loaders_epoch") ? count(manifest.at("loops"), "loaders_epoch") : 0;
   progress.global_step = count(manifest, "global_step");
-  run.resume.saved_step = progress.global_step;
+  run.resume.resumed_step = progress.global_step;
   progress.logging_step = count(manifest.at("loops"), "logging_step");
   progress.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
   run.resume.position.epochs_done = progress.epoch;

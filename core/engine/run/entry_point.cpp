@@ -313,9 +313,9 @@ void EntryPoint::announce_how_to_resume() const {
   // Rank 0 says it, unless it is the one that is gone.
   const int speaker = run_.strategy().ranks().lost_rank() == 0 ? 1 : 0;
   if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
-  for (const std::filesystem::path& file : {run_.resume.begun_file, run_.resume.newest_file, checkpoint_file_}) {
+  for (const auto& [file, step] : run_.resume.newest_first(checkpoint_file_)) {
     if (!is_there(file)) continue;
-    return announce_resume(file, run_.progress.global_step - run_.resume.saved_step, options_.resume_command);
+    return announce_resume(file, run_.progress.global_step - step, options_.resume_command);
   }
 }
 

@@ -86,13 +86,19 @@ struct ResumeState {
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
-  std::filesystem::path newest_file;    ///< the whole checkpoint that was written last
-  std::filesystem::path good_file;      ///< rank 0: of this fit, the newest that is written, or that it goes on from
-  std::filesystem::path begun_file;     ///< on other ranks than 0: what rank 0 has begun to write since
-  std::int64_t saved_step = 0;          ///< of the run's newest checkpoint that is written or begun, or that it goes on from
+  std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
+  std::filesystem::path good_file;    ///< rank 0: of this fit, the newest that is written, or that it goes on from
+  std::filesystem::path begun_file;   ///< on other ranks than 0: what rank 0 has begun to write since
+  /// The steps of begun_file, of newest_file, and of the checkpoint that the run goes on from; 0 without one.
+  std::int64_t begun_step = 0, newest_step = 0, resumed_step = 0;
   std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
   std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
 
+  /// The checkpoints that a run could go on from, the newest first, with their steps; not all are there. `resumed`: that from
+  /// which this one went on.
+  std::vector<std::pair<std::filesystem::path, std::int64_t>> newest_first(const std::filesystem::path& resumed) const {
+    return {{begun_file, begun_step}, {newest_file, newest_step}, {resumed, resumed_step}};
+  }
   void arrive() {
     replaying = false;
     resumed_from.reset();
