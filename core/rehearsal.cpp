@@ -256,7 +256,7 @@ FitPreview::~FitPreview() = default;
 
 const std::vector<FitLoader>& FitPreview::loaders() const { return state_->loaders; }
 bool FitPreview::has_loss() const { return state_->has_loss; }
-bool FitPreview::interrupted() const { return SignalScope::received() != 0; }
+bool FitPreview::interrupted() const { return state_->run.stop.received_signal() != 0; }
 
 at::Tensor FitPreview::loss() {
   const at::AutoGradMode with_gradients(true);
@@ -281,7 +281,7 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
   const std::string name = class_name();
   std::vector<std::vector<std::string>> by_rank;
   bool interrupted = false;
-  for (const std::string& text : run.rank_exchange().gather_text(SignalScope::received() != 0 ? "\n" : join(findings_, "\n"),
+  for (const std::string& text : run.rank_exchange().gather_text(run.stop.received_signal() != 0 ? "\n" : join(findings_, "\n"),
                                                                  Meeting(name, "all ranks have this callback"))) {
     interrupted = interrupted || text == "\n";
     by_rank.push_back(text.empty() ? std::vector<std::string>() : split(text, "\n"));

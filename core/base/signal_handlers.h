@@ -32,7 +32,8 @@ class SignalHandlers {
       one.is_taken = sigaction(one.signal, &action, &one.before) == 0;
     }
   }
-  void give_back() {
+  /// `last` is called when nothing is taken any more.
+  void give_back(const std::function<void()>& last = {}) {
     const std::lock_guard lock(mutex_);
     if (--users_ > 0) return;
     for (Taken& one : taken_) {
@@ -40,6 +41,7 @@ class SignalHandlers {
       sigaction(one.signal, nullptr, &present);
       if (std::exchange(one.is_taken, false) && present.sa_handler == handler_) sigaction(one.signal, &one.before, nullptr);
     }
+    if (last) last();
   }
 
  private:

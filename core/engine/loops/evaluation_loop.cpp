@@ -226,7 +226,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   }
   for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
     // A signal ends this rank's part; the others learn of it at the boundary that follows.
-    if (SignalScope::received() != 0) return;
+    if (run_.stop.received_signal() != 0) return;
     Batch batch = [&] {
       const auto scope = hooks_.enter(dataloaders_hook(stage_));
       const ProfiledAction action(hooks_.profiler(), names_.next_action);

@@ -44,9 +44,10 @@ void StopRequest::take_back() {
 }
 
 Votes StopRequest::votes(bool has_next_batch) const {
-  const int signal = heeds_signals_ ? SignalScope::received() : 0;
-  return {.stop = asked(), .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = signal};
+  return {.stop = asked(), .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = received_signal()};
 }
+
+int StopRequest::received_signal() const { return heeds_signals_ ? SignalScope::received() : 0; }
 
 Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {
   const Votes merged = merge(by_rank);
@@ -72,11 +73,11 @@ std::string StopRequest::explain(int world_size) const {
 
 namespace {
 
-std::atomic<int> received_signal{0};
+std::atomic<int> last_signal{0};
 
 void remember(int signal) {
   HeededSignals::note();
-  const int before = std::atomic_exchange(&received_signal, signal);
+  const int before = std::atomic_exchange(&last_signal, signal);
   if (signal == SIGINT && before == SIGINT) {
     restore_terminal();
     std::signal(SIGINT, SIG_DFL);
@@ -93,13 +94,15 @@ SignalHandlers& handlers() {
 
 SignalScope::SignalScope(const std::function<bool(int)>& also) {
   const auto begin = [] {
-    received_signal = 0;
+    last_signal = 0;
     HeededSignals::settle();
   };
   handlers().take(begin, [&](int signal) { return signal != SIGUSR2 || (also && also(signal)); });
 }
-SignalScope::~SignalScope() { handlers().give_back(); }
+SignalScope::~SignalScope() {
+  handlers().give_back([] { last_signal = 0; });
+}
 
-int SignalScope::received() { return received_signal; }
+int SignalScope::received() { return last_signal; }
 
 }  // namespace levin

@@ -32,6 +32,8 @@ class StopRequest {
   void skip_epoch(bool wish) { skips_epoch_ = wish; }
   bool skips_epoch() const { return skips_epoch_; }
 
+  /// The signal that this process received, and the entry point heeds; 0 for none. Ranks agree on it with their votes.
+  int received_signal() const;
   /// This rank's votes as they are now; a signal that this process received is among them.
   Votes votes(bool has_next_batch) const;
   /// Takes over the votes of all ranks, which each of them has. Gives them merged.
