@@ -110,13 +110,18 @@ std::vector<at::Tensor> norms_of_gradients(const std::vector<at::Tensor>& parame
   return norms;
 }
 
-GradientNorms::Known& GradientNorms::now(const torch::optim::Optimizer& optimizer) {
-  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
-  std::vector<std::pair<const at::TensorImpl*, std::uint32_t>> versions;
+GradientNorms::Versions GradientNorms::versions_of(const std::vector<at::Tensor>& parameters) {
+  Versions versions;
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor& gradient = parameter.grad();
-    versions.emplace_back(gradient.unsafeGetTensorImpl(), gradient.defined() ? gradient._version() : 0);
+    versions.emplace_back(gradient.getIntrusivePtr(), gradient.defined() ? gradient._version() : 0);
   }
+  return versions;
+}
+
+const GradientNorms::Known& GradientNorms::now(const torch::optim::Optimizer& optimizer) {
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  Versions versions = versions_of(parameters);
   Known& known = known_[&optimizer];
   if (known.versions != versions) {
     known.norms = norms_of_gradients(parameters, 2);
@@ -127,13 +132,13 @@ GradientNorms::Known& GradientNorms::now(const torch::optim::Optimizer& optimize
 
 const std::vector<at::Tensor>& GradientNorms::before_clipping(const torch::optim::Optimizer& optimizer) {
   const auto known = known_.find(&optimizer);
-  return known != known_.end() && known->second.clipped ? known->second.norms : now(optimizer).norms;
+  const bool are_clipped = known != known_.end() && !known->second.clipped.empty() &&
+                           known->second.clipped == versions_of(all_parameters(optimizer));
+  return are_clipped ? known->second.norms : now(optimizer).norms;
 }
 
-const std::vector<at::Tensor>& GradientNorms::to_clip(const torch::optim::Optimizer& optimizer) {
-  Known& known = now(optimizer);
-  known.clipped = true;
-  return known.norms;
+void GradientNorms::clipped(const torch::optim::Optimizer& optimizer) {
+  known_[&optimizer].clipped = versions_of(all_parameters(optimizer));
 }
 
 void StepLosses::add(const at::Tensor& loss, double weight) {
@@ -182,7 +187,11 @@ void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientCl
   const bool alike = are_alike(gradients);
   if (algorithm == GradientClipAlgorithm::kNorm) {
     GradientNorms unknown;
-    if (alike) return clip_norm(gradients, value, (norms == nullptr ? unknown : *norms).to_clip(optimizer));
+    GradientNorms& known = norms == nullptr ? unknown : *norms;
+    if (alike) {
+      clip_norm(gradients, value, known.to_clip(optimizer));
+      return known.clipped(optimizer);
+    }
     torch::nn::utils::clip_grad_norm_(all_parameters(optimizer), value);
   } else if (alike && !gradients.front().is_cpu()) {
     at::_foreach_clamp_min_(gradients, -value);

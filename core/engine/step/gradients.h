@@ -30,16 +30,20 @@ class GradientNorms {
   void forget() { known_.clear(); }
   /// By parameter, as norms_of_gradients() gives them; where gradients are clipped already, from before.
   const std::vector<at::Tensor>& before_clipping(const torch::optim::Optimizer& optimizer);
-  /// Those of now, for who clips gradients with them.
-  const std::vector<at::Tensor>& to_clip(const torch::optim::Optimizer& optimizer);
+  /// Those of now, for who clips gradients with them, and then says so.
+  const std::vector<at::Tensor>& to_clip(const torch::optim::Optimizer& optimizer) { return now(optimizer).norms; }
+  void clipped(const torch::optim::Optimizer& optimizer);
 
  private:
+  /// Gradients at one moment. What comes later at an address of one that is gone is another.
+  using Versions = std::vector<std::pair<c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>, std::uint32_t>>;
   struct Known {
-    std::vector<std::pair<const at::TensorImpl*, std::uint32_t>> versions;  ///< of the gradients that have these norms
+    Versions versions;  ///< of the gradients that have these norms
+    Versions clipped;   ///< of what clipping made of them
     std::vector<at::Tensor> norms;
-    bool clipped = false;
   };
-  Known& now(const torch::optim::Optimizer& optimizer);
+  static Versions versions_of(const std::vector<at::Tensor>& parameters);
+  const Known& now(const torch::optim::Optimizer& optimizer);
   std::map<const torch::optim::Optimizer*, Known> known_;
 };
 
