@@ -11,6 +11,7 @@
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/resume/rank_state.h"
+#include "levin/core/engine/step/precision.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metrics.h"
@@ -144,6 +145,7 @@ TrainerState& run_by_hand(const Trainer& trainer) {
 
 void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
   TrainerState& run = run_by_hand(trainer());
+  const PrecisionPolicy::Plain plain(run.strategy().device().type());
   run.accumulation.window.in_backward = true;
   run.measures.losses.add(loss, 1);
   run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
@@ -153,6 +155,7 @@ void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
 
 void Module::step_optimizer(std::size_t index) {
   TrainerState& run = run_by_hand(trainer());
+  const PrecisionPolicy::Plain plain(run.strategy().device().type());
   torch::optim::Optimizer& stepped = optimizer(index);
   if (!run.leaves.saw_loss()) warn_without_gradient(stepped);
   run.scaler.unscale(stepped);

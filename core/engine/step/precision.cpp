@@ -86,6 +86,18 @@ PrecisionPolicy::Forward::Forward(const PrecisionPolicy& precision) : precision_
   at::autocast::increment_nesting();
 }
 
+PrecisionPolicy::Plain::Plain(at::DeviceType device)
+    : device_(device), autocast_was_enabled_(at::autocast::is_autocast_enabled(device)) {
+  if (autocast_was_enabled_) at::autocast::set_autocast_enabled(device_, false);
+}
+
+PrecisionPolicy::Plain::~Plain() {
+  if (!autocast_was_enabled_) return;
+  // Casts of weights that an optimizer has changed since.
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, true);
+}
+
 PrecisionPolicy::Forward::~Forward() {
   if (!precision_.autocast_) return;
   // Leaving the outermost autocast region drops the casts of weights that it cached.

@@ -42,6 +42,20 @@ class PrecisionPolicy {
     at::ScalarType autocast_type_was_ = at::kFloat;
   };
 
+  /// While it lives, what is computed on this kind of device keeps its format, also within a Forward: backward passes and
+  /// optimizers' steps that training_step takes itself. Forward passes that follow see weights as they are then.
+  class Plain {
+   public:
+    explicit Plain(at::DeviceType device);
+    ~Plain();
+    Plain(const Plain&) = delete;
+    Plain& operator=(const Plain&) = delete;
+
+   private:
+    at::DeviceType device_;
+    bool autocast_was_enabled_;
+  };
+
  private:
   at::ScalarType weights_ = at::kFloat;
   bool autocast_ = false;

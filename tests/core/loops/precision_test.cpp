@@ -115,6 +115,36 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
   check(PrecisionFormat::kBfloat16Mixed, at::kFloat, at::kBFloat16, at::kFloat);
 }
 
+TEST_CASE("under bf16-mixed a backward pass and a step of the module's own compute in full, and forward passes see the step") {
+  struct Own : Module {
+    Own() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor before = torch::mm(batch[0], weight);
+      optimizer().zero_grad();
+      manual_backward(before.sum());
+      step_optimizer();
+      const at::Tensor after = torch::mm(batch[0], weight);
+      CHECK(before.scalar_type() == at::kBFloat16);
+      CHECK(after.scalar_type() == at::kBFloat16);
+      CHECK(before.item<double>() == 1);
+      CHECK(after.item<double>() == 0);  // of a weight of 1 and a gradient of 1
+      return {};
+    }
+    void note() { types.push_back(torch::mm(weight, weight).scalar_type()); }
+    void backward(const at::Tensor& loss) override {
+      note();
+      loss.backward();
+    }
+    void on_before_optimizer_step(torch::optim::Optimizer&) override { note(); }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
+    at::Tensor weight = register_parameter("weight", torch::ones({1, 1}));
+    std::vector<at::ScalarType> types;
+  };
+  Own module;
+  Trainer(quiet({.max_epochs = 1, .precision = PrecisionFormat::kBfloat16Mixed})).fit(module, one_batch(torch::ones({1, 1})));
+  CHECK(module.types == std::vector<at::ScalarType>{at::kFloat, at::kFloat});
+}
+
 TEST_CASE("true precision leaves buffers that count or tell true from false as they are") {
   struct Counting : Module {
     StepOutput training_step(const Batch& batch, std::int64_t) override { return norm->forward(batch[0]).pow(3).mean(); }
