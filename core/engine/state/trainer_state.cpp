@@ -1,5 +1,6 @@
 #include "levin/core/engine/state/trainer_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "levin/core/base/error.h"
@@ -75,17 +76,24 @@ void ModuleAttachment::release(Module& module) {
 
 void ModuleAttachment::attach(Module& module, TrainerState& run) {
   run.parts.module = &module;
-  set(module, &run);
-  for (const auto& below : module.modules(/*include_self=*/false)) {
-    if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
+  try {
+    set(module, &run);
+    for (const auto& below : module.modules(/*include_self=*/false)) {
+      if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
+    }
+    set_metric_objects(run);
+  } catch (...) {
+    detach(run);
+    throw;
   }
-  set_metric_objects(run);
 }
 
 void ModuleAttachment::set_metric_objects(TrainerState& run) {
   std::vector<MetricObject*> objects;
   const auto add = [&](const std::string& path, const Module& module) {
     for (const auto& [name, metric] : module.metrics_) {
+      // A module that is registered in two places has the first name.
+      if (std::ranges::find(objects, metric.get()) != objects.end()) continue;
       metric->set_name(path.empty() ? name : format("{}.{}", path, name));
       objects.push_back(metric.get());
     }
