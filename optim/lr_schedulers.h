@@ -306,7 +306,7 @@ struct LEVIN_API SwaLrOptions {
 };
 
 /// Goes from the rate that it finds to swa_lr in anneal_epochs steps and stays there, for averages of weights: PyTorch's
-/// torch.optim.swa_utils.SWALR.
+/// torch.optim.swa_utils.SWALR. Groups that are added meanwhile do so, too, where swa_lr is one number.
 class LEVIN_API SwaLr final : public SteppedLrSchedulerWith<SwaLrOptions> {
  public:
   /// Throws ConfigError as checked() does.
@@ -315,7 +315,7 @@ class LEVIN_API SwaLr final : public SteppedLrSchedulerWith<SwaLrOptions> {
  private:
   double next_lr(std::size_t group, double lr) override;
   double first_lr(std::size_t group) const override;
-  bool takes_new_groups() const override { return false; }
+  bool takes_new_groups() const override { return !options().swa_lr.is_list(); }
   double lr_at(std::size_t group, std::int64_t step, double lr) const;
   void save_state(Value& state) const override;
   void load_state(const Value& state) override;

@@ -95,14 +95,18 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
     throw ConfigError(format("The scheduler's saved state is for {} parameter groups, but its optimizer has {}.",
                              base_lrs.size(), optimizer_.param_groups().size()));
   }
-  load_state(state);
-  // Groups that were added had these rates when they were; by now they have others.
-  for (std::size_t group = group_count(); group < base_lrs.size(); ++group) {
-    initial_lrs_->resize(std::max(initial_lrs_->size(), base_lrs.size()));
-    (*initial_lrs_)[group] = base_lrs[group];
+  // Options may have something for each group.
+  base_lrs.swap(base_lrs_);
+  try {
+    load_state(state);
+  } catch (...) {
+    base_lrs.swap(base_lrs_);
+    throw;
   }
+  // Groups that were added had these rates when they were; by now they have others.
+  initial_lrs_->resize(std::max(initial_lrs_->size(), base_lrs_.size()));
+  for (std::size_t group = base_lrs.size(); group < base_lrs_.size(); ++group) (*initial_lrs_)[group] = base_lrs_[group];
   last_epoch_ = last_epoch;
-  base_lrs_ = std::move(base_lrs);
   last_lr_ = std::move(last_lr);
 }
 
