@@ -102,11 +102,21 @@ void SpikeGuard::on_train_start(Trainer& trainer, Module&) {
                "Use an optimizer of levin's or LibTorch's but LBFGS, or action: warn.",
                optimizer_class_name(*optimizer)));
   }
-  if (!good_.empty()) return;
-  if (options_.action == SpikeAction::kSkip) {
-    good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
-  } else if (options_.rollback_to == RollbackTo::kMemory) {
-    good_.take(trainer);
+}
+
+std::optional<TrainingSnapshot::Parts> SpikeGuard::kept() const {
+  if (options_.action == SpikeAction::kSkip) return TrainingSnapshot::Parts::kBuffers;
+  const bool keeps = options_.action == SpikeAction::kRollback && options_.rollback_to == RollbackTo::kMemory;
+  return keeps ? std::optional(TrainingSnapshot::Parts::kAll) : std::nullopt;
+}
+
+// Where a run that goes on has the groups of its optimizers back.
+void SpikeGuard::on_train_batch_start(Trainer& trainer, Module&, const Batch&, std::int64_t) {
+  // A checkpoint may have what another action has kept.
+  if (const auto parts = kept(); !parts) {
+    good_ = {};
+  } else if (!good_.has(*parts)) {
+    good_.take(trainer, *parts);
   }
 }
 
@@ -130,17 +140,15 @@ void SpikeGuard::on_train_batch_end(Trainer& trainer, Module& module, const Step
     state_.spikes.push_back(std::get<0>(step));
     if (options_.action != SpikeAction::kWarn) ++state_.skipped;
   }
-  const bool keeps = options_.action == SpikeAction::kRollback && options_.rollback_to == RollbackTo::kMemory;
+  const auto parts = kept();
   if (options_.action == SpikeAction::kRollback && !spike.empty()) {
     go_back(trainer, spike, batch_idx);
   } else if (!spike.empty()) {
     const bool skips = options_.action == SpikeAction::kSkip;
     if (skips) good_.restore(trainer);
     rank_zero_warn(format("SpikeGuard: {} in step {}{}.", spike, state_.spikes.back(), skips ? ", which is left out" : ""));
-  } else if (options_.action == SpikeAction::kSkip && stepped) {
-    good_.take(trainer, TrainingSnapshot::Parts::kBuffers);
-  } else if (keeps && stepped && state_.steps % options_.every_n_steps == 0) {
-    good_.take(trainer);
+  } else if (parts && stepped && (parts == TrainingSnapshot::Parts::kBuffers || state_.steps % options_.every_n_steps == 0)) {
+    good_.take(trainer, *parts);
   }
   const auto log = [&](const char* name, std::int64_t count) {
     module.log(name, static_cast<double>(count), {.on_step = true, .on_epoch = false, .reduce = Reduce::kMax});

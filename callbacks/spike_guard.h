@@ -67,6 +67,7 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   void setup(Trainer& trainer, Module& module, Stage stage) override;
   /// Throws MisuseError for an optimizer that may change parameters without gradients, unless the action is to warn.
   void on_train_start(Trainer& trainer, Module& module) override;
+  void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx) override;
   void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override;
   /// Throws TrainingSpikeError, on every rank, for a spike after max_rollbacks.
   void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
@@ -94,6 +95,8 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   /// What has leapt; empty: nothing.
   std::string spike_in(const Step& step) const;
   void remember(const Step& step);
+  /// What good_ keeps; unset: nothing.
+  std::optional<TrainingSnapshot::Parts> kept() const;
   void go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx);
 
   State state_;

@@ -304,6 +304,25 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
   rank_zero_warn(text);
 }
 
+namespace {
+
+/// The states are of such schedulers, by what is called how in them.
+bool are_of(const std::vector<SchedulerConfig>& schedulers, const Value& states) {
+  const auto has_keys = [](const SchedulerConfig& config, const Value& saved) {
+    const Value own = config.scheduler->state_dict();
+    if (!own.is_map() || !saved.is_map()) return own.is_map() == saved.is_map();
+    return own.size() == saved.size() &&
+           std::ranges::all_of(own.as_map(), [&](const auto& entry) { return saved.contains(entry.first); });
+  };
+  return std::ranges::equal(schedulers, states.as_list(), has_keys);
+}
+
+}  // namespace
+
+bool TrainingSnapshot::has(Parts parts) const {
+  return !empty() && content_->manifest.contains("lr_schedulers") == (parts == Parts::kAll);
+}
+
 void TrainingSnapshot::take(const Trainer& trainer, Parts parts) {
   const at::NoGradGuard no_grad;
   const TrainerState& run = TrainerState::of(trainer);
@@ -376,8 +395,10 @@ void TrainingSnapshot::restore(const Trainer& trainer) const {
     is_own_ ? levin::load_optimizer(optimizer, index, *content_) : strategy.load_optimizer(optimizer, index, *content_);
   }
   is_own_ ? levin::load_module(run.module(), *content_) : strategy.load_module(run.module(), *content_);
-  for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
-    run.parts.schedulers[index].scheduler->load_state_dict(schedulers->as_list().at(index));
+  if (are_of(run.parts.schedulers, *schedulers)) {
+    for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
+      run.parts.schedulers[index].scheduler->load_state_dict(schedulers->as_list()[index]);
+    }
   }
   const Value* const scaler = content_->manifest.find("gradient_scaler");
   if (scaler != nullptr && !scaler->is_null()) run.scaler.load_state(*scaler);

@@ -124,18 +124,21 @@ class LEVIN_API RunCheck : public Callback {
 /// and what callbacks remember are not part of it.
 ///
 /// Each rank keeps its own, on the device, without a word to others. Tensors are copied into the memory of the time before.
-/// Called: in on_train_start and on_train_batch_end.
+/// Called: in on_train_start, on_train_batch_start and on_train_batch_end.
 class LEVIN_API TrainingSnapshot {
  public:
   enum class Parts : std::uint8_t { kAll, kBuffers };
 
   bool empty() const { return content_ == nullptr; }
+  /// It has these parts, and no others.
+  bool has(Parts parts) const;
   /// Takes what is now.
   void take(const Trainer& trainer, Parts parts = Parts::kAll);
   /// Takes the newest whole checkpoint of this fit, one that it goes on from included, as it stands on the disk. False where
   /// there is none. Ranks: all, and each reads the file.
   bool take_newest_checkpoint(const Trainer& trainer);
-  /// Goes back to it; it stays. Throws ConfigError when parameters are in other groups by now.
+  /// Goes back to it; it stays. Schedulers that have come in place of those that there were go on as they are. Throws
+  /// ConfigError when parameters are in other groups by now.
   void restore(const Trainer& trainer) const;
 
   /// What was taken, and of a checkpoint all of it; null where nothing was.
