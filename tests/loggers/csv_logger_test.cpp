@@ -102,6 +102,9 @@ TEST_CASE("save_dir, name and version choose the folder") {
   CHECK(folder_of({.name = ""}) == Place("root/version_0", "version_0"));
   CHECK(folder_of({.version = 7}) == Place("root/logs/version_7", "version_7"));
   CHECK(folder_of({.version = "best/try"}) == Place("root/logs/best/try", "best/try"));
+  // No folder of its own.
+  CHECK(folder_of({.version = ""}) == Place("root/logs", ""));
+  CHECK(folder_of({.save_dir = folder / "bare", .name = "", .version = ""}) == Place("bare", ""));
   CHECK(folder_of({}) == Place("root/logs/version_8", "version_8"));
 }
 
@@ -117,8 +120,8 @@ TEST_CASE("every rank gets the folder that rank 0 chose") {
 
 TEST_CASE("options without meaning are refused, and so is a name or version that leads out of save_dir") {
   for (const CsvLoggerOptions& wrong :
-       {CsvLoggerOptions{.version = -1}, CsvLoggerOptions{.version = ""}, CsvLoggerOptions{.version = 1.5},
-        CsvLoggerOptions{.flush_logs_every_n_steps = 0}, CsvLoggerOptions{.every_n_steps = 0}}) {
+       {CsvLoggerOptions{.version = -1}, CsvLoggerOptions{.version = 1.5}, CsvLoggerOptions{.flush_logs_every_n_steps = 0},
+        CsvLoggerOptions{.every_n_steps = 0}}) {
     CHECK_THROWS_AS(CsvLogger(wrong), levin::ConfigError);
   }
   for (const char* folder : {"..", "../x", "a/../../x", "a/..", "/tmp/x"}) {
