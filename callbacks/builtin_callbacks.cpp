@@ -225,7 +225,9 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
 LEVIN_REGISTER_CALLBACK(ModelSummary, "Print what the model is made of");
 
 void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
-  options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
+  options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary")
+      .min(-1)
+      .instead("-1 shows all");
 }
 
 void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {

@@ -160,14 +160,18 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   options.add(&O::monitor, "Metric that says which checkpoints are best, or step or epoch; null: the newest is").not_empty();
   options.add(&O::verbose, "Say what is saved and why");
   options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
-  options.add(&O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
+  options.add(&O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1).instead("-1 keeps all");
   options.add(&O::save_on_exception, "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
   options.add(&O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
   options.add(&O::mode, "Whether the metric should become small or large");
   options.add(&O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
-  options.add(&O::every_n_train_steps, "Optimizer steps between checkpoints").min(0);
+  options.add(&O::every_n_train_steps, "Optimizer steps between checkpoints; 0: not by steps")
+      .min(0)
+      .instead("0 saves none by steps");
   options.add(&O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
-  options.add(&O::every_n_epochs, "Epochs between checkpoints; 0: only last.ckpt").min(0);
+  options.add(&O::every_n_epochs, "Epochs between checkpoints; 0: not by epochs, but last.ckpt")
+      .min(0)
+      .instead("0 saves none by epochs");
   options.add(&O::save_on_train_epoch_end,
               "Save when a training epoch ends; false: when validation ends; null: by the validation interval");
   options.add(&O::enable_version_counter, "Add -v1, -v2, … to a name that is taken; false: replace the file");

@@ -18,7 +18,9 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   using O = EarlyStoppingOptions;
   options.add(&O::monitor, "Metric to watch").required().not_empty();
   options.add(&O::min_delta, "A change must be larger than this to count as an improvement").min(0.0);
-  options.add(&O::patience, "Checks without improvement after which training stops").min(0);
+  options.add(&O::patience, "Checks without improvement after which training stops")
+      .min(0)
+      .instead("a run without EarlyStopping stops for no metric");
   options.add(&O::verbose, "Say when the metric improves and why training stops");
   options.add(&O::mode, "Whether the metric should become small or large");
   options.add(&O::strict, "A metric that nobody logged is an error; false: the check is skipped");

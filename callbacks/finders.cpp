@@ -105,7 +105,9 @@ void LearningRateFinderOptions::declare(OptionList<LearningRateFinderOptions>& o
   options.add(&O::max_lr, "The rate of the last step").min(0);
   options.add(&O::num_training_steps, "Steps of the optimizer, each with a rate of its own").min(1);
   options.add(&O::mode, "How rates follow one another");
-  options.add(&O::early_stop_threshold, "End when the loss is so many times the best one; null: never").min(0);
+  options.add(&O::early_stop_threshold, "End when the loss is so many times the best one; null: never")
+      .min(1)
+      .instead("null never ends early");
   options.add(&O::update, "Begin the fit with the rate that was found");
   options.add(&O::slope_over, "Where the loss falls most steeply: over the axis of the plot, or the rate as Lightning does");
   options.rule({"min_lr", "max_lr"}, [](const O& finder) -> std::string {
@@ -211,7 +213,10 @@ void BatchSizeFinderOptions::declare(OptionList<BatchSizeFinderOptions>& options
   options.add(&O::max_trials, "The most sizes that are tried").min(1);
   options.add(&O::margin, "Share by which binsearch lowers what it finds, where memory was the limit").min(0).below(1);
   options.add(&O::max_val, "The largest size that is tried").min(1);
-  options.add(&O::memory_limit, "Memory that the process may take: up to 1 a share of the machine's, above that bytes").min(0);
+  options
+      .add(&O::memory_limit, "Memory that the process may take: up to 1 a share of the machine's, above that bytes; null: any")
+      .above(0)
+      .instead("null goes on until an allocation fails");
   options.add(&O::update, "Begin the fit with the size that was found");
 }
 

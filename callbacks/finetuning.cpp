@@ -106,8 +106,12 @@ void BackboneFinetuningOptions::declare(OptionList<BackboneFinetuningOptions>& o
   options.add(&O::backbone, "The submodule that waits, by name");
   options.add(&O::unfreeze_backbone_at_epoch, "The first epoch that trains it").min(0);
   options.add(&O::lambda_func, "Factor of its rate in each epoch after that, a number or an expression of epoch");
-  options.add(&O::backbone_initial_ratio_lr, "Its first rate, relative to that of the first parameter group").min(0);
-  options.add(&O::backbone_initial_lr, "Its first rate; null: by backbone_initial_ratio_lr").min(0);
+  options.add(&O::backbone_initial_ratio_lr, "Its first rate, relative to that of the first parameter group")
+      .above(0)
+      .instead("the rate is multiplied in each epoch, and stays 0; unfreeze_backbone_at_epoch says when it is trained");
+  options.add(&O::backbone_initial_lr, "Its first rate; null: by backbone_initial_ratio_lr")
+      .above(0)
+      .instead("null takes backbone_initial_ratio_lr");
   options.add(&O::should_align, "Never let its rate rise above that of the first parameter group");
   options.add(&O::initial_denom_lr, "Has no effect, as in Lightning").above(0);
   options.add(&O::train_bn, "Train its BatchNorm layers; else they stay as they are");

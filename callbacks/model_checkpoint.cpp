@@ -70,6 +70,13 @@ std::string ModelCheckpoint::checkpoint_folder() const {
 void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (stage != Stage::kTrain) return;
   if (options_.monitor) detail::warn_of_mode("ModelCheckpoint", *options_.monitor, options_.mode);
+  const bool has_trigger = every_n_train_steps_ > 0 || every_n_epochs_ > 0 || interval_;
+  if (!has_trigger && options_.save_top_k != 0 && !options_.save_last.enabled()) {
+    rank_zero_warn(
+        "ModelCheckpoint saves nothing: every_n_train_steps and every_n_epochs are 0 or not set, and so is "
+        "train_time_interval. "
+        "Leave them out for a checkpoint each epoch, or remove the callback.");
+  }
   for (const ModelCheckpoint* other : trainer.callbacks_of<ModelCheckpoint>()) {
     if (other != this) detail::check_files(options_, other->options_);
   }

@@ -45,7 +45,9 @@ struct MemoryMonitorOptions {
 
   static void declare(OptionList<MemoryMonitorOptions>& options) {
     using O = MemoryMonitorOptions;
-    options.add(&O::warn_after_epochs, "Warn when memory grew in this number of epochs one after another; 0: never").min(0);
+    options.add(&O::warn_after_epochs, "Warn when memory grew in this number of epochs one after another; 0: never")
+        .min(0)
+        .instead("0 never warns");
     options.add(&O::least_growth_mb, "What counts as growth, MB an epoch").min(0.001);
   }
 };
@@ -190,9 +192,13 @@ struct GradientNormMonitorOptions {
 
   static void declare(OptionList<GradientNormMonitorOptions>& options) {
     using O = GradientNormMonitorOptions;
-    options.add(&O::norm_type, "Which norm: 2, .inf for the largest absolute value").above(0);
+    options.add(&O::norm_type, "Which norm: 2, .inf for the largest absolute value")
+        .above(0)
+        .instead("a run without GradientNormMonitor logs none");
     options.add(&O::per_parameter, "Log the norm of each parameter's gradient, too");
-    options.add(&O::log_every_n_steps, "Steps between looks; null: the Trainer's log_every_n_steps").min(1);
+    options.add(&O::log_every_n_steps, "Steps between looks; null: the Trainer's log_every_n_steps")
+        .min(1)
+        .instead("null takes the Trainer's log_every_n_steps");
   }
 };
 

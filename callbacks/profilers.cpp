@@ -239,7 +239,9 @@ struct TorchProfilerOptions {
     options.add(&O::wait, "Batches that are passed over").min(0);
     options.add(&O::warmup, "Batches that are recorded and thrown away").min(0);
     options.add(&O::active, "Batches that are kept").min(1);
-    options.add(&O::repeat, "How often; 0: as long as there are batches").min(0);
+    options.add(&O::repeat, "How often; 0: as long as there are batches")
+        .min(0)
+        .instead("0 goes on as long as there are batches");
     options.add(&O::record_shapes, "Record the shapes of operators' inputs");
     options.add(&O::profile_memory, "Record what is allocated and freed");
   }

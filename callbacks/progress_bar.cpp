@@ -52,7 +52,9 @@ LEVIN_REGISTER_(Callback, ProgressBar, "RichProgressBar", "Another name of Progr
 LEVIN_REGISTER_(Callback, ProgressBar, "TQDMProgressBar", "Another name of ProgressBar");
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
-  options.add(&ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing").min(0);
+  options.add(&ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing")
+      .min(0)
+      .instead("0 shows nothing");
   options.add(&ProgressBarOptions::leave, "Keep each epoch's bar on the terminal");
   options.add(&ProgressBarOptions::show_lr,
               "Show the learning rate; one for each optimizer and parameter group where they differ");

@@ -71,8 +71,11 @@ void SpikeGuardOptions::declare(OptionList<SpikeGuardOptions>& options) {
   options.add(&O::window, "Steps whose mean and deviation a step is compared with").min(2);
   options.add(&O::warmup, "Steps before the first that is compared").min(2);
   options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: any finite one is good")
-      .above(0);
-  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm").above(0);
+      .above(0)
+      .instead("null takes any finite loss for good");
+  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm")
+      .above(0)
+      .instead("null takes any finite norm for good");
   options.add(&O::rollback_to, "Where the state is that a rollback goes back to");
   options.add(&O::every_n_steps, "Steps from one state that memory keeps to the next").min(1);
   options.add(&O::lr_factor, "Factor of the learning rates with each rollback").above(0).max(1);

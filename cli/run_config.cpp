@@ -280,7 +280,7 @@ cli::Seed OptionType<cli::Seed>::read(const Value& value) {
   if (value.is_null() || value == Value(false)) return {std::nullopt};
   if (value == Value(true)) return {};
   if (!value.is_int()) detail::throw_wrong_type(value, name());
-  if (value.as_int() < 0) throw ConfigError(value.mark(), "must be at least 0, got " + describe(value));
+  if (value.as_int() < 0) throw ConfigError(value.mark(), "must be at least 0, got " + describe(value) + "; false sets none");
   return {value.as_int()};
 }
 

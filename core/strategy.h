@@ -25,7 +25,7 @@ struct LEVIN_API LaunchRequest {
   int max_restarts = 0;
   std::optional<int> min_devices = std::nullopt;
   double connect_timeout_seconds = 300;
-  double stall_report_seconds = 60;
+  double stall_report_seconds = 60;  ///< 0: never
   double timeout_seconds = 1800;
 
   /// What this machine has of what is asked for. Throws ConfigError for an accelerator that is unknown.

@@ -21,6 +21,8 @@ std::string first_class(const TrainerOptions& options, const std::function<bool(
   return first == options.callbacks.end() ? "" : class_of(*first);
 }
 
+bool takes_any(const Limit& limit) { return limit.is_share() ? limit.share() > 0 : limit.batches() > 0; }
+
 /// A flag that is false beside a callback that it switches off.
 void declare_contradiction(OptionList<TrainerOptions>& options, const std::string& flag,
                            std::optional<bool> TrainerOptions::*value, const std::string& callback_class) {
@@ -52,6 +54,14 @@ void declare_rules(OptionList<TrainerOptions>& options) {
     return share && !trainer.check_val_every_n_epoch
                ? "check_val_every_n_epoch: null counts training batches across epochs, so val_check_interval must be a number "
                  "of batches (an int), not a share of an epoch"
+               : "";
+  });
+  options.rule({"val_check_interval"}, [](const T& trainer) {
+    const auto& interval = trainer.val_check_interval;
+    const bool is_nothing = interval && (interval->is_time() ? interval->time().count() <= 0 : !takes_any(interval->limit()));
+    return is_nothing
+               ? "val_check_interval is 0: limit_val_batches: 0 never validates, and val_check_interval: 1 validates after "
+                 "each batch"
                : "";
   });
   options.rule({"min_devices", "max_restarts"}, [](const T& trainer) {
@@ -121,16 +131,19 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
       .max(kMostInt);
   at_least(1, "min_devices", &T::min_devices,
            "With max_restarts: go on with fewer ranks when devices are gone, down to so many. Unset: with all or not at all")
-      .max(kMostInt);
+      .max(kMostInt)
+      .instead("null goes on with all ranks, or not at all");
   at_least(1, "threads", &T::threads,
            "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")
-      .max(4096);
+      .max(4096)
+      .instead("null takes OMP_NUM_THREADS, or else the cores");
   options.add("precision", &T::precision, "Number format of weights and computation");
 
   options.add("logger", &T::logger, "true: a CSVLogger; false: none; or one or several loggers");
   options.add("callbacks", &T::callbacks, "Callbacks, in the order in which their hooks run");
 
-  at_least(0, "fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints");
+  at_least(0, "fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints")
+      .instead("true runs one batch of each stage, false all");
   options.add("limit_train_batches", &T::limit_train_batches, "Training batches an epoch: a number (int) or a share (float)");
   options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float)");
   options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
@@ -141,11 +154,14 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
               "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has "
               "passed since the last validation (DD:HH:MM:SS)");
   at_least(1, "check_val_every_n_epoch", &T::check_val_every_n_epoch,
-           "Validate every so many epochs; null: val_check_interval counts batches across epochs");
-  at_least(-1, "num_sanity_val_steps", &T::num_sanity_val_steps, "Validation batches before training; -1: all. Unset: 2");
+           "Validate every so many epochs; null: val_check_interval counts batches across epochs")
+      .instead("limit_val_batches: 0 never validates");
+  at_least(-1, "num_sanity_val_steps", &T::num_sanity_val_steps,
+           "Validation batches before training; 0: none, -1: all. Unset: 2");
   options.add("validate_before_training", &T::validate_before_training,
               "Validate before the first epoch, with rows, in place of the sanity check");
-  at_least(0, "log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50");
+  at_least(0, "log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50")
+      .instead("0 never writes them");
   options.add("strict_logging", &T::strict_logging, "A key that only some ranks logged is an error");
 
   options.add("enable_checkpointing", &T::enable_checkpointing, "Add a ModelCheckpoint when there is none. Unset: true");
@@ -156,8 +172,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("enable_prediction_writer", &T::enable_prediction_writer,
               "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");
 
-  at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step");
-  at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value; 0 or null: not at all");
+  at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step")
+      .instead("1 steps after each batch");
+  at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value; 0 or null: not at all")
+      .instead("0 or null clips nothing");
   options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped");
   options.add("deterministic", &T::deterministic, "Use deterministic algorithms only; warn: where there are some");
   options.add("benchmark", &T::benchmark, "Let cuDNN measure which algorithm is fastest. Unset: false with deterministic");
@@ -180,7 +198,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
       "quiet", &T::quiet,
       "No progress bar, summary, logger and checkpoints but those asked for, and on the console warnings and errors only");
   options.add("sync_batchnorm", &T::sync_batchnorm, "Let BatchNorm layers take the statistics of a batch over all ranks");
-  at_least(0, "reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never");
+  at_least(0, "reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
+      .instead("0 never reloads them");
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
   options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
 
@@ -191,8 +210,11 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
               "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");
   at_least(0.1, "connect_timeout_seconds", &T::connect_timeout_seconds,
            "Ranks that have not found one another after this time end with an error that names who is missing");
-  at_least(0, "stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is");
-  at_least(1, "timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run");
+  at_least(0, "stall_report_seconds", &T::stall_report_seconds,
+           "A wait for other ranks longer than this prints where each is; 0: never")
+      .instead("0 never prints it");
+  at_least(1, "timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run")
+      .instead("every wait has a limit; 604800 is a week");
   declare_rules(options);
 }
 

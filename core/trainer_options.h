@@ -116,7 +116,7 @@ struct LEVIN_API TrainerOptions {
   /// the rank (without it, `.rank_{rank}` goes before the extension when there are several ranks).
   std::optional<std::filesystem::path> log_file = std::nullopt;
   double connect_timeout_seconds = 300;  ///< that ranks have to find one another when a run starts
-  double stall_report_seconds = 60;      ///< a boundary that waits longer prints where each rank is
+  double stall_report_seconds = 60;      ///< a boundary that waits longer prints where each rank is; 0: never
   double timeout_seconds = 1800;         ///< and after this ends the run
 
   /// log_every_n_steps, or what it is when unset; 0: no step values are written.

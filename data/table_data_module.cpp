@@ -89,7 +89,8 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options
       .add("max_expansion", &T::max_expansion,
            "Compressed files: the most times its own size that one may expand to, from 64 MiB on; more is taken for an attack")
-      .min(1);
+      .min(1)
+      .instead(".inf permits any");
   options.add("scale", &T::scale, "Features are multiplied by it");
   options.add("standardize", &T::standardize, "Give each feature mean 0 and deviation 1 over the training data");
   options.add("shape", &T::shape, "Shape of one sample's features, such as [1, 8, 8]; empty: as in the file").min(1);
@@ -97,6 +98,9 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("test_fraction", &T::test_fraction, "Part of `path` that is test data; unused with test_path").min(0).max(1);
   options.add("split_seed", &T::split_seed, "Seed of the division into training, validation and test data");
   declare_loaders(options);
+  options.rule({"scale"}, [](const T& table) {
+    return table.scale == 0 ? "scale is 0, which leaves nothing of the features: 1.0 takes them as they are" : "";
+  });
   options.rule({"delimiter"},
                [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
   declare_label_rules(options, "val", &T::val_path, &T::val_label_path);

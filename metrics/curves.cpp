@@ -54,7 +54,7 @@ Thresholds::Thresholds(std::int64_t count) : list(evenly(count)) {
 Thresholds OptionType<Thresholds>::read(const Value& value) {
   if (value.is_null()) return {};
   if (!value.is_list() && OptionType<std::int64_t>::read(value) < 2) {
-    throw ConfigError(value.mark(), format("at least 2 places, got {}", value.as_int()));
+    throw ConfigError(value.mark(), format("at least 2 places, got {}; null takes every score", value.as_int()));
   }
   Thresholds thresholds =
       value.is_list() ? Thresholds(OptionType<std::vector<double>>::read(value)) : Thresholds(value.as_int());

@@ -248,7 +248,7 @@ LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ReduceLrOnPlateau>, "Re
 void ReduceLrOnPlateauOptions::declare(OptionList<ReduceLrOnPlateauOptions>& options) {
   using Options = ReduceLrOnPlateauOptions;
   options.add(&Options::mode, "Whether a smaller or a larger metric is better");
-  options.add(&Options::factor, "Factor of each reduction").below(1.0);
+  options.add(&Options::factor, "Factor of each reduction").min(0).below(1.0);
   options.add(&Options::patience, "Steps without improvement that are let pass").min(0);
   options.add(&Options::threshold, "Smallest change that counts as an improvement");
   options.add(&Options::threshold_mode, "Threshold relative to the best metric, or absolute");

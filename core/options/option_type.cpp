@@ -178,7 +178,8 @@ void check_range(const OptionInfo& info, const Value& value) {
   const bool in_range = (!info.minimum || number >= *info.minimum) && (!info.above || number > *info.above) &&
                         (!info.maximum || number <= *info.maximum) && (!info.below || number < *info.below);
   if (in_range) return;
-  throw ConfigError(value.mark(), format("must be {}, got {}", join(bounds(info), " and "), describe(value)));
+  throw ConfigError(value.mark(), format("must be {}, got {}{}", join(bounds(info), " and "), describe(value),
+                                         info.instead.empty() ? "" : format("; {}", info.instead)));
 }
 
 void check_not_empty(const Value& value) {

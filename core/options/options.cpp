@@ -29,6 +29,10 @@ OptionBuilder& OptionBuilder::below(double bound) {
   info_.below = bound;
   return *this;
 }
+OptionBuilder& OptionBuilder::instead(std::string advice) {
+  info_.instead = std::move(advice);
+  return *this;
+}
 OptionBuilder& OptionBuilder::not_empty() {
   info_.not_empty = true;
   return *this;

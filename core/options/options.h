@@ -152,6 +152,7 @@ struct LEVIN_API OptionInfo {
   std::optional<double> maximum;
   std::optional<double> above;  ///< a bound that is itself out of range
   std::optional<double> below;  ///< the same
+  std::string instead;          ///< told of a number out of range: what to write for what it seems to ask for
   bool not_empty = false;       ///< a text, list or map that has to hold something
   bool null_is_value = false;   ///< null is a value of its type; else it means that the option is not given
   std::vector<std::string> choices;
@@ -246,6 +247,9 @@ class LEVIN_API OptionBuilder {
   /// As min() and max(), but the bound itself is out of range.
   OptionBuilder& above(double bound);
   OptionBuilder& below(double bound);
+  /// What the error of a number out of range tells beside the bounds, where such a number seems to ask for something that is
+  /// written otherwise: "limit_val_batches: 0 never validates".
+  OptionBuilder& instead(std::string advice);
   OptionBuilder& not_empty();
   OptionBuilder& choices(std::vector<std::string> names);
   /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.

@@ -96,7 +96,8 @@ std::int64_t Limit::of(std::int64_t total, const std::string& option_name) const
 
 Limit OptionType<Limit>::read(const Value& value) {
   if (value.is_int()) {
-    if (value.as_int() < 0) throw ConfigError(value.mark(), format("a number is 0 or more, not {}", value.as_int()));
+    if (value.as_int() < 0)
+      throw ConfigError(value.mark(), format("a number is 0 or more, not {}; 1.0 takes all batches", value.as_int()));
     return Limit(value.as_int());
   }
   if (!value.is_double()) detail::throw_wrong_type(value, name());

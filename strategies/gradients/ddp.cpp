@@ -73,7 +73,8 @@ void DdpOptions::declare(OptionList<DdpOptions>& options) {
   options.add("broadcast_buffers", &DdpOptions::broadcast_buffers,
               "Make buffers, such as running statistics, equal to rank 0's before each training step");
   options.add("timeout", &DdpOptions::timeout, "Seconds that ranks wait for one another; null: the Trainer's timeout_seconds")
-      .min(0.1);
+      .min(0.1)
+      .instead("null waits the Trainer's timeout_seconds");
 }
 
 DdpStrategy::DdpStrategy(Options options) : options_(checked("strategy ddp", options)) {}

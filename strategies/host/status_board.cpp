@@ -293,8 +293,10 @@ void FailureWatch::check_wait() {
   const std::string waited = format("waited {} s in {}", static_cast<int>(wait->seconds), wait->what);
   if (wait->in_reduction && wait->seconds > settings_.timeouts.timeout_seconds) {
     board_->report_stall(waited);
-  } else if (wait->seconds > settings_.timeouts.stall_report_seconds &&
-             board_->claim_stall_report(settings_.timeouts.stall_report_seconds)) {
+    return;
+  }
+  const double after = settings_.timeouts.stall_report_seconds;
+  if (after > 0 && wait->seconds > after && board_->claim_stall_report(after)) {
     settings_.print(format("rank {} has {}. Ranks are:\n{}", board_->rank(), waited, board_->table()));
   }
 }

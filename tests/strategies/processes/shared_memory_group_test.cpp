@@ -176,45 +176,62 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
   CHECK(in_reduction == 0);
 }
 
+/// Two ranks of three that wait for the third until a limit, with the watch's reports of it.
+struct WaitingRanks {
+  explicit WaitingRanks(double stall_report_seconds) {
+    std::mutex mutex;
+    FailureWatch::Settings settings;
+    settings.timeouts = {stall_report_seconds, 20};
+    settings.end_process = [](const std::string&) {};
+    settings.print = [&](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      ++reports;
+      report = text;
+    };
+    std::atomic<int> ended{0};
+    const auto begin = std::chrono::steady_clock::now();
+    errors = run_ranks(
+        3,
+        [&](Rank& rank) {
+          rank.board->post_whereabouts({Stage::kValidate, Hook::kValidationStep, 4, 9});
+          const FailureWatch watch(rank.board, settings);
+          if (rank.group.rank() == 2) {
+            while (ended < 2) std::this_thread::yield();
+            return;
+          }
+          struct AtEnd {
+            std::atomic<int>& count;
+            ~AtEnd() { ++count; }
+          } at_end{ended};
+          const std::vector<std::byte> mine(8);
+          rank.gather(mine, "the end of the epoch");
+        },
+        /*timeout_seconds=*/0.8);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  int reports = 0;
+  std::string report;  ///< the last one
+  double seconds = 0;
+  std::vector<std::string> errors;
+};
+
 TEST_CASE("a wait is reported by the watch, with where each rank is, and ends after the limit") {
-  std::atomic<int> reports{0};
-  std::string report;
-  std::mutex mutex;
-  FailureWatch::Settings settings;
-  settings.timeouts = {0.2, 20};
-  settings.end_process = [](const std::string&) {};
-  settings.print = [&](const std::string& text) {
-    const std::lock_guard lock(mutex);
-    ++reports;
-    report = text;
-  };
-  std::atomic<int> ended{0};
-  const auto begin = std::chrono::steady_clock::now();
-  const auto errors = run_ranks(
-      3,
-      [&](Rank& rank) {
-        rank.board->post_whereabouts({Stage::kValidate, Hook::kValidationStep, 4, 9});
-        const FailureWatch watch(rank.board, settings);
-        if (rank.group.rank() == 2) {
-          while (ended < 2) std::this_thread::yield();
-          return;
-        }
-        struct AtEnd {
-          std::atomic<int>& count;
-          ~AtEnd() { ++count; }
-        } at_end{ended};
-        const std::vector<std::byte> mine(8);
-        rank.gather(mine, "the end of the epoch");
-      },
-      /*timeout_seconds=*/0.8);
+  const double after = 0.2;
+  const WaitingRanks waiting(after);
   // One rank's at a time, and not before the limit has passed again.
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  CHECK(reports >= 1);
-  CHECK(reports <= took.count() / settings.timeouts.stall_report_seconds);
-  CHECK_THAT(report, Catch::Contains("has waited 0 s in the end of the epoch. Ranks are:\n") &&
-                         Catch::Contains("validation_step (validate, epoch 4, step 9)"));
-  CHECK_THAT(errors[0], Catch::Contains("timeout_seconds"));
-  CHECK_THAT(errors[1], Catch::Contains("timeout_seconds"));
+  CHECK(waiting.reports >= 1);
+  CHECK(waiting.reports <= waiting.seconds / after);
+  CHECK_THAT(waiting.report, Catch::Contains("has waited 0 s in the end of the epoch. Ranks are:\n") &&
+                                 Catch::Contains("validation_step (validate, epoch 4, step 9)"));
+  CHECK_THAT(waiting.errors[0], Catch::Contains("timeout_seconds"));
+  CHECK_THAT(waiting.errors[1], Catch::Contains("timeout_seconds"));
+}
+
+TEST_CASE("a wait is not told where stall_report_seconds is 0") {
+  const WaitingRanks waiting(0);
+  CHECK(waiting.reports == 0);
+  CHECK_THAT(waiting.errors[0], Catch::Contains("timeout_seconds"));
 }
 
 TEST_CASE("votes of each reduction are read by all ranks, and another reduction's votes are an error") {
