@@ -81,10 +81,15 @@ class RateSweep final : public Callback {
     const double smoothed = mean_ / (1 - std::pow(kBeta, static_cast<double>(losses_.size() + 1)));
     const bool is_first = losses_.empty();
     losses_.push_back(smoothed);
-    const bool diverges = options_.early_stop_threshold && !is_first && smoothed > *options_.early_stop_threshold * best_;
+    const bool diverges = options_.early_stop_threshold && !is_first && smoothed > limit(*options_.early_stop_threshold);
     if (diverges || !std::isfinite(smoothed)) trainer.stop("the loss diverges");
     if (is_first || smoothed < best_) best_ = smoothed;
+    largest_ = std::max(largest_, std::abs(smoothed));
   }
+
+  /// `threshold` times the best loss. Below 0, where a product would be better still, it is as far above the best one as that
+  /// is for losses of the size that there were.
+  double limit(double threshold) const { return best_ > 0 ? threshold * best_ : best_ + (threshold - 1) * largest_; }
 
   const LearningRateFinderOptions& options_;
   std::vector<double>& rates_;
@@ -93,6 +98,7 @@ class RateSweep final : public Callback {
   double loss_ = 0;  ///< of the step that is taken
   double mean_ = 0;
   double best_ = 0;
+  double largest_ = 0;  ///< of all, without their signs
 };
 
 }  // namespace

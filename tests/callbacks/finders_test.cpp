@@ -41,7 +41,7 @@ struct Sought : Module {
     if (in_step) in_step(batch.batch_size());
     at::Tensor inputs = norm ? norm->forward(batch["inputs"]) : batch["inputs"];
     if (norm) inputs = torch::dropout(inputs, 0.25, /*train=*/true);
-    const at::Tensor loss = torch::mse_loss(layer->forward(inputs), batch["targets"]);
+    const at::Tensor loss = torch::mse_loss(layer->forward(inputs), batch["targets"]) - below;
     if (trainer().callback<LambdaCallback>() == nullptr) return loss;
     sizes.push_back(batch.batch_size());
     rates.push_back(get_lrs(optimizer()).front());
@@ -57,6 +57,7 @@ struct Sought : Module {
   void add_noise() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
 
   double lr;
+  double below = 0;  ///< what is taken from each loss
   bool adam = false;
   std::optional<SchedulerMaker> scheduler;
   std::function<void(std::int64_t)> in_step;
@@ -118,6 +119,28 @@ TEST_CASE("a learning rate finder tries Lightning's rates, and comes to its loss
       CHECK(finder->losses()[step] == Approx(loss[step].as_double()).epsilon(1e-9));
     }
     CHECK(*finder->suggestion() == Approx(reference.at(by_rate ? "suggestion" : "over_plot").as_double()).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a learning rate finder goes through losses below 0 as through others, and ends where they rise") {
+  const auto search = [](double below, double max_lr) {
+    const auto finder = std::make_shared<LearningRateFinder>(
+        LearningRateFinderOptions{.min_lr = 1e-3, .max_lr = max_lr, .num_training_steps = 40, .update = false});
+    Sought module;
+    module.below = below;
+    SoughtFit({finder}, 1)(module, rows_for_finders(200, 4));
+    return finder;
+  };
+  const auto plain = search(0, 0.5);
+  REQUIRE(plain->losses().size() == 40);
+  for (const double below : {0.5, 3.0, 100.0}) {
+    INFO(below);
+    const auto shifted = search(below, 0.5);
+    REQUIRE(shifted->losses().size() == 40);
+    for (std::size_t step = 0; step < 40; ++step)
+      CHECK(shifted->losses()[step] == Approx(plain->losses()[step] - below).margin(1e-9));
+    CHECK(*shifted->suggestion() == Approx(*plain->suggestion()));
+    CHECK(search(below, 1e8)->losses().size() < 40);
   }
 }
 
