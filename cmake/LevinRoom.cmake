@@ -112,8 +112,7 @@ levin_add_pch(levin_plain_pch <algorithm> <array> <chrono> <cmath> <filesystem> 
   <optional> <set> <span> <sstream> <string> <system_error> <variant> <vector>)
 levin_add_pch(levin_room_pch <torch/nn/module.h> <torch/optim/optimizer.h> <torch/csrc/distributed/c10d/ProcessGroup.hpp> LINK levin_torch)
 levin_add_pch(levin_pch <torch/torch.h> LINK levin_torch)
-# Tests and examples do their work in levin and LibTorch, so they are optimized little; a compiler takes a header that was precompiled
-# with the same optimization only.
+# Tests do their work in levin and LibTorch, so they are not optimized; GCC takes a header that was precompiled in the same way only.
 set(levin_quick_flags "")
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LEVIN_SANITIZE)
   set(levin_quick_flags -O0)
@@ -138,7 +137,8 @@ function(levin_use_pch target)
   endif()
 endfunction()
 
-# levin_compile_quickly(TARGET): for a program or plug-in that includes torch and whose own code is not what takes its time.
+# levin_compile_quickly(TARGET): for a program that includes torch and whose own code is not what takes its time. Not for a plug-in: levin
+# warns of one that was compiled without optimization.
 function(levin_compile_quickly target)
   target_compile_options(${target} PRIVATE ${levin_quick_flags})
   levin_use_pch(${target} levin_quick_pch)
