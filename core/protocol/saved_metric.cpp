@@ -82,8 +82,7 @@ void SavedMetric::join(MetricEntry& entry, const MetricState& batch) const {
     entry.step_state.reset();
   }
   // The metric object may have been made with other options since.
-  const bool fits =
-      batch.empty() || (batch.numbers.size() == entry.layout.numbers && batch.rows.size() == entry.layout.rows);
+  const bool fits = batch.empty() || (batch.numbers.size() == entry.layout.numbers && batch.rows.size() == entry.layout.rows);
   if (step.present() && fits && (step_is_new || !entry.step_is_new)) {
     if (entry.object != nullptr) {
       MetricState total = entry.step_state ? entry.step_state->read() : entry.object->empty_state();

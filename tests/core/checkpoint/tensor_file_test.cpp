@@ -218,7 +218,8 @@ TEST_CASE("a key chooses among the dicts of a file, which are listed without") {
   CHECK_THROWS_WITH(TensorFile::open(file, {}, "gen"), Contains("there is no 'gen' in it, but 'generator' (2 tensors)"));
   CHECK_THROWS_WITH(TensorFile::open(file, {}, "epoch"), Contains("no dict of tensors, but a plain value"));
   Checkpoint().save(folder / "own.ckpt");
-  CHECK_THROWS_WITH(TensorFile::open(folder / "own.ckpt", {}, "a"), Contains("only files of torch.save() and torch::save() have keys"));
+  CHECK_THROWS_WITH(TensorFile::open(folder / "own.ckpt", {}, "a"),
+                    Contains("only files of torch.save() and torch::save() have keys"));
 
   root.items.emplace_back(text("model"), dict_of(writer, {"w"}, 5));
   root.items.emplace_back(text("model_ema"), dict_of(writer, {"w"}, 6));
