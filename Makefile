@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -81,12 +81,14 @@ format: ## Format the sources
 	@$(SOURCES) | xargs clang-format-14 -i
 
 lint: ## Check formatting, the house's rules, that clang warns of nothing, and what clang-tidy says of changed sources
-	@scripts/setup.sh lint
-	@$(SOURCES) | xargs clang-format-14 --dry-run -Werror
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory formatted build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L house
 	@$(MAKE) --no-print-directory clang
 	@$(MAKE) --no-print-directory tidy
+
+formatted: ## Check that clang-format has formatted the sources
+	@scripts/setup.sh lint
+	@$(SOURCES) | xargs clang-format-14 --dry-run -Werror
 
 clang: ## Build what is not a test with clang 14 in build-clang, where a warning is an error
 	@scripts/setup.sh lint

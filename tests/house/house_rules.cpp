@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::ptrdiff_t kMaxLines = 500;
+constexpr std::ptrdiff_t kMaxLines = 800;
 const std::vector<std::string> kUsers = {"examples", "tests", "benchmarks"};
 
 bool is_in_any(std::string_view name, const std::vector<std::string>& folders) {
