@@ -51,7 +51,9 @@ class Counts final : public levin::MetricObject {
   void set_state(levin::MetricState state) override { state_ = std::move(state); }
   void reset() override { state_ = empty_state(); }
   std::shared_ptr<levin::MetricStateReader> batch_state() override { return std::make_shared<Batch>(state_); }
+  std::int64_t changes() const override { return state_.updates; }
   void show_all_ranks(std::shared_ptr<const levin::MetricState>) override {}
+  std::shared_ptr<const levin::MetricState> all_ranks() const override { return nullptr; }
   void mark() override {}
   levin::MetricState marked() const override { return {}; }
   void update() {

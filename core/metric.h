@@ -131,7 +131,9 @@ class LEVIN_API Metric : public MetricObject {
   std::vector<double> values_of(const MetricState& state) const override;
   std::vector<std::string> value_names(const std::string& name) const override;
   std::shared_ptr<MetricStateReader> batch_state() override;
+  std::int64_t changes() const override { return changes_; }
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
+  std::shared_ptr<const MetricState> all_ranks() const override { return all_ranks_; }
   void mark() override;
   MetricState marked() const override;
 
@@ -171,6 +173,8 @@ class LEVIN_API Metric : public MetricObject {
   /// Where to something is taken in: the state, and that of the batch in work where somebody asks for those.
   template <class Take>
   void take_in(const Take& take);
+  /// What compute() sees of all ranks is out of date.
+  void note_change();
   /// What a part reads: the state that compute() is asked of.
   const MetricState& readable() const;
 
@@ -179,6 +183,7 @@ class LEVIN_API Metric : public MetricObject {
   std::shared_ptr<Accumulator> total_;
   std::shared_ptr<Accumulator> batch_;  ///< null: nobody has asked for batches
   bool batch_is_taken_ = false;         ///< and the next one begins with what comes next
+  std::int64_t changes_ = 0;
   std::shared_ptr<const MetricState> all_ranks_;
   mutable const MetricState* reading_ = nullptr;
   std::unique_ptr<Accumulator> marked_;  ///< without rows

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/exchanged_metric.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_table.h"
 
@@ -29,33 +30,6 @@ inline std::string_view text_in(std::span<const char> field) {
 
 namespace detail {
 
-/// A metric that a boundary carries, what is due of it, and what all ranks told one another of it.
-struct ExchangedMetric {
-  MetricEntry* entry;
-  Level level;
-  std::vector<Slot> slots{};  ///< by rank
-  // Of a metric object: as ObjectLayout says.
-  std::vector<double> own_numbers{};             ///< this rank's
-  std::vector<double> numbers{};                 ///< by rank
-  std::vector<std::vector<std::string>> rows{};  ///< by rank: the lists of rows; empty where they are known from before
-
-  std::span<const double> numbers_of(std::size_t rank) const {
-    return std::span(numbers).subspan(rank * entry->layout.size(), entry->layout.size());
-  }
-  /// Bytes of each list of rows.
-  std::span<const double> sizes_of_rows(std::size_t rank) const {
-    return numbers_of(rank).subspan(entry->layout.numbers, entry->layout.rows);
-  }
-};
-
-/// What all ranks told one another at a boundary. Identical on all ranks, but for own_numbers.
-struct Exchanged {
-  std::vector<FrameHeader> headers;      ///< by rank
-  std::vector<ExchangedMetric> metrics;  ///< what this boundary carries, in the agreed order
-
-  std::size_t ranks() const { return headers.size(); }
-};
-
 /// The only part of the protocol that communicates.
 class BoundaryExchange {
  public:
@@ -73,9 +47,10 @@ class BoundaryExchange {
   std::int64_t collectives() const { return collectives_; }
 
  private:
-  /// Reads what is due of this rank's deferred values, all with one wait. A failure is kept for the second exchange.
-  void settle();
-  NewMetrics own_new_metrics(BoundaryKind kind) const;
+  /// Reads what is due of this rank's deferred values, all with one wait, and makes what it tells. A failure is kept for the
+  /// second exchange.
+  void settle(BoundaryKind kind);
+  NewMetrics own_new_metrics() const;
   std::vector<NewMetrics> exchange_new_metrics(const std::vector<std::byte>& mine);
   void gather_rows();
   void gather_frames(const FrameHeader& header);
@@ -88,7 +63,8 @@ class BoundaryExchange {
   std::vector<std::byte> frame_;   ///< this rank's: a header, then slots
   std::vector<std::byte> frames_;  ///< of all ranks
   Exchanged exchanged_;
-  std::string what_;  ///< names the meeting to the group
+  std::vector<ExchangedMetric> own_new_;  ///< what is due of metrics that only this rank knows of as yet, in their order
+  std::string what_;                      ///< names the meeting to the group
   std::exception_ptr failure_;
   std::string failure_text_;
   std::vector<std::shared_ptr<DeferredValue>> read_along_;
@@ -98,18 +74,6 @@ class BoundaryExchange {
 
 /// "rank 3", "ranks 0, 2", "ranks 0-5, 9". The ranks ascend.
 std::string rank_list(const std::vector<int>& ranks);
-
-/// What the run wants of a boundary beyond the values.
-struct BoundaryPolicy {
-  bool strict_logging = false;
-  const std::function<void(const std::string&)>& warn;
-  std::size_t& coverage_warnings;  ///< of keys that only some ranks logged, so far in the run
-};
-
-/// Reduces what the ranks exchanged, brings it into this rank's views, and makes the rows for loggers. Communicates nothing.
-/// Throws MisuseError, with the same text on every rank, when strict_logging is on and a metric is missing on some ranks.
-BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, int rank, const BoundaryPolicy& policy,
-                         MetricViews& views);
 
 }  // namespace detail
 }  // namespace levin

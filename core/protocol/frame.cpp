@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -97,6 +98,37 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   throw DesyncError(text);
 }
 
+// Weights of a metric object's slot.
+namespace {
+constexpr double kTold = 0;
+constexpr double kToldAndKnown = 1;
+constexpr double kUntold = -1;
+constexpr double kUntoldButKnown = -2;
+}  // namespace
+
+Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows) {
+  if (!is_logged) return {0, knows_rows ? kUntoldButKnown : kUntold};
+  return {static_cast<double>(updates), knows_rows ? kToldAndKnown : kTold};
+}
+
+bool knows_rows(const Slot& slot) { return slot.weight == kToldAndKnown || slot.weight == kUntoldButKnown; }
+
+void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry) {
+  append_number(frame, told.slot);
+  std::vector<double> numbers = told.numbers;
+  numbers.resize(2 * (entry.slots() - 1));
+  for (const double number : numbers) append_number(frame, number);
+}
+
+Told read_told(ByteReader& frame, const MetricEntry& entry) {
+  Told told{.slot = frame.number<Slot>()};
+  const std::string_view bytes = frame.take((entry.slots() - 1) * sizeof(Slot));
+  if (!told.slot.present()) return told;
+  told.numbers.resize(entry.layout.size());
+  std::memcpy(told.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
+  return told;
+}
+
 constexpr const char* kDamaged = "the description of metrics arrived damaged: do all ranks run the same build of levin?";
 
 std::vector<std::byte> pack(const NewMetrics& new_metrics) {
@@ -109,12 +141,12 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_text(bytes, metric.name);
     append_number(bytes, metric.options.pack());
     append_number(bytes, metric.options.object);
+    append_number(bytes, metric.layout);
     append_text(bytes, metric.site);
-    append_number(bytes, metric.step.slot);
-    append_number(bytes, metric.epoch.slot);
-    for (const std::vector<double>* numbers : {&metric.step.numbers, &metric.epoch.numbers}) {
-      append_number(bytes, static_cast<std::uint32_t>(numbers->size()));
-      for (const double number : *numbers) append_number(bytes, number);
+    for (const Told* told : {&metric.step, &metric.epoch}) {
+      append_number(bytes, told->slot);
+      append_number(bytes, static_cast<std::uint32_t>(told->numbers.size()));
+      for (const double number : told->numbers) append_number(bytes, number);
     }
   }
   return bytes;
@@ -134,13 +166,15 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     if (!options || metric.hook >= Hook::kCount) throw DesyncError(kDamaged);
     metric.options = *options;
     metric.options.object = reader.number<std::uint32_t>();
+    metric.layout = reader.number<ObjectLayout>();
     metric.site = reader.text();
-    metric.step.slot = reader.number<Slot>();
-    metric.epoch.slot = reader.number<Slot>();
-    for (std::vector<double>* numbers : {&metric.step.numbers, &metric.epoch.numbers}) {
+    for (Told* told : {&metric.step, &metric.epoch}) {
+      told->slot = reader.number<Slot>();
       const auto size = reader.number<std::uint32_t>();
-      if (size > reader.left() / sizeof(double)) throw DesyncError(kDamaged);
-      for (std::uint32_t number = 0; number < size; ++number) numbers->push_back(reader.number<double>());
+      const bool has_numbers = metric.options.object != 0 && told->slot.present();
+      if (size != (has_numbers ? metric.layout.size() : 0) || size > reader.left() / sizeof(double))
+        throw DesyncError(kDamaged);
+      for (std::uint32_t number = 0; number < size; ++number) told->numbers.push_back(reader.number<double>());
     }
   }
   if (reader.left() > 0) throw DesyncError(kDamaged);
@@ -163,7 +197,15 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
       MergedMetric& known = merged[place->second];
       known[rank] = &metric;
       const std::size_t first = first_rank_of(known);
-      if (known[first]->options == metric.options) continue;
+      const bool is_alike = known[first]->layout == metric.layout;
+      if (known[first]->options == metric.options && is_alike) continue;
+      if (!is_alike && known[first]->options == metric.options) {
+        throw MisuseError(format(
+            "log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank {} ({}). Every "
+            "rank makes the same metric objects, with the same options.",
+            metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site, metric.layout.str(),
+            rank, metric.site));
+      }
       throw MisuseError(
           format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
                  "one key the same options everywhere.",

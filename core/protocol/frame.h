@@ -55,7 +55,7 @@ namespace detail {
 /// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
 struct FrameHeader {
   static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -84,11 +84,32 @@ std::string describe(const Boundary& boundary);
 /// text names each boundary, its ranks, their hooks, epoch and step.
 void require_same_boundary(const std::vector<FrameHeader>& headers);
 
-/// What a rank tells of a metric's step or epoch.
+/// What a rank tells of a metric's step or epoch. A frame is written from these and read into them.
 struct Told {
-  Slot slot;
-  std::vector<double> numbers{};  ///< of a metric object, as its ObjectLayout says
+  Slot slot;                      ///< of a metric object: object_slot()
+  std::vector<double> numbers{};  ///< of a metric object, as its ObjectLayout says; none where the slot is not present
+
+  /// Bytes of each list of rows.
+  std::span<const double> sizes_of_rows(const ObjectLayout& layout) const { return part(layout.numbers, layout.rows); }
+  /// What the rank's own state computes to.
+  std::span<const double> values(const ObjectLayout& layout) const {
+    return part(std::size_t{layout.numbers} + layout.rows, layout.values);
+  }
+
+ private:
+  std::span<const double> part(std::size_t begin, std::size_t count) const {
+    return numbers.empty() ? std::span<const double>() : std::span(numbers).subspan(begin, count);
+  }
 };
+
+/// The slot of a metric object. Its value is how often the state was updated. Its weight, which a state has no use for, says
+/// beside whether the object was logged whether the rank still knows the rows of all ranks, as they told one another last, and
+/// has told all of its own then.
+Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows);
+bool knows_rows(const Slot& slot);
+
+void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry);
+Told read_told(ByteReader& frame, const MetricEntry& entry);
 
 /// A metric that a rank knows of and the group does not.
 struct NewMetric {
@@ -96,9 +117,13 @@ struct NewMetric {
   std::int32_t dataloader_idx = -1;
   std::string name;
   MetricOptions options;
+  ObjectLayout layout;  ///< of a metric object
   std::string site;
   Told step;
   Told epoch;
+
+  Told& told(Level level) { return level == Level::kStep ? step : epoch; }
+  const Told& told(Level level) const { return level == Level::kStep ? step : epoch; }
 };
 
 /// What one rank tells the others in the second exchange.
@@ -117,7 +142,8 @@ using MergedMetric = std::vector<const NewMetric*>;
 /// The lowest rank that knows it.
 std::size_t first_rank_of(const MergedMetric& metric);
 /// The union, in the order of ranks and then of each rank's own. Throws MisuseError, with the same text on every rank, when two
-/// ranks log one key with different options; it names both call sites. `by_rank` outlives what it gives.
+/// ranks log one key with different options, or metric objects that are not alike; it names both call sites. `by_rank` outlives
+/// what it gives.
 std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank);
 
 }  // namespace detail

@@ -55,10 +55,14 @@ class LEVIN_API MetricObject {
   virtual const MetricState& state() const = 0;
   virtual void set_state(MetricState state) = 0;
   virtual void reset() = 0;
+  /// Counts whatever has made state() another one: what was taken in, set and reset. Never goes back.
+  virtual std::int64_t changes() const = 0;
   /// What has been taken in between the last two calls; the first time, since the last reset. Does not wait.
   virtual std::shared_ptr<MetricStateReader> batch_state() = 0;
   /// The state of all ranks, which compute() is to see until something more is taken in. Null: this rank's own.
   virtual void show_all_ranks(std::shared_ptr<const MetricState> state) = 0;
+  /// What show_all_ranks() was given, until something more is taken in; null then.
+  virtual std::shared_ptr<const MetricState> all_ranks() const = 0;
   /// Remembers the state, for a run that goes on from here.
   virtual void mark() = 0;
   virtual MetricState marked() const = 0;

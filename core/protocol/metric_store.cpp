@@ -8,6 +8,9 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/protocol/boundary_exchange.h"
+#include "levin/core/protocol/conclusion.h"
+#include "levin/core/protocol/object_batch.h"
+#include "levin/core/protocol/saved_metric.h"
 
 namespace levin {
 using detail::Level;
@@ -43,69 +46,6 @@ void check_name(const MetricKey& key, CallSite where) {
            "\"/dataloader_idx_\" is reserved: levin adds it when there are several loaders (see add_dataloader_idx)");
   }
 }
-
-/// The step values of two ranks as one.
-Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
-  if (!one.present() || !other.present()) return one.present() ? one : other;
-  const std::array<Slot, 2> both = {one, other};
-  return {detail::reduce_step(both, reduce), one.weight + other.weight};
-}
-
-Value to_value(const Slot& slot) {
-  return slot.present() ? Value(Value::List{Value(slot.value), Value(slot.weight)}) : Value();
-}
-
-Slot slot_of(const Value& value) {
-  if (value.is_null()) return {};
-  const Value::List& parts = value.as_list();
-  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
-  return {parts[0].as_double(), parts[1].as_double()};
-}
-
-/// kNone for a name that this build does not know.
-Hook hook_of(const std::string& name) {
-  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
-    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
-  }
-  return Hook::kNone;
-}
-
-/// The batch of a metric object, and its values, which are computed when somebody reads one.
-struct ObjectBatch {
-  const MetricObject& object;
-  std::shared_ptr<MetricStateReader> state;
-  std::vector<double> values;
-};
-
-class BatchValue final : public DeferredValue {
- public:
-  BatchValue(std::shared_ptr<ObjectBatch> batch, std::size_t index) : batch_(std::move(batch)), index_(index) {}
-  double read() override {
-    if (batch_->values.empty()) batch_->values = batch_->object.values_of(batch_->state->read());
-    return batch_->values.at(index_);
-  }
-  std::optional<double> known() override {
-    return !batch_->values.empty() || batch_->state->is_there() ? std::optional(read()) : std::nullopt;
-  }
-  void send_for(std::span<DeferredValue* const>) override { batch_->state->send(); }
-  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double, double) override {
-    throw MisuseError("the value of a metric object is not added up: its state is");
-  }
-
- private:
-  std::shared_ptr<ObjectBatch> batch_;
-  std::size_t index_;
-};
-
-/// A state of a checkpoint.
-class KnownState final : public MetricStateReader {
- public:
-  explicit KnownState(MetricState state) : state_(std::move(state)) {}
-  const MetricState& read() override { return state_; }
-
- private:
-  MetricState state_;
-};
 
 }  // namespace
 
@@ -143,10 +83,12 @@ struct MetricStore::State {
   bool shows_step_at_once(const MetricEntry& entry) const;
   /// Called: before an entry changes.
   void keep_marked(MetricEntry& entry);
+  /// Metric objects that are logged in training, or not logged as yet, in the order of names.
+  std::vector<MetricObject*> training_objects();
   /// Called: after a boundary, when what it carries has been exchanged.
   void end_boundary(BoundaryKind kind);
   /// A metric of a snapshot; `batch`: of its metric object.
-  void restore(const Value& saved, const MetricState& batch);
+  void restore(const Value& value, const MetricState& batch);
 
   ControlGroup& group;
   Options options;
@@ -256,10 +198,8 @@ void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::sha
   entry.step_batch = counts(entry.group).run;
   if (!shows_step_at_once(entry)) return;
   if (entry.object == nullptr) return views.show(entry, Level::kStep, slot.value, entry.deferred_step);
-  const auto batch = std::make_shared<ObjectBatch>(ObjectBatch{*entry.object, entry.step_state, {}});
-  for (std::size_t index = 0; index < entry.values.size(); ++index) {
-    views.show(entry.values[index], Level::kStep, 0, std::make_shared<BatchValue>(batch, index));
-  }
+  const auto values = detail::batch_values(entry);
+  for (std::size_t index = 0; index < values.size(); ++index) views.show(entry.values[index], Level::kStep, 0, values[index]);
 }
 
 bool MetricStore::State::shows_step_at_once(const MetricEntry& entry) const {
@@ -318,6 +258,9 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
     misuse(hook_, name, where, "a metric object says itself how its values become one: leave out reduce and batch_size");
   }
   MetricEntry& entry = state_->entry_of(hook_, name, options, where, id);
+  if (entry.object != &object) {
+    misuse(hook_, name, where, "the metric object of this name had another state before: give this one another name");
+  }
   for (const MetricEntry& other : state_->table.entries()) {
     if (other.object != &object || other.group == entry.group) continue;
     misuse(hook_, name, where,
@@ -363,13 +306,14 @@ MetricMap MetricStore::local_step_row() const {
   for (MetricEntry& entry : state_->table.entries()) {
     if (entry.group != group || !entry.options.logger || !entry.step.present() || entry.step_batch != state_->counts(group).run)
       continue;
+    if (entry.is_of_object() && !entry.step_state) continue;
     entries.push_back(&entry);
     deferred.add(entry.deferred_step);
   }
   deferred.read();
   for (MetricEntry* entry : entries) {
     if (entry->object != nullptr) {
-      const std::vector<double> values = entry->object->values_of(entry->step_state->read());
+      const std::vector<double> values = entry->values_of(entry->step_state->read());
       for (std::size_t index = 0; index < values.size(); ++index) row[entry->values[index].step_name] = values[index];
       continue;
     }
@@ -381,9 +325,19 @@ MetricMap MetricStore::local_step_row() const {
 
 void MetricStore::mark() {
   ++state_->mark;
-  for (MetricEntry& entry : state_->table.entries()) {
-    if (entry.object != nullptr && entry.group == MetricGroup::kTrain) entry.object->mark();
+  for (MetricObject* object : state_->training_objects()) object->mark();
+}
+
+std::vector<MetricObject*> MetricStore::State::training_objects() {
+  std::vector<MetricObject*> objects;
+  for (const auto& [id, object] : table.objects()) {
+    const auto is_of_evaluation = [object = object](const MetricEntry& entry) {
+      return entry.object == object && entry.group != MetricGroup::kTrain;
+    };
+    if (std::ranges::none_of(table.entries(), is_of_evaluation)) objects.push_back(object);
   }
+  std::ranges::sort(objects, {}, &MetricObject::name);
+  return objects;
 }
 
 MetricSnapshot MetricStore::save(MetricMoment moment) {
@@ -401,42 +355,43 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
   state_->views.add_waiting(deferred);
   deferred.read();
   MetricSnapshot snapshot{.maps = maps()};
+  Value::List objects;
+  for (MetricObject* object : state_->training_objects()) {
+    objects.emplace_back(object->name());
+    const bool of_mark = moment == MetricMoment::kMark;
+    snapshot.states["epoch." + object->name()] = of_mark ? object->marked() : object->state();
+    if (const auto all_ranks = object->all_ranks(); all_ranks && !of_mark)
+      snapshot.states["all." + object->name()] = *all_ranks;
+  }
   Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
     MetricRecord& record = record_of(entry);
-    if (entry.group != MetricGroup::kTrain || (!record.epoch.present() && !record.step.present())) continue;
+    // An object's key has begun anew, and its object does so with it, where it has no value of this epoch.
+    const bool is_kept = entry.object != nullptr || record.epoch.present() || record.step.present();
+    if (entry.group != MetricGroup::kTrain || !is_kept) continue;
     for (const Level level : {Level::kStep, Level::kEpoch}) record.settle(level, entry.options.reduce);
-    if (entry.object != nullptr) {
-      const bool of_mark = moment == MetricMoment::kMark;
-      snapshot.states["epoch." + entry.object->name()] = of_mark ? entry.object->marked() : entry.object->state();
-      if (record.step_state) snapshot.states[format("step.{}", training.size())] = record.step_state->read();
-    }
-    training.push_back(Value::Map{{"hook", hook_name(entry.hook)},
-                                  {"name", entry.name},
-                                  {"dataloader_idx", entry.dataloader_idx},
-                                  {"options", entry.options.pack()},
-                                  {"site", entry.site},
-                                  {"epoch", to_value(record.epoch)},
-                                  {"step", to_value(record.step)},
-                                  {"step_is_new", record.step_is_new},
-                                  {"step_is_unshared", record.step_is_unshared},
-                                  {"of_last_batch", record.step_batch == count.run},
-                                  {"object", entry.object == nullptr ? "" : entry.object->name()}});
+    if (record.step_state) snapshot.states[format("step.{}", training.size())] = record.step_state->read();
+    training.push_back(detail::saved_metric(entry, record, /*of_last_batch=*/record.step_batch == count.run));
   }
-  snapshot.training =
-      Value::Map{{"training", std::move(training)}, {"epoch_batches", count.epoch}, {"step_batches", count.step}};
+  snapshot.training = Value::Map{{"training", std::move(training)},
+                                 {"objects", std::move(objects)},
+                                 {"epoch_batches", count.epoch},
+                                 {"step_batches", count.step}};
   return snapshot;
 }
 
-std::vector<std::pair<MetricObject*, MetricState>> MetricStore::object_states() const {
-  std::vector<std::pair<MetricObject*, MetricState>> states;
-  for (const auto& [id, object] : state_->table.objects()) states.emplace_back(object, object->state());
+std::vector<HeldState> MetricStore::object_states() const {
+  std::vector<HeldState> states;
+  for (const auto& [id, object] : state_->table.objects()) states.emplace_back(*object);
   return states;
 }
 
 void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
   if (by_rank.empty()) return;
   state_->reset(MetricGroup::kTrain);
+  // Those that no key is of yet, too.
+  const std::vector<MetricObject*> objects = state_->training_objects();
+  for (MetricObject* object : objects) object->reset();
   BatchCounts& count = state_->counts(MetricGroup::kTrain);
   for (const MetricSnapshot& snapshot : by_rank) {
     count.epoch += snapshot.training.at("epoch_batches").as_int();
@@ -446,7 +401,7 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
       const auto batch = snapshot.states.find(format("step.{}", index++));
       state_->restore(saved, batch == snapshot.states.end() ? MetricState() : batch->second);
     }
-    for (const auto& [id, object] : state_->table.objects()) {
+    for (MetricObject* object : objects) {
       const auto saved = snapshot.states.find("epoch." + object->name());
       if (saved == snapshot.states.end()) continue;
       MetricState total = object->state();
@@ -454,33 +409,25 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
       object->set_state(std::move(total));
     }
   }
+  // Ranks have them alike.
+  for (MetricObject* object : objects) {
+    const auto all_ranks = by_rank.front().states.find("all." + object->name());
+    if (all_ranks == by_rank.front().states.end() || all_ranks->second.empty()) continue;
+    object->show_all_ranks(std::make_shared<const MetricState>(all_ranks->second));
+  }
   state_->views.restore(by_rank.front().maps);
 }
 
-void MetricStore::State::restore(const Value& saved, const MetricState& batch) {
-  const Hook hook = hook_of(saved.at("hook").as_string());
-  std::optional<MetricOptions> options = MetricOptions::unpack(static_cast<std::uint16_t>(saved.at("options").as_int()));
-  // Another build may have hooks and options that this one does not know.
-  if (!options || hook == Hook::kNone || detail::group_of(hook) != MetricGroup::kTrain) return;
-  const Value* object = saved.find("object");
-  if (object != nullptr && !object->as_string().empty()) options->object = detail::object_id(object->as_string());
-  const MetricKey key{hook, saved.at("name").as_string(), static_cast<std::int32_t>(saved.at("dataloader_idx").as_int())};
+void MetricStore::State::restore(const Value& value, const MetricState& batch) {
+  const auto saved = detail::SavedMetric::read(value);
+  if (!saved || detail::group_of(saved->hook) != MetricGroup::kTrain) return;
+  if (saved->options.object != 0 && table.find_object(saved->options.object) == nullptr) return;  // the module has it no more
+  const MetricKey key{saved->hook, saved->name, saved->dataloader_idx};
   MetricEntry* entry = table.find(key);
-  if (entry == nullptr) entry = &table.add(key, *options, saved.at("site").as_string(), group.rank());
-  if (!(entry->options == *options) || (options->object != 0) != (entry->object != nullptr)) return;
-  const bool step_is_new = saved.at("step_is_new").as_bool();
-  if (entry->object != nullptr && step_is_new) {
-    MetricState total = entry->step_state ? entry->step_state->read() : entry->object->empty_state();
-    entry->object->merge(total, batch);
-    entry->step_state = std::make_shared<KnownState>(std::move(total));
-  }
-  entry->epoch = detail::joined(options->reduce, entry->epoch, slot_of(saved.at("epoch")));
-  entry->step = joined_step(options->reduce, entry->step, slot_of(saved.at("step")));
-  entry->step_is_new |= step_is_new;
-  // An earlier levin knew rows only.
-  const Value* unshared = saved.find("step_is_unshared");
-  entry->step_is_unshared |= unshared == nullptr ? step_is_new : unshared->as_bool();
-  if (saved.at("of_last_batch").as_bool()) entry->step_batch = counts(MetricGroup::kTrain).run;
+  if (entry == nullptr) entry = &table.add(key, saved->options, saved->site, group.rank());
+  if (!(entry->options == saved->options)) return;
+  saved->join(*entry, batch);
+  if (saved->of_last_batch) entry->step_batch = counts(MetricGroup::kTrain).run;
 }
 
 const MetricMaps& MetricStore::maps() const { return state_->views.maps(); }

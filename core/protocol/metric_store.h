@@ -20,10 +20,12 @@ namespace levin {
 
 /// All that one rank has recorded of training, and what it shows: a run that goes on from it has the same rows and decisions.
 struct MetricSnapshot {
-  /// As a checkpoint's manifest has it: what was recorded of each metric in the epoch under way, and how many batches there
-  /// were since the last boundary at the end of an epoch, and of a step.
-  Value training = Value::Map{{"training", Value::List{}}, {"epoch_batches", 0}, {"step_batches", 0}};
-  /// Of metric objects: "step.3", of the batch that was logged last, of the third metric; "epoch.NAME", of the epoch.
+  /// As a checkpoint's manifest has it: what was recorded of each metric in the epoch under way, the names of metric objects,
+  /// and how many batches there were since the last boundary at the end of an epoch, and of a step.
+  Value training =
+      Value::Map{{"training", Value::List{}}, {"objects", Value::List{}}, {"epoch_batches", 0}, {"step_batches", 0}};
+  /// Of metric objects: "step.3", of the batch that was logged last, of the third metric; "epoch.NAME", of the epoch, whether
+  /// it was logged yet or not; "all.NAME", of all ranks, where compute() sees that.
   std::map<std::string, MetricState> states{};
   MetricMaps maps{};
 };
@@ -84,8 +86,8 @@ class MetricStore {
   /// anew. Nothing is restored from an empty list.
   void restore(const std::vector<MetricSnapshot>& by_rank);
 
-  /// What each metric object has taken in, whether it was logged or not.
-  std::vector<std::pair<MetricObject*, MetricState>> object_states() const;
+  /// What each metric object holds, whether it was logged or not.
+  std::vector<HeldState> object_states() const;
 
   /// Records a value. Throws MisuseError, naming hook, key and call site, when the hook does not permit it, the key's options
   /// changed, or the name is empty, reserved or contains a line break.

@@ -37,6 +37,11 @@ void DeferredValues::send_for() {
 
 namespace detail {
 
+namespace {
+/// Of the layouts of a group.
+std::size_t index_of(Level level) { return level == Level::kEpoch ? 1 : 0; }
+}  // namespace
+
 double identity(Reduce reduce) {
   if (reduce == Reduce::kMin) return std::numeric_limits<double>::infinity();
   if (reduce == Reduce::kMax) return -std::numeric_limits<double>::infinity();
@@ -110,6 +115,11 @@ Level level_of(BoundaryKind kind) {
 
 bool carries_steps(BoundaryKind kind) { return kind == BoundaryKind::kDecision || level_of(kind) != Level::kNone; }
 
+bool carries(const Boundary& boundary, MetricGroup group, Level level) {
+  if (level == Level::kStep) return group == MetricGroup::kTrain && carries_steps(boundary.kind);
+  return level == Level::kEpoch && level_of(boundary.kind) == level && group == group_of(boundary.stage);
+}
+
 std::size_t MetricKeyHash::operator()(const MetricKey& key) const {
   const std::size_t place = static_cast<std::size_t>(key.hook) << 32 ^ static_cast<std::uint32_t>(key.dataloader_idx);
   return std::hash<std::string_view>()(key.name) ^ place * 0x9e3779b97f4a7c15ull;
@@ -137,15 +147,33 @@ MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options,
   epoch_name = options.forked() ? format("{}_epoch{}", name, suffix) : plain_name;
 }
 
+ObjectLayout::ObjectLayout(const MetricObject& object, const std::string& name) {
+  const auto count = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+  const MetricState empty = object.empty_state();
+  numbers = count(empty.numbers);
+  rows = count(empty.rows);
+  values = count(object.value_names(name));
+}
+
 void MetricEntry::bind(MetricObject& its_object) {
   object = &its_object;
-  const MetricState empty = its_object.empty_state();
+  layout = ObjectLayout(its_object, name);
   values.clear();
   for (const std::string& value_name : its_object.value_names(name)) {
     values.emplace_back(MetricKey{hook, value_name, dataloader_idx}, options, site, site_rank);
   }
-  layout = {.numbers = empty.numbers.size(), .rows = empty.rows.size(), .values = values.size()};
 }
+
+std::vector<double> MetricEntry::values_of(const MetricState& state) const {
+  std::vector<double> computed = object->values_of(state);
+  if (computed.size() == values.size()) return computed;
+  throw MisuseError(
+      format("the metric object {}, logged as \"{}\" ({}), computes {} values of what it has seen, and {} where it has seen "
+             "nothing: compute() has to give as many of every state.",
+             quoted_text(object->name()), plain_name, site, computed.size(), values.size()));
+}
+
+std::string ObjectLayout::str() const { return format("{} numbers, {} lists of rows and {} values", numbers, rows, values); }
 
 void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
   objects_.clear();
@@ -156,9 +184,12 @@ void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
                              quoted_text(other->second->name()), quoted_text(object->name())));
   }
   for (MetricEntry& entry : entries_) {
-    if (entry.object == nullptr || find_object(entry.options.object) == entry.object) continue;
+    MetricObject* const object = entry.is_of_object() ? find_object(entry.options.object) : nullptr;
+    if (entry.object == object) continue;
     entry.object = nullptr;
-    entry.step_state.reset();
+    static_cast<MetricRecord&>(entry) = {};
+    entry.all_ranks.reset();
+    if (object != nullptr && ObjectLayout(*object, entry.name) == entry.layout) entry.bind(*object);
   }
 }
 
@@ -183,10 +214,10 @@ MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options
 void MetricTable::agree(MetricEntry& entry) {
   entry.agreed = true;
   const auto group = static_cast<std::size_t>(entry.group);
-  for (const auto& [logged, level] : {std::pair(entry.options.on_step, 0), std::pair(entry.options.on_epoch, 1)}) {
-    if (!logged) continue;
-    layouts_[group][static_cast<std::size_t>(level)].push_back(&entry);
-    layout_slots_[group][static_cast<std::size_t>(level)] += entry.slots();
+  for (const Level level : {Level::kStep, Level::kEpoch}) {
+    if (!entry.is_logged_at(level)) continue;
+    layouts_[group][index_of(level)].push_back(&entry);
+    layout_slots_[group][index_of(level)] += entry.slots();
   }
   std::size_t epoch_slots = 0;
   for (const auto& slots : layout_slots_) epoch_slots = std::max(epoch_slots, slots[1]);
@@ -196,20 +227,21 @@ void MetricTable::agree(MetricEntry& entry) {
   agreed_hash_.add({entry.plain_name.c_str(), entry.plain_name.size() + 1});
   agreed_hash_.add_number(entry.options.pack());
   agreed_hash_.add_number(entry.options.object);
+  agreed_hash_.add_number(entry.layout);
 }
 
 const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level level) const {
   static const std::vector<MetricEntry*> kNothing;
   if (group == MetricGroup::kCount || level == Level::kNone) return kNothing;
-  return layouts_[static_cast<std::size_t>(group)][level == Level::kEpoch ? 1 : 0];
+  return layouts_[static_cast<std::size_t>(group)][index_of(level)];
 }
 
 void MetricTable::for_each_due(const Boundary& boundary, const std::function<void(MetricEntry&, Level)>& visit) const {
-  if (carries_steps(boundary.kind)) {
-    for (MetricEntry* entry : layout(MetricGroup::kTrain, Level::kStep)) visit(*entry, Level::kStep);
+  for (const auto& [group, level] :
+       {std::pair(MetricGroup::kTrain, Level::kStep), std::pair(group_of(boundary.stage), Level::kEpoch)}) {
+    if (!carries(boundary, group, level)) continue;
+    for (MetricEntry* entry : layout(group, level)) visit(*entry, level);
   }
-  if (level_of(boundary.kind) != Level::kEpoch) return;
-  for (MetricEntry* entry : layout(group_of(boundary.stage), Level::kEpoch)) visit(*entry, Level::kEpoch);
 }
 
 void MetricTable::reset(MetricGroup group) {
@@ -218,6 +250,7 @@ void MetricTable::reset(MetricGroup group) {
     const std::int64_t step_batch = entry.step_batch;
     static_cast<MetricRecord&>(entry) = {};
     entry.all_ranks.reset();
+    entry.told_changes.reset();
     if (entry.object != nullptr) entry.object->reset();
     entry.step_batch = step_batch;
     entry.marked = 0;

@@ -64,6 +64,21 @@ class DeferredValues {
   std::vector<DeferredValue*> values_;
 };
 
+/// What a metric object holds, to be given back to it when somebody else has used it meanwhile. The object outlives it.
+class HeldState {
+ public:
+  explicit HeldState(MetricObject& object) : object_(&object), state_(object.state()), all_ranks_(object.all_ranks()) {}
+  void give_back() const {
+    object_->set_state(state_);
+    object_->show_all_ranks(all_ranks_);
+  }
+
+ private:
+  MetricObject* object_;
+  MetricState state_;
+  std::shared_ptr<const MetricState> all_ranks_;
+};
+
 /// What users, monitors and bars see of the metrics.
 struct MetricMaps {
   MetricMap callback;
@@ -159,6 +174,8 @@ MetricGroup group_of(Stage stage);
 Level level_of(BoundaryKind kind);
 /// Whether a boundary carries step values of training that are newer than the last one: where something is decided on them.
 bool carries_steps(BoundaryKind kind);
+/// Whether a boundary carries what a group's metrics have at a level.
+bool carries(const Boundary& boundary, MetricGroup group, Level level);
 
 /// Under what a metric is kept. The same name in two hooks is two metrics.
 struct MetricKey {
@@ -198,12 +215,18 @@ struct MetricRecord {
 
 /// What travels of a metric object: the numbers of its state, how long its lists of rows are, and this rank's own values.
 struct ObjectLayout {
-  std::size_t numbers = 0;
-  std::size_t rows = 0;
-  std::size_t values = 0;
+  std::uint32_t numbers = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t values = 0;
 
+  ObjectLayout() = default;
+  /// Of an object that is logged under this name.
+  ObjectLayout(const MetricObject& object, const std::string& name);
+  bool operator==(const ObjectLayout&) const = default;
+  /// "12 numbers, 0 lists of rows and 3 values"
+  std::string str() const;
   /// How many numbers these are.
-  std::size_t size() const { return numbers + rows + values; }
+  std::size_t size() const { return std::size_t{numbers} + rows + values; }
   /// Slots in a frame: one that says whether it was logged, and how often it was updated; then two numbers each.
   std::size_t slots() const { return 1 + (size() + 1) / 2; }
 };
@@ -229,11 +252,12 @@ struct MetricEntry : MetricRecord {
   std::string step_name;
   std::string epoch_name;
 
-  MetricObject* object = nullptr;                ///< whose values these are; null: those of log()
-  std::deque<MetricEntry> values;                ///< an object's: one for each value, with its names
-  ObjectLayout layout;                           ///< what travels of an object
-  std::shared_ptr<const MetricState> all_ranks;  ///< an object's state of this epoch, as ranks exchanged it last
-  std::vector<std::int64_t> all_ranks_updates;   ///< with how many updates of each rank
+  // Of a metric object, which options.object names.
+  MetricObject* object = nullptr;                ///< null: the module that runs has none of that name
+  std::deque<MetricEntry> values;                ///< one for each value, with its names
+  ObjectLayout layout;                           ///< what travels
+  std::shared_ptr<const MetricState> all_ranks;  ///< its state of this epoch, as ranks exchanged it last
+  std::optional<std::int64_t> told_changes;      ///< MetricObject::changes() of what this rank told then; unset: nothing
 
   std::int64_t marked = 0;  ///< the last mark since which something was logged; at_mark is what was recorded until then
   MetricRecord at_mark;
@@ -243,10 +267,15 @@ struct MetricEntry : MetricRecord {
 
   ViewCells cells;
 
-  /// Room in a frame.
-  std::size_t slots() const { return object == nullptr ? 1 : layout.slots(); }
+  bool is_of_object() const { return options.object != 0; }
+  bool is_logged_at(Level level) const { return level == Level::kStep ? options.on_step : options.on_epoch; }
+  bool is_due(const Boundary& boundary, Level level) const { return is_logged_at(level) && carries(boundary, group, level); }
+  /// Room in a frame: the same from when it is agreed on.
+  std::size_t slots() const { return is_of_object() ? layout.slots() : 1; }
   /// Makes it the metric of an object.
   void bind(MetricObject& its_object);
+  /// The object's values of a state. Throws MisuseError when they are not as many as of an empty one.
+  std::vector<double> values_of(const MetricState& state) const;
 
   /// kNone: the plain name.
   const std::string& name_of(Level level) const {

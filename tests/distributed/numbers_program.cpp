@@ -149,6 +149,7 @@ int main(int argc, char** argv) {
   using namespace levin::test;
   const std::map<std::string, void (*)(const Settings&)> scenarios{
       {"logs", logs},
+      {"logs_objects", logs_objects},
       {"gathers", gathers},
       {"gathers_wrongly", gathers_wrongly},
       {"computes_area_under_curve", computes_area_under_curve},

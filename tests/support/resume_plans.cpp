@@ -59,7 +59,8 @@ class Program final : public RecordingModule {
     errors_.update(prediction, target.expand_as(prediction));
     log("mse", errors_, {.on_epoch = true});
     kept_.update(prediction, target);
-    log("kept", kept_, {.on_step = false, .on_epoch = true});
+    log("kept", kept_, {.on_epoch = true});
+    late_kept_.update(prediction, target);
     skip_if_due("training_step", batch_idx);
     if (plan_.bad_losses && trainer().total_batch_idx() % 5 == 2) loss = loss + std::numeric_limits<double>::infinity();
     if (!plan_.manual) return loss;
@@ -99,6 +100,9 @@ class Program final : public RecordingModule {
   }
   void on_train_epoch_end() override {
     log("epoch_ends", torch::rand({1}).item<double>() + shared_noise(), {.reduce = Reduce::kSum});
+    // What is logged here for the first time has been updated since the epoch began; compute() sees what all ranks have.
+    log("late_kept", late_kept_);
+    log("kept_of_all", kept_.compute().item());
     trace_.add("M.on_train_epoch_end");  // a hook that saves is done with that
   }
   void on_validation_end() override {
@@ -200,6 +204,7 @@ class Program final : public RecordingModule {
   torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
   MeanSquaredError& errors_ = add_metric<MeanSquaredError>("errors");
   KeptValues& kept_ = add_metric<KeptValues>("kept");
+  KeptValues& late_kept_ = add_metric<KeptValues>("late_kept");
   KeptValues& val_kept_ = add_metric<KeptValues>("val_kept");
 };
 

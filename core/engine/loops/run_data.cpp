@@ -254,7 +254,7 @@ void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& v
     run_.stop.skip_epoch(skips);
     run_.metrics->end_stage();
     run_.metrics->restore({metrics});
-    for (const auto& [object, state] : objects) object->set_state(state);
+    for (const HeldState& object : objects) object.give_back();
     run_.metrics->mark();
   });
   run_.weights.evaluate();

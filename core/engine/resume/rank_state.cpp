@@ -28,6 +28,8 @@ constexpr const char* kRanks = "ranks";
 constexpr const char* kRandom = "rng.";
 constexpr const char* kGradients = "gradients.";
 constexpr const char* kMetrics = "metrics.";
+/// Of MetricSnapshot::states, what ranks have alike: rank 0's are saved.
+const std::string kAllRanks = "all.";
 
 /// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
 std::string random_key(const Strategy& strategy, int rank, std::string_view name) {
@@ -100,7 +102,9 @@ constexpr std::array kSavedMaps = {std::pair("callback", &MetricMaps::callback),
                                    std::pair("monitored", &MetricMaps::monitored)};
 
 Value save_metrics(const MetricSnapshot& snapshot, int rank, std::map<std::string, at::Tensor>& tensors) {
-  for (const auto& [key, state] : snapshot.states) save_metric_state(metric_key(rank, key), state, tensors);
+  for (const auto& [key, state] : snapshot.states) {
+    if (rank == 0 || !key.starts_with(kAllRanks)) save_metric_state(metric_key(rank, key), state, tensors);
+  }
   Value metrics = snapshot.training;
   for (const auto& [name, map] : kSavedMaps) metrics[name] = to_value(snapshot.maps.*map);
   return metrics;
@@ -114,13 +118,23 @@ MetricMaps saved_maps(const Value& metrics) {
 
 MetricSnapshot saved_metrics(const Value& metrics, const Checkpoint& checkpoint, int rank) {
   MetricSnapshot snapshot{.training = metrics, .maps = saved_maps(metrics)};
+  const auto read = [&](const std::string& key, int of_rank) {
+    snapshot.states[key] = metric_state(metric_key(of_rank, key), checkpoint);
+  };
+  const auto read_object = [&](const std::string& name) {
+    read("epoch." + name, rank);
+    read(kAllRanks + name, 0);
+  };
   const Value::List& training = metrics.at("training").as_list();
   for (std::size_t index = 0; index < training.size(); ++index) {
     const Value* object = training[index].find("object");
     if (object == nullptr || object->as_string().empty()) continue;
-    for (const std::string& key : {format("step.{}", index), "epoch." + object->as_string()}) {
-      snapshot.states[key] = metric_state(metric_key(rank, key), checkpoint);
-    }
+    read(format("step.{}", index), rank);
+    read_object(object->as_string());
+  }
+  // An earlier levin kept those alone that were logged.
+  if (const Value* objects = metrics.find("objects")) {
+    for (const Value& object : objects->as_list()) read_object(object.as_string());
   }
   return snapshot;
 }

@@ -49,13 +49,13 @@ ModuleAttachment::Scope::~Scope() { running = outer_; }
 ModuleAttachment::Silence::Silence(TrainerState& run) : run_(run) {
   for (const Module* module : all(run)) {
     module->attachment_.metrics = nullptr;
-    for (const auto& [name, metric] : module->metrics_) states_.emplace_back(metric.get(), metric->state());
+    for (const auto& [name, metric] : module->metrics_) states_.emplace_back(*metric);
   }
 }
 
 ModuleAttachment::Silence::~Silence() {
   for (const Module* module : all(run_)) set(*module, &run_);
-  for (auto& [metric, state] : states_) metric->set_state(std::move(state));
+  for (const HeldState& metric : states_) metric.give_back();
 }
 
 std::vector<const Module*> ModuleAttachment::all(const TrainerState& run) {

@@ -195,7 +195,7 @@ class ModuleAttachment {
 
    private:
     TrainerState& run_;
-    std::vector<std::pair<MetricObject*, MetricState>> states_;
+    std::vector<HeldState> states_;
   };
 
   /// The Trainer that had the module lets go of it. Throws MisuseError when that one is running it just now.

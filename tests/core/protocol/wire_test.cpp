@@ -37,7 +37,7 @@ TEST_CASE("new metrics arrive as they were packed") {
   NewMetrics new_metrics;
   new_metrics.failure = "no";
   new_metrics.metrics.push_back(
-      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, "a.cpp:7", {{1, 2}}, {{3, 4}}});
+      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, {}, "a.cpp:7", {{1, 2}}, {{3, 4}}});
   const NewMetrics copy = unpack_new_metrics(pack(new_metrics));
   REQUIRE(copy.metrics.size() == 1);
   CHECK(copy.failure == "no");
@@ -52,13 +52,41 @@ TEST_CASE("new metrics arrive as they were packed") {
 
 TEST_CASE("new metrics cut short anywhere, or with more after their end, are refused") {
   NewMetrics new_metrics;
-  new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, "a.cpp:7", {}, {}});
+  new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, {}, "a.cpp:7", {}, {}});
   std::vector<std::byte> bytes = pack(new_metrics);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CHECK_THROWS_AS(unpack_new_metrics(std::span(bytes).first(size)), DesyncError);
   }
   bytes.push_back(std::byte{0});
   CHECK_THROWS_AS(unpack_new_metrics(bytes), DesyncError);
+}
+
+TEST_CASE("what is told of a metric object travels as its layout says, and no more or less") {
+  NewMetric metric{Hook::kTrainingStep, -1, "auroc", {.on_step = true}, {}, "a.cpp:7", {}, {}};
+  metric.options.object = object_id("auroc");
+  metric.layout.numbers = 2;
+  metric.layout.rows = 1;
+  metric.layout.values = 1;
+  metric.step = {object_slot(true, 7, false), {1, 2, 30, 4}};
+  metric.epoch.slot = object_slot(false, 0, true);
+  const auto arrived = [&] { return unpack_new_metrics(pack({{metric}, ""})).metrics.at(0); };
+  const NewMetric copy = arrived();
+  CHECK(copy.layout == metric.layout);
+  CHECK(copy.step.slot.present());
+  CHECK(copy.step.slot.value == 7);
+  CHECK_FALSE(knows_rows(copy.step.slot));
+  CHECK(copy.step.sizes_of_rows(copy.layout)[0] == 30);
+  CHECK(copy.step.values(copy.layout)[0] == 4);
+  CHECK_FALSE(copy.epoch.slot.present());
+  CHECK(knows_rows(copy.epoch.slot));
+  CHECK(copy.epoch.sizes_of_rows(copy.layout).empty());
+  metric.step.numbers.push_back(5);
+  CHECK_THROWS_AS(arrived(), DesyncError);
+  metric.step.numbers.resize(3);
+  CHECK_THROWS_AS(arrived(), DesyncError);
+  metric.step.numbers.resize(4);
+  metric.epoch.numbers.resize(4);  // of what is not present
+  CHECK_THROWS_AS(arrived(), DesyncError);
 }
 
 TEST_CASE("all options survive packing, and other bits are refused") {

@@ -1,11 +1,9 @@
 #include "core/protocol/simulation/oracle.h"
 
-#include <cmath>
-#include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 
+#include "core/protocol/simulation/oracle_ranks.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/metric_table.h"
 
@@ -15,73 +13,21 @@ namespace {
 
 using detail::MetricGroup;
 using detail::MetricOptions;
-using Key = std::tuple<Hook, std::string, int>;  // hook, name, dataloader or -1
-
-struct Sample {
-  double value = 0;
-  double weight = 1;
-};
-
-/// What one rank has logged under one key, value by value.
-struct Own {
-  MetricOptions options;
-  std::string site;
-  std::vector<Sample> epoch;
-  std::vector<Sample> step;  ///< since the last step boundary
-  bool is_unshared = false;  ///< the step's value is newer than the last boundary that carries steps
-};
-
-/// A key that the ranks agree on.
-struct Agreed {
-  Key key;
-  MetricOptions options;
-  std::string site;
-  bool warned = false;
-
-  MetricGroup group() const { return detail::group_of(std::get<0>(key)); }
-  std::string name(const char* fork) const {
-    const int loader = std::get<2>(key);
-    return std::get<1>(key) + (options.forked() ? fork : "") + (loader < 0 ? "" : "/dataloader_idx_" + std::to_string(loader));
-  }
-};
-
-struct RankState {
-  bool alive = true;
-  std::map<Key, Own> own;
-  std::vector<Key> news;  ///< not agreed on, in the order of first use
-  std::map<MetricGroup, int> epoch_batches;
-  std::map<MetricGroup, int> step_batches;
-  bool in_batch = false;
-  ExpectedViews views;
-};
-
-double extreme(const std::vector<Sample>& samples, bool smallest) {
-  double result = samples.front().value;
-  for (const Sample& sample : samples) {
-    if (std::isnan(sample.value)) return sample.value;
-    if (smallest ? sample.value < result : sample.value > result) result = sample.value;
-  }
-  return result;
-}
-
-double reduce(const std::vector<Sample>& samples, Reduce how) {
-  if (how == Reduce::kMin || how == Reduce::kMax) return extreme(samples, how == Reduce::kMin);
-  long double sum = 0;
-  long double weights = 0;
-  for (const Sample& sample : samples) {
-    const long double weight = how == Reduce::kMean ? sample.weight : 1;
-    if (weight == 0) continue;
-    sum += sample.value * weight;
-    weights += weight;
-  }
-  if (how == Reduce::kSum) return static_cast<double>(sum);
-  return weights == 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(sum / weights);
-}
+using oracle::Agreed;
+using oracle::Key;
+using oracle::Own;
+using oracle::OwnObject;
+using oracle::RankState;
+using oracle::reduce;
+using oracle::Samples;
+using oracle::values_of;
+using oracle::Weighted;
 
 class Oracle {
  public:
   explicit Oracle(const Program& program) : program_(program), ranks_(static_cast<std::size_t>(program.ranks)) {
     expected_.ends.resize(ranks_.size());
+    for (RankState& state : ranks_) state.objects.resize(program.objects.size());
   }
 
   ExpectedRun run() {
@@ -96,6 +42,11 @@ class Oracle {
       }
       for (int rank = 0; rank < program_.ranks; ++rank) {
         if (at(rank).alive && program_.has(phase, rank)) act(phase, index, rank);
+      }
+      if (phase.type == Phase::kResume) {
+        // Its keys are agreed on anew, and told of anew.
+        agreed_.clear();
+        warnings_ = 0;
       }
       if (phase.type == Phase::kBeginStage) stages_.push_back(phase.boundary.stage);
       if (phase.type == Phase::kEndStage) stages_.pop_back();
@@ -125,12 +76,12 @@ class Oracle {
     switch (phase.type) {
       case Phase::kBeginStage:
         if (stages_.empty()) state.views = {};
-        forget(state, group);
+        state.forget(group);
         break;
       case Phase::kEndStage:
         if (stage == Stage::kSanityCheck) {
           state.views = {};
-          forget(state, group);
+          state.forget(group);
           monitored_.clear();
         }
         break;
@@ -143,33 +94,41 @@ class Oracle {
         state.in_batch = false;
         break;
       case Phase::kResetEpoch:
-        forget(state, group);
+        state.forget(group);
         break;
       case Phase::kBoundary:
         break;
+      case Phase::kResume:
+        state.resume();
+        break;
       case Phase::kHook:
         for (const std::size_t statement : program_.statements_at(index, rank)) {
-          if (state.alive) log(statement, phase, index, rank);
+          if (state.alive) execute(statement, phase, index, rank);
         }
     }
   }
 
-  void forget(RankState& state, MetricGroup group) {
-    for (auto& [key, own] : state.own) {
-      if (detail::group_of(std::get<0>(key)) != group) continue;
-      own.epoch.clear();
-      own.step.clear();
-      own.is_unshared = false;
+  void execute(std::size_t statement_index, const Phase& phase, std::size_t index, int rank) {
+    const LogStatement& statement = program_.statements[statement_index];
+    if (statement.object >= 0) {
+      OwnObject& object = at(rank).objects[static_cast<std::size_t>(statement.object)];
+      if (statement.resets) object = {};
+      for (auto& [key, own] : at(rank).own) {
+        own.rows_are_old |= own.object == statement.object && (statement.resets || statement.updates > 0);
+      }
+      for (int update = 0; update < statement.updates; ++update)
+        object.update(program_.sample(statement_index, index, rank, update));
     }
-    state.epoch_batches[group] = 0;
-    state.step_batches[group] = 0;
+    if (statement.logs) log(statement_index, phase, index, rank);
   }
 
   void log(std::size_t statement_index, const Phase& phase, std::size_t index, int rank) {
     RankState& state = at(rank);
     const LogStatement& statement = program_.statements[statement_index];
     const HookPolicy policy = hook_policy(statement.hook);
-    const MetricOptions options = detail::resolve(statement.options, policy);
+    MetricOptions options = detail::resolve(statement.options, policy);
+    if (statement.object >= 0)
+      options.object = detail::object_id(program_.objects[static_cast<std::size_t>(statement.object)].name);
     const std::string site = "program.cpp:" + std::to_string(statement.line);
     if (!options.on_step && !options.on_epoch)
       return end(rank, {ExpectedEnd::kMisuse, {"log(\"" + statement.name + "\")", site}});
@@ -178,7 +137,8 @@ class Oracle {
 
     auto found = state.own.find(key);
     if (found == state.own.end()) {
-      found = state.own.emplace(key, Own{options, site, {}, {}, false}).first;
+      found = state.own.emplace(key, Own{.options = options, .site = site, .object = statement.object}).first;
+      state.known.push_back(key);
       state.news.push_back(key);
     }
     Own& own = found->second;
@@ -187,15 +147,76 @@ class Oracle {
     }
     if (options.rank_zero_only && rank != 0) return;
     const std::int64_t size = state.in_batch ? program_.batch_size(index, rank) : 1;
-    const Sample sample{program_.value(statement_index, index, rank),
-                        static_cast<double>(statement.options.batch_size.value_or(size))};
+    const Weighted sample{program_.value(statement_index, index, rank),
+                          static_cast<double>(statement.options.batch_size.value_or(size))};
+    own.epoch_is_logged = options.on_epoch;
     if (options.on_epoch) own.epoch.push_back(sample);
     if (!options.on_step) return;
     own.step = {sample};
-    own.is_unshared = true;
-    const Agreed metric{key, options, "", false};
+    own.step_is_logged = own.step_is_new = own.is_unshared = true;
+    if (own.object >= 0) {
+      OwnObject& object = state.objects[static_cast<std::size_t>(own.object)];
+      own.batch = object.batch;
+      object.batch_is_taken = true;
+    }
+    const Agreed metric{key, options, "", own.object};
     const bool reduced = metric.group() == MetricGroup::kTrain && options.is_reduced(detail::Level::kStep);
-    if (!reduced) show(state, metric, sample.value, true);
+    if (reduced && program_.ranks > 1) return;
+    const std::vector<double> values = own_values(rank, metric, true);
+    const std::vector<Agreed> parts = parts_of(metric);
+    for (std::size_t part = 0; part < parts.size(); ++part) show(state, parts[part], values[part], true);
+  }
+
+  /// What has a name and a value of its own.
+  std::vector<Agreed> parts_of(const Agreed& metric) const {
+    if (metric.object < 0) return {metric};
+    std::vector<Agreed> parts;
+    for (const auto& [ending, value] : values_of(program_.objects[static_cast<std::size_t>(metric.object)], {})) {
+      Agreed& part = parts.emplace_back(metric);
+      std::get<1>(part.key) += ending;
+    }
+    return parts;
+  }
+
+  /// What a rank's object has seen of a step, or of the epoch.
+  const Samples& seen(int rank, const Agreed& metric, bool step) {
+    if (step) return at(rank).own.at(metric.key).batch;
+    return at(rank).objects[static_cast<std::size_t>(metric.object)].epoch;
+  }
+
+  std::vector<double> computed(const Agreed& metric, const Samples& samples) const {
+    std::vector<double> values;
+    for (const auto& [ending, value] : values_of(program_.objects[static_cast<std::size_t>(metric.object)], samples))
+      values.push_back(value);
+    return values;
+  }
+
+  /// Of a rank that has logged it.
+  std::vector<double> own_values(int rank, const Agreed& metric, bool step) {
+    if (metric.object >= 0) return computed(metric, seen(rank, metric, step));
+    const Own& own = at(rank).own.at(metric.key);
+    return {step ? own.step.front().value : reduce(own.epoch, metric.options.reduce)};
+  }
+
+  /// Of all of these ranks together.
+  std::vector<double> values_of_all(const std::vector<int>& ranks, const Agreed& metric, bool step) {
+    if (metric.object >= 0) return computed(metric, seen_by(ranks, metric, step));
+    std::vector<Weighted> all;
+    for (const int rank : ranks) {
+      const Own& own = at(rank).own.at(metric.key);
+      const auto& mine = step ? own.step : own.epoch;
+      all.insert(all.end(), mine.begin(), mine.end());
+    }
+    return {step && all.size() == 1 ? all.front().value : reduce(all, metric.options.reduce)};
+  }
+
+  Samples seen_by(const std::vector<int>& ranks, const Agreed& metric, bool step) {
+    Samples all;
+    for (const int rank : ranks) {
+      const Samples& mine = seen(rank, metric, step);
+      all.insert(all.end(), mine.begin(), mine.end());
+    }
+    return all;
   }
 
   static void show(RankState& state, const Agreed& metric, double value, bool step) {
@@ -221,12 +242,13 @@ class Oracle {
            {"not in the same place", "rank " + std::to_string(fault.rank) + " is in a checkpoint of test (epoch 77, step 777)"},
            true});
     }
-    if (fault.phase == index && fault.type == Fault::kDeferredFails) {
+    if (fault.phase == index && (fault.type == Fault::kDeferredFails || fault.type == Fault::kObjectFails)) {
       end(fault.rank, {ExpectedEnd::kOwnFault, {"unreadable on purpose"}});
       return end_all({ExpectedEnd::kDesync, {"rank " + std::to_string(fault.rank) + " failed", "unreadable on purpose"}, true});
     }
     collectives_ += 1;
     if (!agree()) return;
+    collectives_ += rows_travel(boundary);
     if (!check_coverage(boundary)) return;
 
     ExpectedBoundary expected{.phase = index,
@@ -243,15 +265,22 @@ class Oracle {
       for (const Agreed& metric : agreed_) conclude(metric, boundary, step, expected);
     }
     for (RankState& state : ranks_) {
+      state.views.objects.clear();
+      for (std::size_t object = 0; object < program_.objects.size(); ++object) {
+        const OwnObject& own = state.objects[object];
+        for (const auto& [ending, value] : values_of(program_.objects[object], own.shown.value_or(own.epoch)))
+          state.views.objects[program_.objects[object].name + ending] = value;
+      }
       expected.views.push_back(state.views);
       for (auto& [key, own] : state.own) own.is_unshared = own.is_unshared && !carries_steps(boundary);
       if (boundary.kind != BoundaryKind::kTrainStep) continue;
       for (auto& [key, own] : state.own) {
-        if (detail::group_of(std::get<0>(key)) == detail::group_of(boundary.stage)) own.step.clear();
+        if (detail::group_of(std::get<0>(key)) == detail::group_of(boundary.stage)) own.step_is_new = false;
       }
       state.step_batches[detail::group_of(boundary.stage)] = 0;
     }
-    expected.monitored = monitored_;
+    // On one rank it is the newest at any time.
+    expected.monitored = program_.ranks > 1 ? monitored_ : ranks_.front().views.callback;
     jump_ = expected.votes.stop;
     expected_.boundaries.push_back(std::move(expected));
   }
@@ -282,7 +311,7 @@ class Oracle {
           if (metric.key == key) known = &metric;
         }
         if (known == nullptr) {
-          fresh.push_back({key, own.options, own.site, false});
+          fresh.push_back({key, own.options, own.site, own.object});
         } else if (!(known->options == own.options)) {
           end_all({ExpectedEnd::kMisuse,
                    {"log(\"" + std::get<1>(key) + "\")", "(" + known->site + ")", "(" + own.site + ")"},
@@ -296,9 +325,11 @@ class Oracle {
     for (const Agreed& metric : fresh) {
       agreed_.push_back(metric);
       for (RankState& state : ranks_) {
+        if (!state.own.contains(metric.key)) state.known.push_back(metric.key);
         Own& own = state.own[metric.key];
         own.options = metric.options;
         own.site = metric.site;
+        own.object = metric.object;
       }
     }
     return true;
@@ -315,17 +346,16 @@ class Oracle {
   static bool carries_steps(const Boundary& boundary) {
     return is_step(boundary) || ends_epoch(boundary) || boundary.kind == BoundaryKind::kDecision;
   }
-  const std::vector<Sample>& samples(int rank, const Agreed& metric, const Boundary& boundary, bool step) {
-    static const std::vector<Sample> kNone;
+  bool has_logged(int rank, const Agreed& metric, const Boundary& boundary, bool step) {
     const Own& own = at(rank).own.at(metric.key);
-    if (!step) return own.epoch;
-    return is_step(boundary) || own.is_unshared ? own.step : kNone;
+    if (!step) return own.epoch_is_logged;
+    return is_step(boundary) ? own.step_is_new : own.is_unshared;
   }
 
   void warn(const std::vector<std::string>& texts) {
-    if (expected_.warnings.size() < 50)
+    if (++warnings_ <= 50)
       expected_.warnings.push_back(texts);
-    else if (expected_.warnings.size() == 50)
+    else if (warnings_ == 51)
       expected_.warnings.push_back({"More keys are logged by some ranks only"});
   }
 
@@ -339,7 +369,7 @@ class Oracle {
       for (int rank = 0; rank < program_.ranks; ++rank) {
         auto& batches = is_step(boundary) ? at(rank).step_batches : at(rank).epoch_batches;
         const bool had_chance = hook_policy(std::get<0>(metric.key)).epoch_only || batches[metric.group()] > 0;
-        if (!samples(rank, metric, boundary, is_step(boundary)).empty()) {
+        if (has_logged(rank, metric, boundary, is_step(boundary))) {
           with.push_back(rank);
         } else if (had_chance) {
           without.push_back(rank);
@@ -367,47 +397,86 @@ class Oracle {
     return false;
   }
 
+  /// The ranks that have something to say of a metric; none where the boundary does not carry it.
+  std::vector<int> ranks_with(const Agreed& metric, const Boundary& boundary, bool step) {
+    const bool is_carried = step ? metric.options.on_step && metric.group() == MetricGroup::kTrain && carries_steps(boundary)
+                                 : ends_epoch(boundary) && is_due(metric, boundary);
+    std::vector<int> with;
+    for (int rank = 0; is_carried && rank < program_.ranks; ++rank) {
+      if (has_logged(rank, metric, boundary, step)) with.push_back(rank);
+    }
+    return with;
+  }
+
+  /// Rows of metric objects follow the frames: those of a step always, those of an epoch where they are not known already.
+  bool rows_travel(const Boundary& boundary) {
+    bool any = false;
+    for (const Agreed& metric : agreed_) {
+      if (metric.object < 0 || program_.objects[static_cast<std::size_t>(metric.object)].row_lists == 0) continue;
+      any |= !seen_by(ranks_with(metric, boundary, true), metric, true).empty();
+      const std::vector<int> with = ranks_with(metric, boundary, false);
+      if (with.empty()) continue;
+      bool are_known = true;
+      for (RankState& state : ranks_) {
+        const Own& own = state.own.at(metric.key);
+        are_known &= own.knows_rows && !(own.epoch_is_logged && own.rows_are_old);
+      }
+      if (are_known) continue;
+      for (RankState& state : ranks_) {
+        Own& own = state.own.at(metric.key);
+        own.knows_rows = true;
+        own.rows_are_old = !own.epoch_is_logged;
+      }
+      any |= !seen_by(with, metric, false).empty();
+    }
+    return any;
+  }
+
   void conclude(const Agreed& metric, const Boundary& boundary, bool step, ExpectedBoundary& expected) {
     const MetricOptions& options = metric.options;
-    const bool is_carried = step ? options.on_step && metric.group() == MetricGroup::kTrain && carries_steps(boundary)
-                                 : ends_epoch(boundary) && is_due(metric, boundary);
-    if (!is_carried) return;
-    std::vector<Sample> all;
-    int first = -1;
-    for (int rank = 0; rank < program_.ranks; ++rank) {
-      const auto& mine = samples(rank, metric, boundary, step);
-      if (first < 0 && !mine.empty()) first = rank;
-      all.insert(all.end(), mine.begin(), mine.end());
-    }
-    if (first < 0) return;
+    const std::vector<int> with = ranks_with(metric, boundary, step);
+    if (with.empty()) return;
     const bool reduced = options.is_reduced(step ? detail::Level::kStep : detail::Level::kEpoch);
-    const auto value_of = [&](int rank) {
-      const auto& mine = samples(rank, metric, boundary, step);
-      return step ? mine.front().value : reduce(mine, options.reduce);
-    };
-    double decided = reduced ? reduce(all, options.reduce) : value_of(first);
-    if (step && all.size() == 1) decided = all.front().value;
+    const std::vector<double> decided = reduced ? values_of_all(with, metric, step) : own_values(with.front(), metric, step);
+    if (reduced && metric.object >= 0 && !step) {
+      for (RankState& state : ranks_)
+        state.objects[static_cast<std::size_t>(metric.object)].shown = seen_by(with, metric, step);
+    }
+    const std::vector<Agreed> parts = parts_of(metric);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      conclude_part(parts[part], boundary, step, decided[part], expected);
+      for (int rank = 0; rank < program_.ranks; ++rank) {
+        const bool logged = has_logged(rank, metric, boundary, step);
+        const double own = logged ? own_values(rank, metric, step)[part] : 0;
+        if (reduced || options.rank_zero_only) {
+          show(at(rank), parts[part], decided[part], step);
+        } else if (logged) {
+          show(at(rank), parts[part], own, step);
+        }
+        if (logged && gives_row(parts[part], boundary, step)) add_to_rows(parts[part], rank, own, step, expected);
+      }
+    }
+  }
 
+  static bool gives_row(const Agreed& metric, const Boundary& boundary, bool step) {
+    return boundary.stage != Stage::kSanityCheck && metric.options.logger &&
+           boundary.kind == (step ? BoundaryKind::kTrainStep : BoundaryKind::kEpochEnd);
+  }
+
+  void conclude_part(const Agreed& metric, const Boundary& boundary, bool step, double decided, ExpectedBoundary& expected) {
     const char* fork = step ? "_step" : "_epoch";
     if (!step || metric.group() == MetricGroup::kTrain) {
       monitored_[metric.name("")] = decided;
       monitored_[metric.name(fork)] = decided;
     }
-    const bool row = boundary.stage != Stage::kSanityCheck && options.logger &&
-                     boundary.kind == (step ? BoundaryKind::kTrainStep : BoundaryKind::kEpochEnd);
-    if (row) expected.logger_row[metric.name(fork)] = decided;
-    for (int rank = 0; rank < program_.ranks; ++rank) {
-      const bool logged = !samples(rank, metric, boundary, step).empty();
-      if (reduced || options.rank_zero_only) {
-        show(at(rank), metric, decided, step);
-      } else if (logged) {
-        show(at(rank), metric, value_of(rank), step);
-      }
-      if (!row || !logged) continue;
-      at(rank).views.local_row[metric.name(fork)] = value_of(rank);
-      expected.rank_rows[static_cast<std::size_t>(rank)][metric.name(fork)] = value_of(rank);
-      if (options.per_rank) expected.logger_row["rank_" + std::to_string(rank) + "_" + metric.name(fork)] = value_of(rank);
-    }
+    if (gives_row(metric, boundary, step)) expected.logger_row[metric.name(fork)] = decided;
+  }
+
+  void add_to_rows(const Agreed& metric, int rank, double value, bool step, ExpectedBoundary& expected) {
+    const std::string name = metric.name(step ? "_step" : "_epoch");
+    at(rank).views.local_row[name] = value;
+    expected.rank_rows[static_cast<std::size_t>(rank)][name] = value;
+    if (metric.options.per_rank) expected.logger_row["rank_" + std::to_string(rank) + "_" + name] = value;
   }
 
   const Program& program_;
@@ -417,6 +486,7 @@ class Oracle {
   MetricMap monitored_;
   ExpectedRun expected_;
   std::int64_t collectives_ = 0;
+  int warnings_ = 0;  ///< that the run has given since it began or resumed
   bool over_ = false;
   bool jump_ = false;
 };

@@ -14,6 +14,7 @@ struct ExpectedViews {
   MetricMap logged;
   MetricMap progress_bar;
   MetricMap local_row;
+  MetricMap objects;  ///< what compute() of each metric object gives
 };
 
 /// What must come of one boundary.

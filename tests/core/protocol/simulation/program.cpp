@@ -37,7 +37,7 @@ class Generator {
 
   Program make() {
     // Few ranks most of the time: they are quicker, and find most.
-    program_.ranks = chance(4) ? below(15) + 2 : below(3) + 2;
+    program_.ranks = chance(4) ? below(15) + 2 : below(4) + 1;
     // Now and then more metrics than a frame has slots at first, and nothing in them that ends the run early.
     crowded_ = chance(50);
     program_.strict = !crowded_ && chance(6);
@@ -45,6 +45,7 @@ class Generator {
     program_.dataloaders = chance(4) ? 2 : 1;
     program_.train_batches = lengths(4);
     program_.val_batches = lengths(2);
+    if (chance(2)) add_objects();
     const int statements = crowded_ ? below(60) + 30 : below(8) + 1;
     for (int index = 0; index < statements; ++index) add_statement(index);
     lay_out_phases();
@@ -65,6 +66,33 @@ class Generator {
     return result;
   }
 
+  void add_objects() {
+    for (int index = 0, count = below(4) + 1; index < count; ++index) {
+      ObjectPlan& object = program_.objects.emplace_back();
+      object.name = "object_" + std::to_string(index);
+      object.group = chance(3) ? detail::MetricGroup::kValidate : detail::MetricGroup::kTrain;
+      object.row_lists = below(3);
+      object.has_numbers = object.row_lists == 0 || chance(2);
+    }
+  }
+
+  /// Makes a statement one of a metric object. It is logged in the step as users do, or in any hook of its stage.
+  void use_object(LogStatement& statement) {
+    statement.object = below(static_cast<int>(program_.objects.size()));
+    const ObjectPlan& object = program_.objects[static_cast<std::size_t>(statement.object)];
+    const bool trains = object.group == detail::MetricGroup::kTrain;
+    statement.hook = trains ? Hook::kTrainingStep : Hook::kValidationStep;
+    while (chance(2) || detail::group_of(statement.hook) != object.group)
+      statement.hook = kLogHooks[place_below(kLogHooks.size())];
+    statement.name = chance(6) ? kNames[place_below(kNames.size())] : object.name + (chance(3) ? "_again" : "");
+    statement.options = chance(3) ? LogOptions{} : options(hook_policy(statement.hook));
+    statement.options.reduce = Reduce::kMean;
+    statement.options.batch_size.reset();
+    statement.resets = chance(12);
+    statement.updates = chance(6) ? below(3) : 1;
+    statement.logs = !chance(6);
+  }
+
   void add_statement(int index) {
     LogStatement statement;
     // A copy of an earlier statement, with other options or not, for other ranks: the hard cases.
@@ -72,6 +100,8 @@ class Generator {
     if (copy) {
       statement = program_.statements[place_below(program_.statements.size())];
       if (chance(3)) statement.options.prog_bar = !statement.options.prog_bar;
+    } else if (!program_.objects.empty() && !chance(3)) {
+      use_object(statement);
     } else {
       statement.hook = kLogHooks[place_below(kLogHooks.size())];
       statement.name = crowded_ ? "key_" + std::to_string(index) : kNames[place_below(kNames.size())];
@@ -150,7 +180,14 @@ class Generator {
     add_boundary(BoundaryKind::kEvaluationEnd, stage);
   }
 
+  /// A run that resumes from it goes on here.
+  void add_checkpoint() {
+    add_boundary(BoundaryKind::kCheckpoint, Stage::kTrain);
+    if (resumes_) add({.type = Phase::kResume, .boundary = {}});
+  }
+
   void lay_out_phases() {
+    resumes_ = chance(2);
     const int log_every = below(3) + 1;
     const int epochs = below(2) + 1;
     const bool validates = !chance(4);
@@ -165,12 +202,15 @@ class Generator {
       for (int batch = 0; batch < most; ++batch) {
         add_batch(kTrainHooks, batch, 0, true);
         if (++step_ % log_every == 0) add_boundary(BoundaryKind::kTrainStep, Stage::kTrain);
-        if (chance(8)) add_boundary(BoundaryKind::kCheckpoint, Stage::kTrain);
+        if (chance(8)) add_checkpoint();
         if (chance(4)) add_boundary(BoundaryKind::kDecision, Stage::kTrain);
         if (validates && batch + 1 == most) lay_out_validation(Stage::kValidate);
+        if (chance(12)) add_checkpoint();
       }
       add_boundary(BoundaryKind::kEpochReached, Stage::kTrain);
+      if (chance(12)) add_checkpoint();
       add_hook(Hook::kOnTrainEpochEnd);
+      if (chance(12)) add_checkpoint();
       add_boundary(BoundaryKind::kEpochEnd, Stage::kTrain);
       add({.type = Phase::kResetEpoch, .boundary = {}});
     }
@@ -193,14 +233,23 @@ class Generator {
       program_.stop_phase = steps[place_below(steps.size())];
     }
     if (!chance(5)) return;
-    program_.fault = {static_cast<Fault::Type>(below(3) + 1), below(program_.ranks),
+    program_.fault = {static_cast<Fault::Type>(below(4) + 1), below(program_.ranks),
                       boundaries[place_below(boundaries.size())]};
     if (program_.fault.type == Fault::kThrows) program_.fault.phase = place_below(program_.phases.size());
+    // One rank is always in the right place.
+    if (program_.fault.type == Fault::kWrongBoundary && program_.ranks == 1) program_.fault.type = Fault::kNone;
+    if (program_.fault.type != Fault::kObjectFails) return;
+    // Where a value of the object is asked for.
+    if (steps.empty())
+      program_.fault.type = Fault::kNone;
+    else
+      program_.fault.phase = steps[place_below(steps.size())];
   }
 
   Program program_;
   std::mt19937_64 random_;
   bool crowded_ = false;
+  bool resumes_ = false;
   std::int64_t epoch_ = 0;
   std::int64_t step_ = 0;
 };
@@ -224,14 +273,20 @@ std::vector<std::size_t> Program::statements_at(std::size_t phase, int rank) con
   return found;
 }
 
-double Program::value(std::size_t statement, std::size_t phase, int rank) const {
-  const std::uint64_t random = mixed(seed, statement, phase, static_cast<std::uint64_t>(rank) + 100);
+double Program::value(std::size_t statement, std::size_t phase, int rank, int update) const {
+  const auto whose = static_cast<std::uint64_t>(rank + 100 + 1000 * update);
+  const std::uint64_t random = mixed(seed, statement, phase, whose);
   if (statements[statement].wild) {
     if (random % 7 == 0) return std::numeric_limits<double>::quiet_NaN();
     if (random % 7 == 1) return std::numeric_limits<double>::infinity();
   }
   // Sums of such values are exact in double, whatever their order, but not in float.
   return static_cast<double>(random >> 8 & ((std::uint64_t{1} << 34) - 1)) / (1 << 27) - 64;
+}
+
+Sample Program::sample(std::size_t statement, std::size_t phase, int rank, int update) const {
+  const auto whose = static_cast<std::uint64_t>(rank + 100 + 1000 * update);
+  return {value(statement, phase, rank, update), static_cast<std::int16_t>(mixed(seed, phase, statement, whose) % 7 + 1)};
 }
 
 std::int64_t Program::batch_size(std::size_t phase, int rank) const {

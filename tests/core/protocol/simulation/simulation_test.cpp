@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/protocol/simulation/oracle.h"
+#include "core/protocol/simulation/simulated_object.h"
 #include "levin/core/base/error.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
@@ -73,9 +74,11 @@ class RankRun {
   RankRun(const Program& program, const ExpectedRun& expected, ControlGroup& group, std::vector<std::string>& warnings)
       : program_(program),
         expected_(expected),
+        group_(group),
         rank_(group.rank()),
-        store_(group,
-               {.strict_logging = program.strict, .warn = [&warnings](const std::string& text) { warnings.push_back(text); }}) {
+        options_(
+            {.strict_logging = program.strict, .warn = [&warnings](const std::string& text) { warnings.push_back(text); }}) {
+    begin();
   }
 
   void run() {
@@ -92,29 +95,54 @@ class RankRun {
   }
 
  private:
+  /// A run and its module, which know of nothing.
+  void begin() {
+    store_.reset();
+    objects_.clear();
+    for (const ObjectPlan& plan : program_.objects) objects_.push_back(std::make_unique<SimulatedObject>(plan));
+    store_ = std::make_unique<MetricStore>(group_, options_);
+    std::vector<MetricObject*> objects;
+    for (const auto& object : objects_) objects.push_back(object.get());
+    store_->set_objects(objects);
+  }
+
+  /// All of the run goes through a snapshot.
+  void resume() {
+    const MetricSnapshot snapshot = store_->save(MetricMoment::kNow);
+    collectives_ += store_->collectives();
+    begin();
+    store_->begin_stage(Stage::kTrain);
+    // What hooks do until the run is where it goes on does not count.
+    for (const auto& object : objects_) object->update({77, 7});
+    store_->restore({snapshot});
+  }
+
   /// True: the run stops.
   bool act(const Phase& phase, std::size_t index) {
     switch (phase.type) {
       case Phase::kBeginStage:
-        store_.begin_stage(phase.boundary.stage);
+        store_->begin_stage(phase.boundary.stage);
         break;
       case Phase::kEndStage:
-        store_.end_stage();
+        store_->end_stage();
         break;
       case Phase::kBeginBatch:
-        store_.begin_batch({.batch_size = program_.batch_size(index, rank_),
-                            .dataloader_idx = phase.dataloader,
-                            .num_dataloaders = phase.training ? 1 : program_.dataloaders});
+        store_->begin_batch({.batch_size = program_.batch_size(index, rank_),
+                             .dataloader_idx = phase.dataloader,
+                             .num_dataloaders = phase.training ? 1 : program_.dataloaders});
         break;
       case Phase::kEndBatch:
-        store_.end_batch();
+        store_->end_batch();
         break;
       case Phase::kResetEpoch:
-        store_.reset_epoch();
+        store_->reset_epoch();
+        break;
+      case Phase::kResume:
+        resume();
         break;
       case Phase::kHook:
-        store_.enter(phase.hook);
-        for (const std::size_t statement : program_.statements_at(index, rank_)) log(statement, index);
+        store_->enter(phase.hook);
+        for (const std::size_t statement : program_.statements_at(index, rank_)) execute(statement, index);
         if (program_.reads_metrics(index, rank_)) read_metrics();
         break;
       case Phase::kBoundary:
@@ -124,10 +152,22 @@ class RankRun {
   }
 
   void read_metrics() const {
-    for (const auto& [name, value] : store_.callback_metrics()) store_.monitored(name);
-    store_.logged_metrics();
-    store_.progress_bar_metrics();
-    store_.local_step_row();
+    for (const auto& [name, value] : store_->callback_metrics()) store_->monitored(name);
+    store_->logged_metrics();
+    store_->progress_bar_metrics();
+    store_->local_step_row();
+  }
+
+  void execute(std::size_t index, std::size_t phase) {
+    const LogStatement& statement = program_.statements[index];
+    if (statement.object >= 0) {
+      SimulatedObject& object = *objects_[static_cast<std::size_t>(statement.object)];
+      if (statement.resets) object.reset();
+      for (int update = 0; update < statement.updates; ++update) {
+        object.update(program_.sample(index, phase, rank_, update));
+      }
+    }
+    if (statement.logs) log(index, phase);
   }
 
   void log(std::size_t index, std::size_t phase) {
@@ -136,10 +176,12 @@ class RankRun {
     site.file = "src/program.cpp";
     site.line = statement.line;
     const double value = program_.value(index, phase, rank_);
-    if (statement.deferred) {
-      store_.log(statement.name, std::make_shared<SimulatedDeferred>(value), statement.options, site);
+    if (statement.object >= 0) {
+      store_->log(statement.name, *objects_[static_cast<std::size_t>(statement.object)], statement.options, site);
+    } else if (statement.deferred) {
+      store_->log(statement.name, std::make_shared<SimulatedDeferred>(value), statement.options, site);
     } else {
-      store_.log(statement.name, value, statement.options, site);
+      store_->log(statement.name, value, statement.options, site);
     }
   }
 
@@ -148,13 +190,25 @@ class RankRun {
     const bool faulty = program_.fault.rank == rank_ && program_.fault.phase == index;
     if (faulty && program_.fault.type == Fault::kWrongBoundary) boundary = {BoundaryKind::kCheckpoint, Stage::kTest, 77, 777};
     if (faulty && program_.fault.type == Fault::kDeferredFails) {
-      store_.enter(Hook::kTrainingStep);
-      store_.log("unreadable", std::make_shared<UnreadableDeferred>(), {}, {});
+      store_->enter(Hook::kTrainingStep);
+      store_->log("unreadable", std::make_shared<UnreadableDeferred>(), {}, {});
     }
-    const BoundaryOutcome outcome = store_.meet(boundary, program_.votes(index, rank_), program_.payload(index, rank_));
+    if (faulty && program_.fault.type == Fault::kObjectFails) fail_to_compute();
+    const BoundaryOutcome outcome = store_->meet(boundary, program_.votes(index, rank_), program_.payload(index, rank_));
     require("meeting here", next_ < expected_.boundaries.size() && expected_.boundaries[next_].phase == index);
     compare(outcome, expected_.boundaries[next_++], index);
     return outcome.votes.stop;
+  }
+
+  /// A step's value that cannot be computed, of an object that only this rank logs.
+  void fail_to_compute() {
+    objects_.push_back(std::make_unique<SimulatedObject>(ObjectPlan{.name = "unreadable", .has_numbers = true}));
+    std::vector<MetricObject*> objects;
+    for (const auto& object : objects_) objects.push_back(object.get());
+    store_->set_objects(objects);
+    store_->enter(Hook::kTrainingStep);
+    store_->log("unreadable", *objects_.back(), {}, {});
+    objects_.back()->fail();
   }
 
   void compare(const BoundaryOutcome& outcome, const ExpectedBoundary& expected, std::size_t index) const {
@@ -163,9 +217,16 @@ class RankRun {
     require("votes", outcome.votes == expected.votes);
     require("logger_row", outcome.logger_row, expected.logger_row);
     require("local_row", outcome.local_row, views.local_row);
-    require("callback_metrics", store_.callback_metrics(), views.callback);
-    require("logged_metrics", store_.logged_metrics(), views.logged);
-    require("progress_bar_metrics", store_.progress_bar_metrics(), views.progress_bar);
+    require("callback_metrics", store_->callback_metrics(), views.callback);
+    require("logged_metrics", store_->logged_metrics(), views.logged);
+    require("progress_bar_metrics", store_->progress_bar_metrics(), views.progress_bar);
+    MetricMap objects;
+    for (const auto& object : objects_) {
+      const std::vector<std::string> names = object->value_names(object->name());
+      const std::vector<double> values = object->seen();
+      for (std::size_t value = 0; value < names.size(); ++value) objects[names[value]] = values[value];
+    }
+    require("what metric objects compute", objects, views.objects);
     for (int other = 0; other < program_.ranks; ++other) {
       const auto place = static_cast<std::size_t>(other);
       require("rank_rows", outcome.rank_rows.at(place), expected.rank_rows[place]);
@@ -174,18 +235,22 @@ class RankRun {
     }
     for (const auto& [name, value] : views.callback) {
       const auto known = expected.monitored.find(name);
-      const auto monitored = store_.monitored(name);
+      const auto monitored = store_->monitored(name);
       require("monitored", monitored.has_value() == (known != expected.monitored.end()));
       if (monitored) require("monitored", same(*monitored, known->second));
     }
-    for (const auto& [name, value] : expected.monitored) require("monitored", same(store_.monitored(name).value(), value));
-    require("collectives", store_.collectives() == expected.collectives);
+    for (const auto& [name, value] : expected.monitored) require("monitored", same(store_->monitored(name).value(), value));
+    require("collectives", collectives_ + store_->collectives() == expected.collectives);
   }
 
   const Program& program_;
   const ExpectedRun& expected_;
+  ControlGroup& group_;
   const int rank_;
-  MetricStore store_;
+  const MetricStore::Options options_;
+  std::vector<std::unique_ptr<SimulatedObject>> objects_;
+  std::unique_ptr<MetricStore> store_;
+  std::int64_t collectives_ = 0;  ///< before the run was resumed last
   std::size_t next_ = 0;
 };
 
@@ -244,9 +309,16 @@ std::string describe(const Program& program) {
   for (const int length : program.val_batches) text << " " << length;
   text << "; fault " << program.fault.type << " on rank " << program.fault.rank << " in phase " << program.fault.phase << "\n";
   for (const LogStatement& statement : program.statements) {
-    text << "  program.cpp:" << statement.line << " " << hook_name(statement.hook) << ": log(" << statement.name << ") reduce "
-         << reduce_name(statement.options.reduce) << ", ranks 0x" << std::hex << statement.ranks << std::dec << ", period "
-         << statement.period << (statement.deferred ? ", deferred" : "") << "\n";
+    text << "  program.cpp:" << statement.line << " " << hook_name(statement.hook) << ": ";
+    if (statement.object >= 0) {
+      const ObjectPlan& object = program.objects[static_cast<std::size_t>(statement.object)];
+      text << object.name << " (" << (object.has_numbers ? "numbers, " : "") << object.row_lists << " lists of rows)"
+           << (statement.resets ? " reset()," : "") << " update() " << statement.updates << " times, ";
+    }
+    if (!statement.logs) text << "no ";
+    const detail::MetricOptions options = detail::resolve(statement.options, hook_policy(statement.hook));
+    text << "log(" << statement.name << ") " << options.str() << ", ranks 0x" << std::hex << statement.ranks << std::dec
+         << ", period " << statement.period << (statement.deferred ? ", deferred" : "") << "\n";
   }
   return text.str();
 }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/frame.h"
+#include "levin/core/protocol/metric_table.h"
+
+namespace levin::detail {
+
+/// A metric at a boundary that carries it, at one level. It is made once, when the rank comes to the boundary: what the rank
+/// announces of the metric and what it sends is `own`, and what all ranks have sent is read back into it.
+struct ExchangedMetric {
+  MetricEntry* entry;
+  Level level;
+  Told own{};                                          ///< what this rank tells
+  const std::vector<std::string>* own_rows = nullptr;  ///< of an object: whose sizes own.numbers say; null: none are told
+  std::vector<Told> told{};                            ///< by rank
+  std::vector<std::vector<std::string>> rows{};        ///< by rank: of an object, the lists of rows; see rows_are_known
+  bool rows_are_known = false;                         ///< all ranks have them from before, in entry->all_ranks
+
+  bool any_present() const;
+  /// Of an object: so that tell() of several waits once.
+  void send_for_state() const;
+  /// Makes `own`: of a step what is new, for the step's row or for who decides before it. Waits for what is on a device. Throws
+  /// what computing an object's values throws.
+  void tell(BoundaryKind kind);
+  /// Tells nothing, as a rank whose values cannot be read.
+  void tell_nothing();
+};
+
+/// What all ranks told one another at a boundary. Identical on all ranks, but for what is own.
+struct Exchanged {
+  std::vector<FrameHeader> headers;      ///< by rank
+  std::vector<ExchangedMetric> metrics;  ///< what this boundary carries, in the agreed order
+
+  std::size_t ranks() const { return headers.size(); }
+};
+
+}  // namespace levin::detail
