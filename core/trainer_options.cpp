@@ -58,7 +58,8 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   });
   options.rule({"val_check_interval"}, [](const T& trainer) {
     const auto& interval = trainer.val_check_interval;
-    const bool is_nothing = interval && (interval->is_time() ? interval->time().count() <= 0 : !takes_any(interval->limit()));
+    // A time of 0 has passed after each batch.
+    const bool is_nothing = interval && (interval->is_time() ? interval->time().count() < 0 : !takes_any(interval->limit()));
     return is_nothing
                ? "val_check_interval is 0: limit_val_batches: 0 never validates, and val_check_interval: 1 validates after "
                  "each batch"
