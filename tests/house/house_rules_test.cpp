@@ -97,7 +97,7 @@ TEST_CASE("a namespace opened for all sources that are compiled together is foun
 TEST_CASE("a header without a guard and a file without end are found") {
   CHECK(findings({"core/trainer.h", "#include <string>\n"}).size() == 1);
   std::string long_text;
-  for (int line = 0; line < 501; ++line) long_text += "// text\n";
+  for (int line = 0; line < 801; ++line) long_text += "// text\n";
   CHECK(findings({"core/trainer.cpp", long_text}).size() == 1);
 }
 
