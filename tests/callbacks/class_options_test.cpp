@@ -57,7 +57,7 @@ Component<Callback> named(const char* class_path, const char* key, Value value) 
 
 TEST_CASE("a Trainer with wrong options starts no ranks") {
   check_all(
-      {{"Trainer: accumulate_grad_batches: must be at least 1, got int 0",
+      {{"Trainer: accumulate_grad_batches: must be at least 1, got int 0; 1 steps after each batch",
         trainer([](TrainerOptions& options) { options.accumulate_grad_batches = 0; })},
        {"Trainer: uneven: must be one of 'pad', 'drop', 'keep', got string ''",
         trainer([](TrainerOptions& options) { options.uneven = static_cast<Uneven>(9); })},
@@ -72,7 +72,8 @@ TEST_CASE("a Trainer with wrong options starts no ranks") {
         "a decimal point",
         trainer([](TrainerOptions& options) { options.limit_val_batches = 1.5; })},
        {"Trainer: callbacks: EarlyStopping: missing key 'monitor' (string: Metric to watch)\n"
-        "Trainer: callbacks: EarlyStopping: patience: must be at least 0, got int -1",
+        "Trainer: callbacks: EarlyStopping: patience: must be at least 0, got int -1; a run without EarlyStopping stops for no "
+        "metric",
         trainer([](TrainerOptions& options) { options.callbacks = {named("EarlyStopping", "patience", -1)}; })},
        {"Trainer: callbacks: holds an empty entry; remove it",
         trainer([](TrainerOptions& options) { options.callbacks = {Component<Callback>()}; })},
@@ -106,7 +107,8 @@ TEST_CASE("a class that is made in C++ with wrong options says which") {
        {"EarlyStopping: step and epoch grow however training goes, so that nothing is to be seen from them: end it with "
         "max_steps, max_epochs or max_time, and keep the newest checkpoints with ModelCheckpoint's monitor",
         [] { EarlyStopping({.monitor = "epoch"}); }},
-       {"EarlyStopping: patience: must be at least 0, got int -1", [] { EarlyStopping({.monitor = "m", .patience = -1}); }},
+       {"EarlyStopping: patience: must be at least 0, got int -1; a run without EarlyStopping stops for no metric",
+        [] { EarlyStopping({.monitor = "m", .patience = -1}); }},
        {"ModelCheckpoint: every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for "
         "each",
         [] { ModelCheckpoint({.every_n_train_steps = 5, .train_time_interval = std::chrono::minutes(10)}); }},
@@ -117,8 +119,9 @@ TEST_CASE("a class that is made in C++ with wrong options says which") {
         [] { Timer({.interval = static_cast<Interval>(5)}); }},
        {"GradientAccumulationScheduler: scheduling: is an empty map",
         [] { GradientAccumulationScheduler(GradientAccumulationSchedulerOptions{}); }},
-       {"ModelSummary: max_depth: must be at least -1, got int -2", [] { ModelSummary({.max_depth = -2}); }},
-       {"ProgressBar: refresh_rate: must be at least 0, got int -1", [] { ProgressBar({.refresh_rate = -1}); }},
+       {"ModelSummary: max_depth: must be at least -1, got int -2; -1 shows all", [] { ModelSummary({.max_depth = -2}); }},
+       {"ProgressBar: refresh_rate: must be at least 0, got int -1; 0 shows nothing",
+        [] { ProgressBar({.refresh_rate = -1}); }},
        {"OnExceptionCheckpoint: dirpath: is an empty string", [] { OnExceptionCheckpoint(OnExceptionCheckpointOptions{}); }},
        {"CSVLogger: name is '../a', which leads out of save_dir: say with save_dir where to write",
         [] { CsvLogger({.name = "../a"}); }},
@@ -130,7 +133,8 @@ TEST_CASE("a class that is made in C++ with wrong options says which") {
        {"StepLR: step_size: must be at least 1, got int 0", [&] { StepLr(sgd, {.step_size = 0}); }},
        {"OneCycleLR: div_factor: must be above 0, got float 0.0",
         [&] { OneCycleLr(sgd, {.max_lr = 0.1, .total_steps = 5, .div_factor = 0}); }},
-       {"ReduceLROnPlateau: factor: must be below 1, got float 1.0", [&] { ReduceLrOnPlateau(sgd, {.factor = 1.0}); }}});
+       {"ReduceLROnPlateau: factor: must be at least 0 and below 1, got float 1.0",
+        [&] { ReduceLrOnPlateau(sgd, {.factor = 1.0}); }}});
 }
 
 }  // namespace
