@@ -46,6 +46,8 @@ double MetricValue::item() const {
   return values.front();
 }
 
+MetricValue::operator at::Tensor() const { return at::tensor(values, at::kDouble).reshape(shape); }
+
 /// What has been taken in, on the host and on a device.
 class Metric::Accumulator final : public MetricStateReader {
  public:

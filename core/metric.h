@@ -34,6 +34,8 @@ struct LEVIN_API MetricValue {
 
   /// The number. Throws MisuseError when there are several.
   double item() const;
+  /// The numbers as a tensor of doubles on the CPU: for Figure::heat_map(metric.compute()), say.
+  operator at::Tensor() const;
 };
 
 /// A part of a metric's state that does not grow: numbers, all with one reduction. Its metric owns what it holds.

@@ -278,9 +278,10 @@ TEST_CASE("metrics of a collection share their states, and have the values that 
   CHECK(values.size() == 7);
   CHECK(values[1].first == "val_recall");
   CHECK(values[4].second.shape == std::vector<std::int64_t>{4, 4});
-  double seen = 0;
-  for (const double count : values[4].second.values) seen += count;
-  CHECK(seen == 50);
+  const at::Tensor counts = values[4].second;
+  CHECK(counts.sizes() == at::IntArrayRef({4, 4}));
+  CHECK(counts.sum().item<double>() == 50);
+  CHECK(counts[1][2].item<double>() == values[4].second.values[6]);
   metrics.reset();
   CHECK(accuracy->state().empty());
 

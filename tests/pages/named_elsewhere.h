@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <levin/levin.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+// What the excerpts of the pages name, and what their readers have: a network, data, an application. It is compiled, never run.
+
+namespace nn = torch::nn;
+
+struct Options {
+  std::int64_t channels = 32;
+  double lr = 1e-3;
+};
+
+struct Net : levin::Module {
+  using Options = ::Options;
+  Net() = default;
+  explicit Net(const Options&) {}
+  levin::OptimizerSetups configure_optimizers() override { return levin::SGD(parameters(), 0.1); }
+  levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override { return batch["loss"]; }
+};
+struct MyModule : Net {};
+struct Digits : Net {
+  using Net::Net;
+};
+struct MyData : levin::DataModule {};
+struct MyCallback : levin::Callback {};
+
+struct PageDataset : levin::SampleDataset {
+  std::int64_t size() const override { return images_.size(0); }
+  levin::Batch get_sample(std::int64_t index) const override { return {{"image", images_[index]}, {"label", labels_[index]}}; }
+  at::Tensor images_, labels_;
+};
+struct Faces : PageDataset {};
+struct HardestFirst : levin::Sampler {
+  std::vector<std::int64_t> order(const levin::EpochKey& key) const override;
+  bool shuffles() const override { return true; }
+};
+
+at::Tensor forward(const at::Tensor& x);
+at::Tensor area_under_curve(const at::Tensor& scores);
+at::Tensor blend(const at::Tensor& x, double share);
+void application_log(const std::string& text);
+levin::TrainerOptions make_options();
+levin::LoaderPtr make_data();
+void draw_samples(const std::filesystem::path& folder);
+void send(const std::string& name, std::int64_t step, const std::string& bytes);
+std::optional<levin::Batch> play_episode(at::Generator& random);
+
+struct Network : torch::nn::Module {
+  std::shared_ptr<torch::nn::Module> backbone;
+};
+
+extern levin::TrainerOptions options;
+extern levin::Trainer trainer;
+extern Net module;
+extern MyData data;
+extern std::shared_ptr<Network> network;
+extern std::shared_ptr<PageDataset> dataset;
+extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, x;
+extern int files;
+extern double best;
+extern std::filesystem::path folder;
+extern std::vector<std::string> kNames;
+
+struct PageModule : Net {
+  std::vector<at::Tensor> scores_;
+  levin::LoaderPtr few_, many_;
+  at::Tensor samples_, latent_;
+  std::shared_ptr<torch::nn::Module> backbone_;
+  torch::nn::Linear block_ = nullptr;
+  torch::nn::Sequential layers_;
+  levin::ConfusionMatrix* confusion_ = nullptr;
+  at::Tensor loss;
+};
