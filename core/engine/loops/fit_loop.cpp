@@ -43,6 +43,12 @@ void FitLoop::run(const ResumePoint& resume) {
   agree_on_epoch();
   if (may_train() && run_.progress.num_training_batches == 0) throw_without_batches();
   announce();
+  if (!resume.resumes && batches_before_ > 0) {
+    rank_zero_info(format(
+        "This Trainer has trained before: it counts on from epoch {}, step {}, with new optimizers and schedules. To go on "
+        "with those of the last fit(), save a checkpoint after it, and pass that as ckpt_path.",
+        run_.progress.epoch, run_.progress.global_step));
+  }
   if (!options.fast_dev_run) {
     warn_of_unreached_schedules(
         run_.parts, TrainingLength(options, run_.accumulation.batches, [&] { return run_.progress.num_training_batches; }));

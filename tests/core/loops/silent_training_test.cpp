@@ -84,6 +84,45 @@ TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
              Catch::Contains("This fit trained nothing: max_epochs=2 reached was true before it began, after 2 epochs."));
 }
 
+TEST_CASE("fit() again counts on with new optimizers, and says so; with a checkpoint of the last one it is one training") {
+  struct OneEpoch final : Two {
+    using Two::Two;
+    void on_train_epoch_end() override { trainer().stop("an epoch is done"); }
+    OptimizerSetups configure_optimizers() override {
+      return std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    }
+  };
+  const TemporaryFolder folder;
+  const auto weights_of = [&](bool with_checkpoint, const std::filesystem::path& log) {
+    torch::manual_seed(1);
+    OneEpoch module;
+    Trainer trainer(quiet({.max_epochs = -1, .log_file = log}));
+    RunOptions run;
+    for (int i = 0; i < 3; ++i) {
+      trainer.fit(module, FixedLoader::of_rows(2, 4), {}, run);
+      CHECK(trainer.current_epoch() == i + 1);
+      CHECK(trainer.global_step() == 2 * (i + 1));
+      if (!with_checkpoint) continue;
+      run.ckpt_path = folder / "last.ckpt";
+      trainer.save_checkpoint(*run.ckpt_path);
+    }
+    return module.used->weight.detach().clone();
+  };
+  torch::manual_seed(1);
+  Two whole;
+  whole.setups = [](Two& two) -> OptimizerSetups {
+    return std::make_shared<torch::optim::SGD>(two.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  };
+  Trainer(quiet({.max_epochs = 3})).fit(whole, FixedLoader::of_rows(2, 4));
+  CHECK(weights_of(true, folder / "kept").equal(whole.used->weight));
+  CHECK_FALSE(weights_of(false, folder / "new").equal(whole.used->weight));
+  const std::string text = "This Trainer has trained before: it counts on from epoch ";
+  CHECK(lines_with(read_text(folder / "kept"), text).empty());
+  const auto told = lines_with(read_text(folder / "new"), text);
+  REQUIRE(told.size() == 2);
+  CHECK_THAT(told[1], Catch::Contains("epoch 2, step 4, with new optimizers and schedules."));
+}
+
 TEST_CASE("a program that catches an error of a fit may fit again, with its loggers") {
   const TemporaryFolder folder;
   Trainer trainer(quiet({.max_epochs = 1, .logger = CsvLogger(), .log_every_n_steps = 1, .default_root_dir = folder.path()}));
