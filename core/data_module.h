@@ -30,6 +30,7 @@ class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
       LoaderList(Loader&& loader) {
     emplace_back(std::forward<Loader>(loader));
   }
+  LoaderList(std::vector<LoaderPtr> loaders) : std::vector<LoaderPtr>(std::move(loaders)) {}
   LoaderList(const std::vector<std::shared_ptr<BatchLoader>>& loaders)
       : std::vector<LoaderPtr>(loaders.begin(), loaders.end()) {}
 };

@@ -217,6 +217,7 @@ TEST_CASE("loaders that are not passed are the module's own") {
   CHECK(trainer.validate(module).size() == 1);
   CHECK(module.validated_after.size() == 2);
   CHECK(trainer.validate(module, {numbers({7}), numbers({8})}).size() == 2);
+  CHECK(trainer.validate(module, std::vector<LoaderPtr>{numbers({7}), numbers({8}), numbers({9})}).size() == 3);
   CHECK_THROWS_WITH(trainer.test(module), Catch::Contains("test needs data"));
 }
 
