@@ -156,7 +156,8 @@ std::int64_t Module::global_step() const { return trainer().global_step(); }
 at::Device Module::device() const { return has_trainer() ? attachment_.trainer->device() : at::Device(at::kCPU); }
 at::Generator Module::rank_generator() const { return trainer().rank_generator(); }
 at::Generator Module::shared_generator() const { return trainer().shared_generator(); }
-at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) const {
+at::Tensor Module::all_gather(const at::Tensor& tensor, const GatherOptions& options, SourceLocation where) const {
+  if (options.gradients) return TrainerState::of(trainer()).gathered->gather(tensor, where);
   return trainer().strategy().all_gather(tensor, where);
 }
 

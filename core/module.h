@@ -89,6 +89,11 @@ class LEVIN_API OptimizerSetups {
   std::vector<OptimizerSetup> setups_;
 };
 
+/// The options of Module::all_gather().
+struct LEVIN_API GatherOptions {
+  bool gradients = false;  ///< of what is gathered come back to each rank's tensor; else they stop
+};
+
 /// What a user trains: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
 /// unchanged on one process and on many. Hooks run on every rank, after the callbacks' hooks of the same name.
 class LEVIN_API Module : public torch::nn::Module {
@@ -328,8 +333,18 @@ class LEVIN_API Module : public torch::nn::Module {
   std::int64_t global_step() const;
   /// Where the module's parameters and batches are.
   at::Device device() const;
-  /// Every rank's tensor along a new first dimension. Ranks: all.
-  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) const;
+  /// Every rank's tensor along a new first dimension: result[r] is rank r's, so that on one rank the result has one row. Shapes
+  /// and types are equal on all ranks. Gradients stop here, unless they are asked for:
+  ///
+  ///     const at::Tensor all = all_gather(features, {.gradients = true}).flatten(0, 1);
+  ///
+  /// Then the gradient of a rank's tensor is the sum of what the losses of all ranks say of it. So a loss over all that was
+  /// gathered trains as one rank with the whole batch does. A rank whose loss does not use what was gathered, or that gives no
+  /// loss, takes part with zeros. Gradients are then reduced when the backward pass has ended, not while it runs. They are
+  /// first derivatives: a backward pass with create_graph is a MisuseError. Ranks: all, with or without `gradients` alike; in a
+  /// step all ranks need a batch. Throws DesyncError on every rank when types, shapes or call sites differ.
+  at::Tensor all_gather(const at::Tensor& tensor, const GatherOptions& options = {},
+                        SourceLocation where = SourceLocation::current()) const;
   /// The rows that all ranks collected, one a sample along the first dimension: each sample once, in the dataset's order, on
   /// every rank. Give what this rank collected since the epoch began, batch by batch in order; nothing when it had no batch.
   /// Called inside a step or another hook of a batch, it takes that batch's rows; then all ranks need as many batches.

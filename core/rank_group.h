@@ -49,7 +49,8 @@ class LEVIN_API RankGroup {
   virtual VoteChannel& vote_channel() = 0;
 
   /// Collectives for users. Each names its call site; when ranks meet in different calls, all of them end with an error that
-  /// prints both sites. Ranks: all.
+  /// prints both sites. What they give is cut off from the graph: gradients stop (Module::all_gather can bring them back).
+  /// Ranks: all.
   /// all_gather stacks along a new first dimension: result[r] is rank r's tensor; shapes are equal on all ranks.
   virtual at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) = 0;
   /// `op` is mean, sum, min or max.

@@ -68,7 +68,7 @@ class LEVIN_API Strategy {
   /// The name, and what the ranks talk over where there is a choice.
   std::string description() const;
 
-  // What the processes offer: see RankGroup.
+  // What the processes offer: see RankGroup. What tensors come back have no gradients.
   int rank() const { return ranks().rank(); }
   int world_size() const { return ranks().world_size(); }
   int local_rank() const { return ranks().local_rank(); }
@@ -114,6 +114,10 @@ class LEVIN_API Strategy {
   /// Takes part in the reduction of a step without a batch, with zero gradients. Default: parameters without a gradient get one
   /// of zeros, and after_backward() follows.
   virtual void backward_without_batch(Module& module);
+  /// Called: in place of after_backward() where ranks meet in the backward pass itself (Module::all_gather with gradients), for
+  /// which before_backward() was told not to synchronize. Gradients are then the mean over ranks of what they are; a parameter
+  /// without one takes part with zeros. Default: backward_without_batch().
+  virtual void reduce_gradients(Module& module) { backward_without_batch(module); }
   /// From here to the end of the entry point, BatchNorm layers take the statistics of a training batch over all ranks. A later
   /// call replaces an earlier one. Default: a ConfigError on several ranks; a strategy of join_ranks() hands the call on to
   /// levin::synchronize_batch_norms(). Throws ConfigError for layers that cannot.

@@ -119,6 +119,15 @@ void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
 
 void DdpStrategy::after_backward(Module& module) {
   synchronizer().finish_reduction();
+  end_reduction(module);
+}
+
+void DdpStrategy::reduce_gradients(Module& module) {
+  synchronizer().reduce_after_backward();
+  end_reduction(module);
+}
+
+void DdpStrategy::end_reduction(const Module& module) {
   // Under manual optimization nobody saves between a backward pass and the batch's end, and steps are the user's.
   if (power_sgd_ && !module.automatic_optimization()) power_sgd_->end_step();
 }

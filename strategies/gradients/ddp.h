@@ -40,6 +40,7 @@ class DdpStrategy : public Strategy {
   /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
   void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
+  void reduce_gradients(Module& module) override;
   void synchronize_buffers(Module& module) override;
   void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
   /// The state of PowerSGD goes with the first optimizer's.
@@ -53,6 +54,8 @@ class DdpStrategy : public Strategy {
   void release_module() noexcept override;
 
  private:
+  /// Called: when a backward pass is reduced.
+  void end_reduction(const Module& module);
   ModuleSynchronizer& synchronizer() const;
   std::map<std::string, at::Tensor> power_sgd_state(bool all_ranks) const;
 

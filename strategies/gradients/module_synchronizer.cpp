@@ -271,6 +271,10 @@ void ModuleSynchronizer::backward_without_batch() {
         "ranks "
         "as many batches: set trainer.uneven to pad or drop.");
   }
+  reduce_after_backward();
+}
+
+void ModuleSynchronizer::reduce_after_backward() {
   if (!reducer_) {
     before_backward({});
     return reduce_apart();

@@ -39,6 +39,8 @@ class ModuleSynchronizer {
   void finish_reduction();
   /// Takes part in the reduction of a step with gradients of zero.
   void backward_without_batch();
+  /// Reduces the gradients that there are, after a backward pass that has not.
+  void reduce_after_backward();
   /// Buffers become rank 0's.
   void synchronize_buffers();
 

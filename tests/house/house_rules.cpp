@@ -50,7 +50,8 @@ const std::vector<Rule>& rules() {
       // methods are, is no such call. Users' collectives are declared in core, and handed on to the strategy.
       {std::regex(
            R"((std::)?\b(?:all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|gather|barrier|exchange)(?:<[^<>]*>)?\s*\()"),
-       {"strategies/", "core/protocol/", "core/module.", "core/rank_group.h", "core/strategy.h"},
+       {"strategies/", "core/protocol/", "core/module.", "core/rank_group.h", "core/strategy.h",
+        "core/engine/step/gathered_gradients."},
        "communicates between ranks; only strategies and core/protocol may: use RankExchange"},
       {std::regex(R"(\+\s*std::to_string\(|std::to_string\((?:[^()]|\([^()]*\))*\)\s*\+)"),
        {"core/base/"},

@@ -179,6 +179,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   plan_iteration(iteration);
   progress.is_last = iteration.is_last;
   votes_.begin_batch();
+  run_.gathered->begin_batch();
   run_.scaler.begin_batch();
   run_.nan.begin_batch(iteration.ends_window && row_is_due());
   const std::int64_t steps_before = progress_.global_step;

@@ -144,6 +144,7 @@ struct TrainerState {
   NanGuard nan{setup, progress, tracker, *metrics, scalars};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
+  std::shared_ptr<GatheredGradients> gathered = std::make_shared<GatheredGradients>(setup.strategy);
   WorkMeter work;
   StragglerWatch stragglers;
   RankReports reports;
@@ -160,7 +161,7 @@ struct TrainerState {
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
   StepContext step_context() {
-    return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph, work, measures};
+    return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, *gathered, graph, work, measures};
   }
   /// The place under way, as it is now.
   PlaceStart place_now();

@@ -5,7 +5,9 @@
 #include <torch/optim/adagrad.h>
 
 #include <array>
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -48,6 +50,24 @@ void complete_state(torch::optim::Optimizer& optimizer) {
   }
 }
 
+/// Gradients become their mean over ranks when a backward pass has ended in which ranks met. What no rank uses has no gradient
+/// after it either.
+void reduce_after_pass(const StepContext& step) {
+  const std::vector<at::Tensor> parameters = step.parts.module->parameters();
+  std::vector<std::byte> mine;
+  for (const at::Tensor& parameter : parameters) mine.push_back(std::byte{parameter.grad().defined()});
+  const std::vector<std::byte> by_rank =
+      RankExchange(step.strategy.control_group())
+          .gather_bytes(mine,
+                        {"the gradients that there are", "all have come to the end of a backward pass in which they met"});
+  step.strategy.reduce_gradients(*step.parts.module);
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    bool any = false;
+    for (std::size_t at = index; at < by_rank.size(); at += parameters.size()) any |= by_rank[at] != std::byte{};
+    if (!any) parameters[index].mutable_grad().reset();
+  }
+}
+
 }  // namespace
 
 Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const PrecisionPolicy& precision,
@@ -73,13 +93,15 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
   step.measures.norms.forget();
   step.hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && step.strategy.world_size() > 1;
+  // Ranks that wait for one another in the pass itself must not do so in a reduction at the same time.
+  const bool meets = step.gathered.any();
   if (reduces) votes.publish();
-  step.strategy.before_backward(loss, synchronize);
+  step.strategy.before_backward(loss, synchronize && !meets);
   {
     const WorkScope work(step.work, Work::kBackward);
-    step.hooks.module(Hook::kBackward, &Module::backward, loss);
+    step.hooks.module(Hook::kBackward, &Module::backward, meets ? step.gathered.tied(loss) : loss);
     if (reduces) {
-      step.strategy.after_backward(*step.parts.module);
+      meets ? reduce_after_pass(step) : step.strategy.after_backward(*step.parts.module);
       votes.collect();
     }
   }
@@ -145,9 +167,14 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     return output_.loss;
   }
   step_.measures.norms.forget();
+  const bool meets = step_.gathered.any();
+  if (meets) {
+    const at::Tensor tied = step_.gathered.tied({});
+    if (tied.defined()) tied.backward();
+  }
   if (synchronize && world_size > 1) {
     votes_.publish();
-    step_.strategy.backward_without_batch(*step_.parts.module);
+    meets ? reduce_after_pass(step_) : step_.strategy.backward_without_batch(*step_.parts.module);
     votes_.collect();
   }
   return loss;

@@ -6,6 +6,7 @@
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/diagnostics/work_watch.h"
 #include "levin/core/engine/parts/boundaries.h"
+#include "levin/core/engine/step/gathered_gradients.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/engine/step/step_graph.h"
@@ -54,6 +55,7 @@ struct StepContext {
   NanGuard& nan;
   GradientScaler& scaler;
   UnregisteredLeaves& leaves;
+  GatheredGradients& gathered;
   StepGraph& graph;
   WorkMeter& work;
   StepMeasures& measures;
