@@ -24,8 +24,8 @@ __all__ = ["ExportError", "LoadError", "__version__", "cmake_dir", "metrics", *_
 def __getattr__(name):
     """What needs torch, imported when it is asked for."""
     if name not in _LATE:
-        raise AttributeError(f"module 'levin' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"levin.{_LATE[name]}"), name)
+        raise AttributeError(f"module 'levin_train' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"levin_train.{_LATE[name]}"), name)
 
 
 def __dir__():

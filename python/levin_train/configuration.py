@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import json
+import math
 import os
 import re
 
@@ -28,12 +29,6 @@ _IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "initial_
 SCHEDULERS = ("StepLR", "MultiStepLR", "ExponentialLR", "ConstantLR", "LinearLR", "PolynomialLR", "CosineAnnealingLR",
               "CosineAnnealingWarmRestarts", "OneCycleLR", "CyclicLR", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler")
 _IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
-
-
-def hyper_parameters(module):
-    """What save_hyperparameters() keeps, as far as YAML has it."""
-    kept = getattr(module, "hparams", None) or {}
-    return {name: value for name, value in dict(kept).items() if isinstance(value, (int, float, str, bool, list, type(None)))}
 
 
 class _Length(int):
@@ -182,15 +177,26 @@ def sections(module):
     return found
 
 
+def _flow(value):
+    """A value on one line: JSON, with YAML's own words for numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_flow(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    return json.dumps(value)
+
+
 def yaml_text(value, indent=0):
-    """YAML of maps, lists, numbers and texts: a block of maps, and JSON for what is in them."""
+    """YAML of maps, lists, numbers and texts: a block of maps, and one line for what is in them."""
     lines = []
     for key, part in value.items():
         if isinstance(part, dict) and any(isinstance(inner, (dict, list)) and inner for inner in part.values()):
             lines.append(" " * indent + f"{key}:")
             lines.append(yaml_text(part, indent + 2))
         else:
-            lines.append(" " * indent + f"{key}: {json.dumps(part)}")
+            lines.append(" " * indent + f"{key}: {_flow(part)}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from levin_train import configuration, safetensors, verification
 from levin_train.batches import layout_of
 from levin_train.compiling import PROCESSORS, compiled, record, traced_sizes
 from levin_train.errors import ExportError
+from levin_train.hyper_parameters import hyper_parameters
 from levin_train.steps import PRECISIONS, STEPS, Step, Weights
 from levin_train.supported import check_weights, function_step, steps_of
 
@@ -93,6 +94,8 @@ def _checked_path(path, precision, processor, threads):
 
 def _write_package(module, steps, optional, path, target, sizes, others, notes):
     notes += [f'"{name}" of the batch is no tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
+    kept, left_out = hyper_parameters(module)
+    notes += left_out
     graphs = {}
     for step in steps:
         try:
@@ -103,7 +106,7 @@ def _write_package(module, steps, optional, path, target, sizes, others, notes):
             notes.append(f"{step.name} is left out, as the module has no own one and forward() does not take the batch: {error}")
     files = {name: compiled(graph, *target) for name, graph in graphs.items()}
     weights = Weights.of(module)
-    description = describe(module, weights, steps[0].precision, target[0], graphs)
+    description = describe(module, weights, steps[0].precision, target[0], graphs, kept)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         written = os.path.join(folder, "package.pt2")
         _write_archive(written, files, description, weights)
@@ -122,11 +125,11 @@ def _write_archive(path, files, description, weights):
         for name, entry_files in files.items():
             for file in entry_files:
                 archive.write_file(f"data/aotinductor/{name}/{os.path.basename(file)}", file)
-        archive.write_string("extra/levin.json", json.dumps(description, indent=1))
+        archive.write_string("extra/levin.json", json.dumps(description, indent=1, allow_nan=False))
         archive.write_bytes("data/levin/weights.safetensors", safetensors.to_bytes(stored_tensors(weights)))
 
 
-def describe(module, weights, precision, processor, graphs):
+def describe(module, weights, precision, processor, graphs, kept):
     """levin.json of the package: all that is known of it without loading code."""
     return {
         "format": FORMAT,
@@ -137,7 +140,7 @@ def describe(module, weights, precision, processor, graphs):
         "processor": processor,
         "processor_features": sorted(PROCESSORS[processor][1]) if processor in PROCESSORS else processor_features(),
         "precision": precision,
-        "hyper_parameters": configuration.hyper_parameters(module),
+        "hyper_parameters": kept,
         "weights": [{"name": name, "kind": kind, "trained": tensor.requires_grad, "saved": name in weights.saved,
                      "aliases": [alias for alias, of in weights.aliases.items() if of == name]}
                     for kind, tensors in (("parameter", weights.parameters), ("buffer", weights.buffers))

@@ -1,9 +1,12 @@
 """Tests of the YAML that levin_train.export() writes, and of the way back by levin_train.load(): python tests/exported/export_files_test.py"""
 
+import enum
+import json
 import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
@@ -12,9 +15,14 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import levin_train  # noqa: E402
-from levin_train import configuration, safetensors  # noqa: E402
+from levin_train import configuration, exporting, safetensors  # noqa: E402
+from levin_train.hyper_parameters import hyper_parameters  # noqa: E402
 
 BATCH = torch.randn(8, 6)
+
+
+class Kind(enum.Enum):
+    WIDE = "wide"
 
 
 class Base(lightning.LightningModule):
@@ -93,6 +101,52 @@ class Configuration(unittest.TestCase):
                     self.sections(configure)
                 self.assertIn(wanted, str(raised.exception))
                 self.assertIn("export_files_test.py:", str(raised.exception))
+
+
+    def test_numbers_that_json_lacks(self):
+        text = configuration.yaml_text({"optimizer": {"init_args": {"lr": float("inf"), "betas": (0.9, float("-inf")), "on": True}}})
+        self.assertEqual(text, 'optimizer:\n  init_args: {"lr": .inf, "betas": [0.9, -.inf], "on": true}')
+
+
+class HyperParameters(unittest.TestCase):
+    def held(self, **hparams):
+        module = Base()
+        module.save_hyperparameters(hparams)
+        return hyper_parameters(module)
+
+    def test_what_is_held(self):
+        nan, inf = {"$float": "nan"}, {"$float": "inf"}
+        for given, wanted in [(1, 1), (True, True), (None, None), ("a", "a"), (0.5, 0.5), (float("inf"), inf), (-float("inf"), {"$float": "-inf"}),
+                              (float("nan"), nan), ((1, (2.5, float("inf"))), [1, [2.5, inf]]), ({"a": {"b": (1,)}, 3: "c"}, {"a": {"b": [1]}, "3": "c"}),
+                              ({"$float": "x"}, {"$$float": "x"}), (torch.tensor(2.5), 2.5), (pathlib.Path("a/b"), "a/b"), (Kind.WIDE, "wide"),
+                              (torch.float16, "torch.float16"), ([], []), ({}, {})]:
+            with self.subTest(given=given):
+                held, notes = self.held(value=given)
+                self.assertEqual((held, notes), ({"value": wanted}, []))
+                self.assertIs(type(held["value"]), type(wanted))
+                json.dumps(held, allow_nan=False)
+
+    def test_what_is_not_is_named(self):
+        endless = []
+        endless.append(endless)
+        for wanted, given in {"value is of torch.nn.modules.linear.Linear": nn.Linear(1, 1), "value[1] is of": [1, object()],
+                              "value['a'][0] is of": {"a": [print]}, "value has the key (1, 2)": {(1, 2): 3}, "of more than 64 bits": 2**64,
+                              "value is a text that UTF-8": "\ud800", "in one another": endless, "value is of torch.Tensor": torch.ones(2)}.items():
+            with self.subTest(wanted):
+                held, notes = self.held(value=given, kept=1)
+                self.assertEqual((held, len(notes)), ({"kept": 1}, 1))
+                self.assertIn(wanted, notes[0])
+                self.assertIn('save_hyperparameters(ignore=["value"])', notes[0])
+
+    def test_the_note_comes_with_the_export(self):
+        module = Base()
+        module.save_hyperparameters({"layers": [nn.ReLU()], "width": (3, 4)})
+        with unittest.mock.patch.object(exporting, "traced_sizes", side_effect=KeyboardInterrupt):
+            notes = []
+            step = unittest.mock.Mock(layout=unittest.mock.Mock(constants={}))
+            with self.assertRaises(KeyboardInterrupt):
+                exporting._write_package(module, [step], (), "x.pt2", ("native", None), (), [], notes)
+        self.assertIn("layers[0] is of torch.nn.modules.activation.ReLU", notes[0])
 
 
 class Loading(unittest.TestCase):

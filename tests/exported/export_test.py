@@ -422,7 +422,7 @@ class Graphs(unittest.TestCase):
         graph = recorded(module)
         self.assertEqual([entry["name"] for entry in graph.outputs if entry["kind"] == "gradient"], ["net.weight", "net.bias", "head.bias"])
         self.assertEqual([entry["name"] for entry in graph.outputs if entry["kind"] == "buffer"], ["seen"])
-        described = {entry["name"]: entry for entry in levin_train.exporting.describe(module, graph.step.weights, "32-true", "native", {})["weights"]}
+        described = {entry["name"]: entry for entry in levin_train.exporting.describe(module, graph.step.weights, "32-true", "native", {}, {})["weights"]}
         self.assertEqual(described["net.weight"]["aliases"], ["head.weight"])
         self.assertEqual((described["frozen.weight"]["trained"], described["unused"]["trained"], described["seen"]["saved"]), (False, True, False))
         self.assertEqual(float(module.seen), 0)
