@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/data_module.h"
+#include "levin/core/label_scale.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/data/data_files.h"
@@ -21,13 +23,27 @@ namespace levin {
 
 namespace detail {
 struct LabelledTable;
-}
+class TableEncoder;
+}  // namespace detail
 
 /// What labels are: whole numbers or texts, or any numbers.
 enum class TableTask : std::uint8_t { kClassification, kRegression };
 template <>
 inline constexpr std::array kChoices<TableTask> = {Choice{TableTask::kClassification, "classification"},
                                                    Choice{TableTask::kRegression, "regression"}};
+
+/// What becomes of a text in a column of categories that the training data does not have.
+enum class UnknownCategories : std::uint8_t { kError, kOther };
+template <>
+inline constexpr std::array kChoices<UnknownCategories> = {Choice{UnknownCategories::kError, "error"},
+                                                           Choice{UnknownCategories::kOther, "other"}};
+
+/// The categories of a column, as the training data has them.
+struct LEVIN_API TableCategories {
+  std::string column = {};              ///< its name, or its number in the file
+  std::vector<std::string> texts = {};  ///< sorted, as numbers where all are; the first has the code 0
+  bool one_hot = false;                 ///< a feature for each text; else one, the text's code
+};
 
 /// One file, or several: in YAML a path or a list of them.
 class LEVIN_API Paths : public std::vector<std::filesystem::path> {
@@ -57,6 +73,10 @@ struct LEVIN_API TableDataOptions {
   Paths test_label_path = {};
   std::optional<std::filesystem::path> predict_path = {};
   std::string label_column = "-1";
+  std::vector<std::string> ignore_columns = {};
+  std::vector<std::string> one_hot_columns = {};
+  std::vector<std::string> code_columns = {};
+  UnknownCategories unknown_categories = UnknownCategories::kError;
   TableTask task = TableTask::kClassification;
   std::optional<bool> header = {};
   std::string delimiter = ",";
@@ -64,6 +84,8 @@ struct LEVIN_API TableDataOptions {
   double max_expansion = kMaxExpansion;
   double scale = 1.0;
   bool standardize = false;
+  bool standardize_labels = false;
+  bool map_labels = false;
   std::vector<std::int64_t> shape = {};
   double val_fraction = 0.1;
   double test_fraction = 0.1;
@@ -86,8 +108,12 @@ struct LEVIN_API TableDataOptions {
 /// that have files of their own are left out of that. Of several files of validation or test data each has a loader.
 ///
 /// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
-/// each feature with `standardize`, and the texts of labels, whose places in alphabetical order are what batches hold.
-class LEVIN_API TableDataModule : public DataModule {
+/// each feature with `standardize`, and of the labels with `standardize_labels`; the categories of one_hot_columns and
+/// code_columns; and the texts of labels, whose places in alphabetical order are what batches hold.
+///
+///     levin::TableDataModule data({.path = "train.csv", .ignore_columns = {"id"}, .one_hot_columns = {"color"},
+///                                  .standardize = true});
+class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
  public:
   using Options = TableDataOptions;
 
@@ -104,10 +130,17 @@ class LEVIN_API TableDataModule : public DataModule {
   /// All rows of predict_path, in their order and without labels; else the test data.
   LoaderList predict_dataloaders() override;
   Value state_dict() const override;
-  /// Throws ConfigError when it is of data with another number of features.
+  /// Throws ConfigError when it is of data with another number of features, or with other columns of categories.
   void load_state_dict(const Value& state) override;
+  /// With standardize_labels, mean and deviation of the training data's labels; else {0, 1}.
+  LabelScale label_scale() const override;
+  /// The texts of labels by their number in batches, once setup() has run; empty where labels are numbers.
+  const std::vector<std::string>& classes() const;
+  /// Of one_hot_columns and code_columns, in the order of the file, once setup() has run.
+  const std::vector<TableCategories>& categories() const;
 
  private:
+  void tell_what_is_learnt() const;
   DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
   using Parts = std::vector<std::shared_ptr<detail::LabelledTable>>;
   LoaderList evaluation_loaders(const Parts& parts) const;
@@ -117,9 +150,7 @@ class LEVIN_API TableDataModule : public DataModule {
   Parts val_;
   Parts test_;
   Parts predict_;
-  std::vector<std::string> classes_;  ///< the texts of labels
-  at::Tensor mean_;
-  at::Tensor deviation_;
+  std::shared_ptr<detail::TableEncoder> encoder_;
 };
 
 }  // namespace levin

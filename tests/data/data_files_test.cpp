@@ -66,6 +66,88 @@ TEST_CASE("one column may hold texts, which come sorted, and rows know their lin
   CHECK(CsvTable().line_of(0) == 0);
 }
 
+TEST_CASE("a first column without a name is an index, which is left out with a word about it") {
+  const CsvTable table = parse(",a,b\n0,5,6\n1,7,8\n");
+  CHECK(table.columns == std::vector<std::string>{"a", "b"});
+  CHECK(table.values.equal(rows({5, 6, 7, 8}, 2)));
+  CHECK(table.places == std::vector<std::int64_t>{1, 2});
+  CHECK(table.columns_of_file == std::vector<std::string>{"", "a", "b"});
+  REQUIRE(table.notes.size() == 1);
+  CHECK_THAT(table.notes[0], Contains("table.csv: its first column has no name"));
+  // Of rows in another order, of texts, and as a second to_csv() writes it.
+  CHECK(parse(",a\n17,5\n3,7\n").values.equal(rows({5, 7}, 1)));
+  CHECK(parse("\"\",a\nMazda RX4,5\nDatsun 710,7\n").values.equal(rows({5, 7}, 1)));
+  CHECK(parse("Unnamed: 0,a\n0,5\n1,7\n").values.equal(rows({5, 7}, 1)));
+  // An option may name it.
+  CHECK(parse(",a\nx,5\ny,7\n", {.text_columns = {"0"}}).values.equal(rows({0, 5, 1, 7}, 2)));
+  CHECK(parse(",a\n0.5,5\n1,7\n", {.ignore_columns = {"0"}}).values.equal(rows({5, 7}, 1)));
+  // A label file of one column, which has a name or not, is no index.
+  CHECK(parse("\n0\n1\n", {.header = false}).values.equal(rows({0, 1}, 1)));
+  const std::string cure = "ignore_columns: [0]";
+  CHECK_THROWS_WITH(parse(",a\n0.5,5\n1,7\n"), Contains("table.csv:1:1") && Contains("no whole numbers") && Contains(cure));
+  CHECK_THROWS_WITH(parse(",a\n1,5\n1,7\n"), Contains("table.csv:1:1") && Contains("repeat") && Contains(cure));
+  CHECK_THROWS_WITH(parse(",,a\n0,0,5\n0,1,7\n"), Contains("ignore_columns: [0, 1]"));
+}
+
+TEST_CASE("a first line that numbers the columns names them") {
+  const CsvTable table = parse("0,1,2\n5,6,7\n");
+  CHECK(table.columns == std::vector<std::string>{"0", "1", "2"});
+  CHECK(table.values.equal(rows({5, 6, 7}, 3)));
+  REQUIRE(table.notes.size() == 1);
+  CHECK_THAT(table.notes[0], Contains("table.csv:1: the line numbers the columns") && Contains("set `header` to false"));
+  CHECK(parse("0,1,2\n5,6,7\n", {.header = false}).values.equal(rows({0, 1, 2, 5, 6, 7}, 3)));
+  CHECK(parse(",0,1\n0,5,6\n1,7,8\n").values.equal(rows({5, 6, 7, 8}, 2)));
+  CHECK(parse("0,1,2,kind\n5,6,7,a\n", {.class_column = "-1"}).classes == std::vector<std::string>{"a"});
+  CHECK_THROWS_WITH(parse("0,1\n5,6\n"), Contains("table.csv:1:1") && Contains("set `header` to true or false"));
+  for (const char* sample : {"0\n5\n", "1,2,3\n5,6,7\n", "0,1,1\n5,6,7\n", "0.0,1.0,2.0\n5,6,7\n"})
+    CHECK(parse(sample).columns.empty());
+}
+
+TEST_CASE("columns may be left out whatever they hold, and columns of texts come as indices of these") {
+  const CsvTable table = parse("name,size,color,when\nAnn,1,red,2024-01-31\n\"Bob, jr.\",2,blue,?\n\"C \"\"x\"\"\",3,red,\n",
+                               {.text_columns = {"color"}, .ignore_columns = {"name", "3", "none of them"}});
+  CHECK(table.columns == std::vector<std::string>{"size", "color"});
+  CHECK(table.places == std::vector<std::int64_t>{1, 2});
+  CHECK(table.width_of_file == 4);
+  CHECK(table.values.equal(rows({1, 1, 2, 0, 3, 1}, 2)));
+  CHECK(table.texts.at(1) == std::vector<std::string>{"blue", "red"});
+  // Numbers as numbers, what is missing as one more text.
+  const CsvTable numbers = parse("a\n10\n9\n1.5\n10\n", {.header = true, .text_columns = {"a"}});
+  CHECK(numbers.texts.at(0) == std::vector<std::string>{"1.5", "9", "10"});
+  CHECK(parse("a,b\nNaN,1\nx,2\n", {.missing = 0.0, .text_columns = {"a"}}).texts.at(0) == std::vector<std::string>{"", "x"});
+  CHECK_THROWS_WITH(parse("a,b\n,1\nx,2\n", {.text_columns = {"a"}}),
+                    Contains("table.csv:2:1: the value is missing ('', column 'a')"));
+  CHECK(parse("None,1\n", {.text_columns = {"0"}}).texts.at(0) == std::vector<std::string>{"None"});
+  // The names in the options tell a header from a row of texts.
+  CHECK(parse("color,kind\nred,a\n", {.class_column = "kind", .text_columns = {"color"}}).values.size(0) == 1);
+  CHECK_THROWS_WITH(parse("red,a\nblue,b\n", {.class_column = "-1", .text_columns = {"0"}}),
+                    Contains("set `header` to true or false"));
+  CHECK(parse("a,b\n1,2\n3,4\n", {.most_rows = 1}).values.equal(rows({1, 2}, 2)));
+  CHECK(parse("1,2\n3,x\n", {.most_rows = 0}).width_of_file == 2);
+}
+
+TEST_CASE("true and false are numbers, and what is missing has many names") {
+  CHECK(parse("a,b\nTrue,false\nFALSE,true\n").values.equal(rows({1, 0, 0, 1}, 2)));
+  CHECK(parse("True,1\nFalse,2\n", {.class_column = "0"}).classes == std::vector<std::string>{"False", "True"});
+  for (const char* missing : {"", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "<NA>", "NaT", "?", "nan", "NaN"}) {
+    CAPTURE(missing);
+    CHECK(parse(std::string("a,b\n1,") + missing + "\n", {.missing = 7.0}).values.equal(rows({1, 7}, 2)));
+  }
+  CHECK(parse("a,b\n1,nan\n").values.isnan().sum().item<std::int64_t>() == 1);
+}
+
+TEST_CASE("a quoted field may have line breaks") {
+  const CsvTable table = parse("a,b,c\r\n1,\"two\r\nlines, \"\"quoted\"\"\",3\r\n\r\n4,x,6\r\n", {.text_columns = {"b"}});
+  CHECK(table.values.equal(rows({1, 0, 3, 4, 1, 6}, 3)));
+  CHECK(table.texts.at(1) == std::vector<std::string>{"two\nlines, \"quoted\"", "x"});
+  CHECK(std::vector{table.line_of(0), table.line_of(1)} == std::vector<std::int64_t>{2, 5});
+  CHECK_THROWS_WITH(parse("a,b\n\"1\n2\",3\n4,x\n", {.ignore_columns = {"a"}}),
+                    StartsWith("table.csv:4:3: 'x' is not a number"));
+  // A quote that nobody closes does not take the whole file into memory.
+  CHECK_THROWS_WITH(parse("1,\"2\n" + std::string(3 << 20, '\n')),
+                    Contains("table.csv:1:3: the quote that opens here is not closed"));
+}
+
 TEST_CASE("lines are read across the pieces that a file comes in") {
   // Rows of 7 to 13 bytes: their ends lie anywhere in pieces of 64 KiB; one line is longer than several pieces.
   std::string text;
@@ -93,7 +175,20 @@ TEST_CASE("an error says file, line and column, and shows the text") {
       {"a;b\n1;2\n", "table.csv:2:1: '1;2' is not a number", "set `delimiter`", "';'"},
       {"1,5\t2\n", "is not a number", "a tab"},
       {"1\n" + long_text + "\n", "'" + std::string(40, 'y') + "…'"},
-      {"1,2\n3,\n", "table.csv:2:3: the value is missing"},
+      {"1,2\n3,\n", "table.csv:2:3: the value is missing ('', column 1)", "`missing`"},
+      {"a,b,c\n1,x,y\n", "table.csv:2:3: 'x' is not a number", "texts in this line: 'b', 'c'.", "one_hot_columns",
+       "ignore_columns"},
+      {"a,b\n1,2024-01-31\n", "'2024-01-31' is not a number but a date or a time", "leave column 'b' out with ignore_columns"},
+      {"a,b\n1,31/1/2024 10:00\n", "but a date or a time"},
+      {"a,b\n1,10:30\n", "but a date or a time"},
+      {"a;b\n1;2,5\n", "set `delimiter`"},
+      {"a;b,c;d\n1,5;2;3\n4,5;6;7\n", "table.csv:1:1: the line has more of ';' than of the delimiter ','",
+       "set `delimiter` to it"},
+      {std::string("\xFF\xFE"
+                   "a\0,\0b\0\n\0",
+                   10),
+       "UTF-16", "UTF-8"},
+      {"a,b\n1,\"1,234.5\"\n", "decimal point"},
       {"1\n-1e999\n", "table.csv:2:1: '-1e999' is too large for a 64-bit float"}};
   for (const auto& row : rows) {
     for (std::size_t part = 1; part < row.size(); ++part) CHECK_THROWS_WITH(parse(row[0]), Contains(row[part]));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "data/fixtures.h"
+#include "data/tables.h"
 #include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/data/data_loader.h"
@@ -22,6 +23,11 @@ using levin::Stage;
 using levin::TableDataModule;
 using levin::TableDataOptions;
 using levin::Value;
+using levin::test::all;
+using levin::test::error_of;
+using levin::test::options_for;
+using levin::test::Ready;
+using levin::test::write;
 
 namespace {
 
@@ -35,43 +41,6 @@ struct TableFile {
   std::filesystem::path path() const { return folder / "table.csv"; }
   levin::test::TemporaryFolder folder;
 };
-
-Batch all(const levin::LoaderPtr& loader) {
-  loader->start_epoch(0);
-  std::vector<at::Tensor> features;
-  std::vector<at::Tensor> labels;
-  while (auto batch = loader->next()) {
-    features.push_back((*batch)["features"]);
-    labels.push_back((*batch)["label"]);
-  }
-  return {{"features", torch::cat(features)}, {"label", torch::cat(labels)}};
-}
-
-TableDataOptions options_for(const std::filesystem::path& path) {
-  TableDataOptions options;
-  options.path = path;
-  options.batch_size = 4;
-  return options;
-}
-
-/// A file of a test's own in a folder that goes with the test.
-std::filesystem::path write(const levin::test::TemporaryFolder& folder, const std::string& name, const std::string& text) {
-  std::ofstream(folder / name) << text;
-  return folder / name;
-}
-
-struct Ready : TableDataModule {
-  explicit Ready(const TableDataOptions& options, Stage stage = Stage::kTrain) : TableDataModule(options) { setup(stage); }
-};
-
-std::string error_of(const TableDataOptions& options) {
-  try {
-    Ready(options).test_dataloaders();
-  } catch (const levin::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 }  // namespace
 

@@ -101,7 +101,7 @@ TEST_CASE("a regressor's error is in deviations of the labels, and a linear one 
   module.parameters()[0].fill_(0.5);
   module.parameters()[1].fill_(-1);
   const at::Tensor given = module.forward(data.samples["features"]);
-  CHECK(torch::allclose(given, torch::tensor({10.0F, 15.0F})));  // (0.5 x - 1) * 10 + 20
+  CHECK(torch::allclose(given, torch::tensor({10.0, 15.0}, torch::kDouble)));  // (0.5 x - 1) * 10 + 20
   CHECK(module.loss(given, data.samples).item<double>() == Approx((0 + 1.5 * 1.5) / 2));
 }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/data_module.h"
+
+namespace levin {
+
+/// From batch["label"] to the unit of the data: label * deviation + mean.
+struct LabelScale {
+  double mean = 0.0;
+  double deviation = 1.0;
+};
+
+/// What a data module derives from too, whose batches have labels in another unit than its data, as TableDataModule's with
+/// standardize_labels. Modules that know of it give predictions and errors in the unit of the data.
+class LEVIN_API ScalesLabels {
+ public:
+  virtual ~ScalesLabels() = default;
+  /// As the run has it: of a checkpoint, where it started from one. Called: from configure_optimizers() on.
+  virtual LabelScale label_scale() const = 0;
+};
+
+/// Of the data that a run has, `trainer().data_module()`; null, and data that leaves labels as they are: {0, 1}.
+///
+///     Batch predict_step(const Batch& batch, std::int64_t) override {
+///       const auto [mean, deviation] = levin::label_scale_of(trainer().data_module());
+///       return {{"strength", net_(batch["features"]) * deviation + mean}};
+///     }
+inline LabelScale label_scale_of(const DataModule* data) {
+  const auto* const scales = dynamic_cast<const ScalesLabels*>(data);
+  return scales != nullptr ? scales->label_scale() : LabelScale();
+}
+
+}  // namespace levin

@@ -1,0 +1,94 @@
+#include "levin/data/input_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/files/paths.h"
+#include "levin/data/data_files.h"
+
+namespace levin {
+namespace {
+
+constexpr std::uint64_t kAlwaysAllowed = 64u << 20;  // bytes that any file may expand to
+
+const char* kind_of(std::filesystem::file_type type) {
+  using Type = std::filesystem::file_type;
+  if (type == Type::directory) return "a folder";
+  if (type == Type::fifo) return "a pipe";
+  return type == Type::socket ? "a socket" : "a device";
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path, double max_expansion)
+    : path_(path), max_expansion_(max_expansion), buffer_(1u << 20) {
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  if (error) fail(error.message() + working_folder_of(path));
+  // A pipe without a writer would be waited for.
+  if (type != std::filesystem::file_type::regular) fail(format("it is {}, not a file", kind_of(type)));
+  size_on_disk_ = std::filesystem::file_size(path, error);
+  // Passes a file that is not compressed on as it is.
+  errno = ENOMEM;
+  file_ = gzopen(path.c_str(), "rbe");
+  if (file_ == nullptr) fail(std::strerror(errno));
+}
+
+InputFile::~InputFile() { gzclose_r(file_); }
+
+bool InputFile::append_piece_to(std::string& content) {
+  if (underflow() == traits_type::eof()) return false;
+  content.append(gptr(), egptr());
+  return true;
+}
+
+void InputFile::fail(const std::string& reason) const { throw IoError(format("{}: cannot be read: {}", path_, reason)); }
+
+InputFile::int_type InputFile::underflow() {
+  errno = 0;
+  const int count = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
+  if (count > 0) {
+    read_ += static_cast<std::uint64_t>(count);
+    if (gzdirect(file_) == 0) check_expansion();
+    setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
+    return traits_type::to_int_type(buffer_[0]);
+  }
+  int code = Z_OK;
+  const char* reason = gzerror(file_, &code);
+  if (code == Z_BUF_ERROR) fail("the compressed data ends too early");
+  if (count < 0 || code != Z_OK) fail(code == Z_ERRNO ? std::strerror(errno) : reason);
+  return traits_type::eof();
+}
+
+void InputFile::check_expansion() const {
+  if (read_ <= kAlwaysAllowed) return;
+  // Of what was read so far: a file that was made to fill the memory is known long before it has.
+  const auto compressed = static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(file_), 0));
+  if (static_cast<double>(read_) <= max_expansion_ * static_cast<double>(compressed)) return;
+  fail(
+      format("its first {} bytes expand to {}, as those of a file do that was made to fill the memory; if that is right, raise "
+             "`max_expansion`, or decompress it",
+             compressed, read_));
+}
+
+std::string read_input_file(const std::filesystem::path& path, double max_expansion) {
+  InputFile file(path, max_expansion);
+  std::string content;
+  try {
+    content.reserve(file.size_on_disk());
+    while (file.append_piece_to(content)) {
+    }
+    return content;
+  } catch (const std::bad_alloc&) {
+    throw IoError(path.string() + ": cannot be read: there is not enough memory for it");
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,444 @@
+#include "levin/data/labelled_table.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+
+namespace levin::detail {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool ends_with(const fs::path& path, std::string_view extension) {
+  std::string name = path.filename().string();
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name.ends_with(extension);
+}
+
+bool is_csv(const fs::path& path) { return ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt"); }
+
+CsvOptions csv_options(const TableDataOptions& options, const fs::path& path) {
+  return {.delimiter = ends_with(path, ".tsv") ? '\t' : options.delimiter[0],
+          .header = options.header,
+          .missing = options.missing,
+          .max_expansion = options.max_expansion};
+}
+
+/// "0 to 3, 'a', 'b', 'c', 'd'"
+std::string known_columns(const CsvTable& table) {
+  constexpr std::size_t kMostShown = 20;
+  const std::vector<std::string>& names = table.columns_of_file;
+  std::string known = format("0 to {}", table.width_of_file - 1);
+  for (std::size_t i = 0; i < std::min(names.size(), kMostShown); ++i) known += ", " + quoted_text(names[i], 40);
+  if (names.size() > kMostShown) known += format(" and {} more", names.size() - kMostShown);
+  return known;
+}
+
+/// The number in the file of a column that `option` names.
+std::int64_t find_in_file(const char* option, const CsvTable& table, const std::string& wanted, const std::string& file) {
+  const std::vector<std::string>& names = table.columns_of_file;
+  if (std::count(names.begin(), names.end(), wanted) > 1) {
+    throw ConfigError(
+        format("{}: {} has several columns {}: say which by its number, from 0", option, file, quoted_text(wanted)));
+  }
+  if (const auto column = find_column(names, table.width_of_file, wanted)) return *column;
+  throw ConfigError(format("{}: {} has no column {}; it has {}", option, file, quoted_text(wanted), known_columns(table)));
+}
+
+/// Where a column of the file is among the values; unset when it was left out.
+std::optional<std::int64_t> place_among_values(const CsvTable& table, std::int64_t column) {
+  if (table.places.empty()) return column;
+  const auto found = std::find(table.places.begin(), table.places.end(), column);
+  return found == table.places.end() ? std::nullopt : std::optional<std::int64_t>(found - table.places.begin());
+}
+
+at::Tensor without_column(const at::Tensor& values, std::int64_t column) {
+  return at::cat({values.narrow(1, 0, column), values.narrow(1, column + 1, values.size(1) - column - 1)}, 1);
+}
+
+/// "data.csv:7", or "data.npy, row 5 (from 0)".
+std::string place_in_file(const std::string& file, std::int64_t line, std::int64_t row) {
+  return line > 0 ? format("{}:{}", file, line) : format("{}, row {} (from 0)", file, row);
+}
+
+/// Says which values are no numbers to compute with, and puts `missing` in the place of NaN in arrays, as a CSV file's reader
+/// does.
+void check_values(CsvTable& table, const TableDataOptions& options, const std::string& file) {
+  if (!table.values.is_floating_point()) return;
+  if (options.missing && table.line_starts.empty()) {
+    table.values =
+        at::where(at::isnan(table.values), at::scalar_tensor(*options.missing, table.values.options()), table.values);
+  }
+  const auto tell = [&](const at::Tensor& found, const char* what, const char* cure) {
+    if (!found.any().item<bool>()) return;
+    const at::Tensor first = found.nonzero()[0];
+    const auto row = first[0].item<std::int64_t>();
+    std::string column;
+    if (first.numel() == 2) {
+      const auto place = static_cast<std::size_t>(first[1].item<std::int64_t>());
+      column = table.columns.empty()
+                   ? format(", column {}", table.places.empty() ? static_cast<std::int64_t>(place) : table.places[place])
+                   : format(", column {}", quoted_text(table.columns[place], 40));
+    }
+    const auto count = static_cast<std::size_t>(found.sum().item<std::int64_t>());
+    rank_zero_warn(format("{}: {} {} {}, the first in {}{}. {}", file, counted(count, "value"), count == 1 ? "is" : "are", what,
+                          place_in_file(file, table.line_of(row), row), column, cure));
+  };
+  tell(at::isnan(table.values), "NaN",
+       "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
+  tell(at::isinf(table.values), "infinite", "A loss of them is no number: leave them out, or correct them.");
+}
+
+/// Whether 32-bit floats tell the values of a column from one another. Of columns without a deviation there is nothing to tell.
+bool is_coarse_in_32_bits(const at::Tensor& column) {
+  constexpr double kHalfStep = 1.0 / (1 << 24);  // of a 32-bit float, relative to it
+  constexpr double kMostOfDeviation = 0.01;
+  const double deviation = column.std(/*unbiased=*/false).item<double>();
+  return deviation > 0 && column.abs().max().item<double>() * kHalfStep > kMostOfDeviation * deviation;
+}
+
+bool has_more_than_32_bits(const at::Tensor& values) {
+  return values.scalar_type() == at::kDouble || values.scalar_type() == at::kLong || values.scalar_type() == at::kInt;
+}
+
+/// Scaled, with as many bits as are needed yet.
+at::Tensor scaled(const LabelledTable& table, const TableDataOptions& options) {
+  const at::Tensor& read = table.features;
+  const bool keeps_bits = has_more_than_32_bits(read) && (options.standardize || !table.texts.empty());
+  const at::Tensor features = read.to(keeps_bits ? at::kDouble : at::kFloat);
+  if (options.scale == 1.0) return features;
+  if (table.texts.empty()) return features * options.scale;
+  at::Tensor scale = at::ones({features.size(1)}, features.options());
+  for (std::int64_t column = 0; column < features.size(1); ++column)
+    if (!table.texts.contains(column)) scale[column] = options.scale;
+  return features * scale;
+}
+
+void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options) {
+  const auto warn = [&](const std::string& what, const char* option) {
+    rank_zero_warn(
+        format("{}: {}: their differences are as small as the steps of 32-bit floats at that size, in which batches have "
+               "them. {}: true takes their mean off in 64 bits before",
+               table.file, what, option));
+  };
+  if (options.task == TableTask::kRegression && !options.standardize_labels && is_coarse_in_32_bits(table.labels))
+    warn("its labels are large", "standardize_labels");
+  if (options.standardize || !has_more_than_32_bits(table.features) || table.features.dim() != 2) return;
+  const at::Tensor values = table.features.to(at::kDouble);
+  for (std::int64_t column = 0; column < values.size(1); ++column) {
+    if (table.texts.contains(column) || !is_coarse_in_32_bits(values.select(1, column))) continue;
+    const auto place = static_cast<std::size_t>(column);
+    warn(format("the values of feature {} are large",
+                table.columns.empty() ? format("{}", column) : quoted_text(table.columns[place], 40)),
+         "standardize");
+    return;
+  }
+}
+
+/// A column of row numbers is a feature that tells the order of the rows.
+void warn_of_row_numbers(const CsvTable& table, const std::string& file) {
+  constexpr std::int64_t kFewest = 10;
+  const std::int64_t rows = table.values.size(0);
+  if (table.line_starts.empty() || rows < kFewest || (!table.places.empty() && table.places[0] != 0)) return;
+  std::string name = table.columns.empty() ? "" : table.columns[0];
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  if ((!name.empty() && name != "id" && name != "index") || table.texts.contains(0)) return;
+  const at::Tensor first = table.values.select(1, 0);
+  const at::Tensor counted_from_0 = first - first[0];
+  if (first[0].item<double>() > 1 || !counted_from_0.equal(at::arange(rows, first.options()))) return;
+  rank_zero_warn(
+      format("{}: its first column counts the rows, and is taken for a feature: leave it out with ignore_columns: [0] if it "
+             "is an index",
+             file));
+}
+
+at::Tensor label_tensor(const LabelledTable& table, const at::Tensor& labels, TableTask task) {
+  if (task == TableTask::kRegression) return labels.to(at::kDouble);
+  const at::Tensor whole = labels.to(at::kLong);
+  const at::Tensor wrong = labels.ne(whole).nonzero();
+  if (wrong.numel() == 0) return whole;
+  const std::int64_t row = wrong[0][0].item<std::int64_t>();
+  throw ConfigError(format("{}: the label {} is no whole number: choose another label_column, or task: regression",
+                           table.place_of(row), labels.select(0, row).flatten()[0].item<double>()));
+}
+
+/// Labels that are whole numbers, by their places among those that there are.
+void map_labels(LabelledTable& table) {
+  std::vector<std::int64_t> numbers(table.labels.const_data_ptr<std::int64_t>(),
+                                    table.labels.const_data_ptr<std::int64_t>() + table.labels.numel());
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  for (const std::int64_t number : numbers) table.classes.push_back(format("{}", number));
+  auto* const labels = table.labels.mutable_data_ptr<std::int64_t>();
+  std::transform(labels, labels + table.labels.numel(), labels,
+                 [&](std::int64_t label) { return std::lower_bound(numbers.begin(), numbers.end(), label) - numbers.begin(); });
+}
+
+void take_labels(LabelledTable& table, const at::Tensor& labels, const TableDataOptions& options) {
+  table.labels = label_tensor(table, labels.contiguous(), options.task);
+  if (options.map_labels && table.classes.empty()) map_labels(table);
+}
+
+}  // namespace
+
+std::string LabelledTable::place_of(std::int64_t row) const {
+  const std::int64_t in_file = rows.defined() ? rows[row].item<std::int64_t>() : row;
+  CsvTable lines;
+  lines.line_starts = line_starts;
+  return place_in_file(file, lines.line_of(in_file), in_file);
+}
+
+LabelledTable rows_of(const LabelledTable& table, const std::vector<std::int64_t>& rows) {
+  LabelledTable taken = table;
+  taken.rows = at::tensor(rows, at::kLong);
+  taken.features = table.features.index_select(0, taken.rows);
+  taken.labels = table.labels.index_select(0, taken.rows);
+  return taken;
+}
+
+CsvTable TableReader::read_file(const fs::path& path, const Columns& columns) const {
+  const std::string file = path.string();
+  CsvTable table;
+  if (is_csv(path)) {
+    CsvOptions csv = csv_options(options_, path);
+    if (options_.task == TableTask::kClassification) csv.class_column = columns.label;
+    csv.text_columns = columns.one_hot;
+    csv.text_columns.insert(csv.text_columns.end(), columns.coded.begin(), columns.coded.end());
+    csv.ignore_columns = columns.ignored;
+    table = read_csv(path, csv);
+    for (const std::string& note : table.notes) rank_zero_info(note);
+  } else if (ends_with(path, ".npy")) {
+    table.values = read_npy(path, options_.max_expansion);
+  } else if (ends_with(path, "ubyte") || ends_with(path, ".idx")) {
+    table.values = read_idx(path, options_.max_expansion);
+  } else if (fs::is_directory(path)) {
+    throw ConfigError(format("{}: it is a folder, and a file is needed", path));
+  } else {
+    throw ConfigError(format(
+        "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz)", path));
+  }
+  if (table.values.dim() < 1 || table.values.size(0) == 0 || (table.values.numel() == 0 && table.width_of_file == 0))
+    throw ConfigError(file + ": there is no data in it");
+  if (!is_csv(path)) {
+    if (!columns.one_hot.empty() || !columns.coded.empty())
+      throw ConfigError(format("{}: one_hot_columns and code_columns are columns of CSV files", file));
+    if (!columns.ignored.empty()) {
+      if (table.values.dim() != 2) throw ConfigError(format("ignore_columns: {} has no columns", file));
+      table.width_of_file = table.values.size(1);
+      std::set<std::int64_t> ignored;
+      for (const std::string& wanted : columns.ignored) ignored.insert(find_in_file("ignore_columns", table, wanted, file));
+      for (std::int64_t column = 0; column < table.width_of_file; ++column)
+        if (!ignored.contains(column)) table.places.push_back(column);
+      table.values = table.values.index_select(1, at::tensor(table.places, at::kLong));
+    }
+    if (table.values.dim() == 2 && table.width_of_file == 0) table.width_of_file = table.values.size(1);
+  }
+  check_values(table, options_, file);
+  return table;
+}
+
+/// Divides what was read into features and labels.
+LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Columns& columns) const {
+  LabelledTable taken{.file = path.string(), .line_starts = table.line_starts};
+  std::optional<std::int64_t> label;
+  if (!columns.label.empty()) {
+    const bool is_text = !table.line_starts.empty();
+    if (table.values.dim() != 2 || table.width_of_file < 2) {
+      throw ConfigError(
+          format("{} is no table with a column of labels beside the features: {}give label_path", path,
+                 is_text ? format("with the delimiter '{}' its lines are one field each; set `delimiter` to what divides them "
+                                  "(';', or a tab), or ",
+                                  options_.delimiter)
+                         : ""));
+    }
+    const std::int64_t in_file = find_in_file("label_column", table, columns.label, taken.file);
+    label = place_among_values(table, in_file);
+    if (!label) {
+      throw ConfigError(
+          format("label_column: column {} of {} is left out, as one of ignore_columns or as an index without a name: "
+                 "give the label's name or number",
+                 in_file, taken.file));
+    }
+  }
+  const auto feature_of = [&](std::int64_t place) { return label && place > *label ? place - 1 : place; };
+  for (auto& [place, texts] : table.texts) {
+    const std::int64_t in_file = table.places.empty() ? place : table.places[static_cast<std::size_t>(place)];
+    const auto is_in = [&](const std::vector<std::string>& names) {
+      return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return find_column(table.columns_of_file, table.width_of_file, name) == in_file;
+      });
+    };
+    taken.texts[feature_of(place)] = {
+        .column = table.columns.empty() ? format("{}", in_file) : table.columns[static_cast<std::size_t>(place)],
+        .texts = std::move(texts),
+        .is_one_hot = is_in(columns.one_hot)};
+  }
+  taken.columns = table.columns;
+  taken.features = label ? without_column(table.values, *label) : table.values;
+  if (label && !taken.columns.empty()) taken.columns.erase(taken.columns.begin() + *label);
+  if (taken.features.numel() == 0) throw ConfigError(format("{}: no column is left for features", taken.file));
+  taken.classes = std::move(table.classes);
+  if (label) take_labels(taken, table.values.select(1, *label), options_);
+  return taken;
+}
+
+void TableReader::take_label_file(LabelledTable& table, const fs::path& path) const {
+  CsvTable read = read_file(path, {.label = "0"});
+  const at::Tensor column = read.values.dim() == 2 && read.values.size(1) == 1 ? read.values.squeeze(1) : read.values;
+  const std::int64_t samples = table.features.size(0);
+  if (column.size(0) != samples) {
+    const bool has_one_more = column.size(0) == samples + 1 && !read.line_starts.empty() && read.columns.empty();
+    throw ConfigError(format("{} does not have one label for each of the {} samples of {}{}", path, samples, table.file,
+                             has_one_more ? ", but one more: set `header` to true if its first line is a name" : ""));
+  }
+  LabelledTable labels{.file = path.string(), .classes = std::move(read.classes), .line_starts = std::move(read.line_starts)};
+  take_labels(labels, column, options_);
+  table.labels = labels.labels;
+  table.classes = std::move(labels.classes);
+}
+
+void TableReader::remember_columns(const CsvTable& table, const Columns& columns, const std::string& file) {
+  file_ = file;
+  names_ = table.columns_of_file;
+  width_ = table.width_of_file;
+  std::map<std::int64_t, const char*> options;
+  const auto remember = [&](const char* option, const std::string& wanted) {
+    const std::int64_t column = find_in_file(option, table, wanted, file);
+    const auto [other, is_new] = options.emplace(column, option);
+    if (!is_new)
+      throw ConfigError(format("{}: column {} of {} is in {} too", option, quoted_text(wanted), file, other->second));
+    return column;
+  };
+  for (const std::string& name : columns.ignored) ignored_.insert(remember("ignore_columns", name));
+  for (const std::string& name : columns.one_hot) one_hot_.insert(remember("one_hot_columns", name));
+  for (const std::string& name : columns.coded) coded_.insert(remember("code_columns", name));
+  if (!columns.label.empty()) label_ = remember("label_column", columns.label);
+}
+
+LabelledTable TableReader::read_training() {
+  const Columns columns{.ignored = options_.ignore_columns,
+                        .one_hot = options_.one_hot_columns,
+                        .coded = options_.code_columns,
+                        .label = options_.label_path ? "" : options_.label_column};
+  const std::string file = options_.path.string();
+  CsvTable read = read_file(options_.path, columns);
+  if (read.width_of_file > 0) remember_columns(read, read.width_of_file < 2 ? Columns() : columns, file);
+  warn_of_row_numbers(read, file);
+  LabelledTable table = take(std::move(read), options_.path, columns);
+  if (options_.label_path) take_label_file(table, *options_.label_path);
+  warn_of_lost_bits(table, options_);
+  features_ = table.columns;
+  shape_ = table.features.sizes().slice(1).vec();
+  table.features = scaled(table, options_);
+  return table;
+}
+
+/// The training data's columns, as another file has them: by name where both have names, else by number.
+TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predicted) const {
+  const auto numbers = [](const std::set<std::int64_t>& columns) {
+    std::vector<std::string> texts;
+    for (const std::int64_t column : columns) texts.push_back(format("{}", column));
+    return texts;
+  };
+  Columns columns{.ignored = numbers(ignored_), .one_hot = numbers(one_hot_), .coded = numbers(coded_)};
+  if (label_) columns.label = format("{}", *label_);
+  if (!is_csv(path)) return columns;
+
+  const auto name_of = [this](std::int64_t column) -> std::string {
+    if (names_.empty()) return "";
+    const std::string& name = names_[static_cast<std::size_t>(column)];
+    return std::count(names_.begin(), names_.end(), name) == 1 ? name : "";
+  };
+  CsvOptions head = csv_options(options_, path);
+  head.most_rows = 0;
+  // A file without names is read by numbers, one with names by these.
+  for (const std::set<std::int64_t>* texts : {&one_hot_, &coded_, &ignored_}) {
+    for (const std::int64_t column : *texts) {
+      head.text_columns.push_back(format("{}", column));
+      head.text_columns.push_back(name_of(column));
+    }
+  }
+  if (label_ && options_.task == TableTask::kClassification) head.class_column = columns.label;
+  const CsvTable first = read_csv(path, head);
+  const std::vector<std::string>& names = first.columns_of_file;
+  const bool lacks_label = is_predicted && label_ && names.empty() && first.width_of_file == width_ - 1;
+  const auto in_file = [&](std::int64_t column) {
+    const std::string name = name_of(column);
+    const bool has_name = std::find(names.begin(), names.end(), name) != names.end();
+    if (has_name) return name;
+    // Of a file of another width only names tell.
+    if (!names.empty() && !names_.empty() && first.width_of_file != width_) return name;
+    return format("{}", lacks_label && column > *label_ ? column - 1 : column);
+  };
+  const auto translated = [&](const std::set<std::int64_t>& numbers_of_training) {
+    std::vector<std::string> texts;
+    for (const std::int64_t column : numbers_of_training) texts.push_back(in_file(column));
+    return texts;
+  };
+  columns = {.ignored = translated(ignored_), .one_hot = translated(one_hot_), .coded = translated(coded_)};
+  if (label_ && !lacks_label) columns.label = in_file(*label_);
+  return columns;
+}
+
+void TableReader::check_same_features(const char* option, const LabelledTable& table) const {
+  if (table.features.sizes().slice(1) != at::IntArrayRef(shape_)) {
+    std::int64_t expected = 1;
+    for (const std::int64_t size : shape_) expected *= size;
+    throw ConfigError(format("{}: a row of {} has {} features, one of {} has {}", option, table.file, table.features[0].numel(),
+                             file_, expected));
+  }
+  for (std::size_t column = 0; column < std::min(table.columns.size(), features_.size()); ++column) {
+    if (table.columns[column] == features_[column]) continue;
+    throw ConfigError(format("{}: feature {} of {} is called {}, that of {} {}", option, column, table.file,
+                             quoted_text(table.columns[column], 40), file_, quoted_text(features_[column], 40)));
+  }
+}
+
+LabelledTable TableReader::read(const char* option, const fs::path& path, const std::optional<fs::path>& label_path) const {
+  Columns columns = columns_of(path, /*is_predicted=*/false);
+  LabelledTable table = take(read_file(path, columns), path, columns);
+  if (label_path) take_label_file(table, *label_path);
+  check_same_features(option, table);
+  table.features = scaled(table, options_);
+  return table;
+}
+
+LabelledTable TableReader::read_to_predict(const fs::path& path) const {
+  Columns columns = columns_of(path, /*is_predicted=*/true);
+  if (!columns.label.empty()) columns.ignored.push_back(std::exchange(columns.label, ""));
+  if (!is_csv(path)) columns.ignored.clear();
+  CsvTable read = read_file(path, columns);
+  // Of an array only its width tells whether it has labels.
+  if (!is_csv(path) && read.values.dim() == 2 && (label_ || !ignored_.empty())) {
+    std::set<std::int64_t> left_out = ignored_;
+    if (label_ && read.values.size(1) == width_) left_out.insert(*label_);
+    std::vector<std::int64_t> kept;
+    for (std::int64_t column = 0; column < read.values.size(1); ++column) {
+      const std::int64_t in_training = label_ && read.values.size(1) < width_ && column >= *label_ ? column + 1 : column;
+      if (!left_out.contains(in_training)) kept.push_back(column);
+    }
+    read.values = read.values.index_select(1, at::tensor(kept, at::kLong));
+  }
+  LabelledTable table = take(std::move(read), path, columns);
+  check_same_features("predict_path", table);
+  table.features = scaled(table, options_);
+  return table;
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,235 @@
+#include "levin/data/table_encoder.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/std_mean.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/options.h"
+
+namespace levin::detail {
+namespace {
+
+/// Features that one column may become.
+constexpr std::size_t kMostOneHot = 1000;
+constexpr double kUnknown = -1.0;
+
+std::vector<std::int64_t> whole_numbers(const at::Tensor& column) {
+  const at::Tensor whole = column.to(at::kLong).contiguous();
+  return {whole.const_data_ptr<std::int64_t>(), whole.const_data_ptr<std::int64_t>() + whole.numel()};
+}
+
+Value list_of(const at::Tensor& numbers) {
+  const at::Tensor doubles = numbers.to(at::kDouble).contiguous();
+  const auto* const first = doubles.const_data_ptr<double>();
+  return OptionType<std::vector<double>>::write({first, first + doubles.numel()});
+}
+
+/// The numbers of a list, in this shape.
+at::Tensor tensor_of(const Value& list, const std::vector<std::int64_t>& shape) {
+  const auto numbers = OptionType<std::vector<double>>::read(list);
+  const std::int64_t expected = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  if (std::ssize(numbers) != expected) {
+    throw ConfigError(
+        format("TableDataModule: the checkpoint is of data with {} features, this data has {}", numbers.size(), expected));
+  }
+  return at::tensor(numbers, at::kDouble).reshape(shape);
+}
+
+using Texts = OptionType<std::vector<std::string>>;
+
+}  // namespace
+
+void TableEncoder::learn(const LabelledTable& training, const std::vector<std::string>& classes) {
+  classes_ = classes;
+  read_shape_ = training.features.sizes().slice(1).vec();
+  for (const auto& [column, feature] : training.texts) {
+    std::vector<bool> occurs(feature.texts.size());
+    for (const std::int64_t text : whole_numbers(training.features.select(1, column)))
+      occurs[static_cast<std::size_t>(text)] = true;
+    TableCategories categories{.column = feature.column, .one_hot = feature.is_one_hot};
+    for (std::size_t text = 0; text < occurs.size(); ++text)
+      if (occurs[text]) categories.texts.push_back(feature.texts[text]);
+    if (feature.is_one_hot && categories.texts.size() > kMostOneHot) {
+      throw ConfigError(
+          format("one_hot_columns: column {} of {} has {} different texts, each of which would be a feature: put it into "
+                 "code_columns, or into ignore_columns if it names the rows",
+                 quoted_text(feature.column, 40), training.file, categories.texts.size()));
+    }
+    category_columns_.push_back(column);
+    categories_.push_back(std::move(categories));
+  }
+  find_shape();
+  if (options_.standardize) {
+    std::tie(deviation_, mean_) = at::std_mean(encoded(training), at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
+    std::int64_t begin = 0;
+    for (std::int64_t column = 0; !categories_.empty() && column < read_shape_[0]; ++column) {
+      const TableCategories* const categories = categories_of(column);
+      const std::int64_t width = width_of(categories);
+      if (categories != nullptr) {
+        mean_.narrow(0, begin, width).zero_();
+        deviation_.narrow(0, begin, width).fill_(1.0);
+      }
+      begin += width;
+    }
+  }
+  if (options_.standardize_labels) {
+    label_scale_.mean = training.labels.mean().item<double>();
+    const double deviation = training.labels.std(/*unbiased=*/false).item<double>();
+    if (deviation > 0) label_scale_.deviation = deviation;
+  }
+}
+
+const TableCategories* TableEncoder::categories_of(std::int64_t column) const {
+  const auto found = std::find(category_columns_.begin(), category_columns_.end(), column);
+  return found == category_columns_.end() ? nullptr : &categories_[static_cast<std::size_t>(found - category_columns_.begin())];
+}
+
+std::int64_t TableEncoder::width_of(const TableCategories* categories) {
+  return categories != nullptr && categories->one_hot ? std::ssize(categories->texts) : 1;
+}
+
+void TableEncoder::find_shape() {
+  shape_ = read_shape_;
+  for (const TableCategories& categories : categories_) shape_[0] += width_of(&categories) - 1;
+}
+
+Value TableEncoder::state_dict() const {
+  Value state;
+  if (!classes_.empty()) state["classes"] = Texts::write(classes_);
+  for (const TableCategories& categories : categories_) {
+    Value saved;
+    saved["column"] = categories.column;
+    saved["texts"] = Texts::write(categories.texts);
+    state["categories"].push_back(std::move(saved));
+  }
+  if (options_.standardize && mean_.defined()) {
+    state["mean"] = list_of(mean_);
+    state["deviation"] = list_of(deviation_);
+  }
+  if (options_.standardize_labels && !read_shape_.empty()) {
+    state["label_mean"] = label_scale_.mean;
+    state["label_deviation"] = label_scale_.deviation;
+  }
+  return state;
+}
+
+void TableEncoder::load_state_dict(const Value& state) {
+  if (const Value* texts = state.find("classes")) classes_ = Texts::read(*texts);
+  load_categories(state.find("categories"));
+  if (const Value* mean = state.find("mean"); mean != nullptr && options_.standardize) {
+    mean_ = tensor_of(*mean, shape_);
+    deviation_ = tensor_of(state.at("deviation"), shape_);
+  }
+  if (const Value* mean = state.find("label_mean"); mean != nullptr && options_.standardize_labels)
+    label_scale_ = {mean->as_double(), state.at("label_deviation").as_double()};
+}
+
+void TableEncoder::load_categories(const Value* saved) {
+  std::vector<std::string> names, expected;
+  for (const TableCategories& categories : categories_) expected.push_back(categories.column);
+  if (saved != nullptr)
+    for (const Value& categories : saved->as_list()) names.push_back(categories.at("column").as_string());
+  if (names != expected) {
+    const auto told = [](const std::vector<std::string>& columns) { return columns.empty() ? "none" : quoted_list(columns); };
+    throw ConfigError(
+        format("TableDataModule: the checkpoint has categories of the columns {}, and one_hot_columns and code_columns "
+               "name {}",
+               told(names), told(expected)));
+  }
+  for (std::size_t index = 0; index < names.size(); ++index)
+    categories_[index].texts = Texts::read(saved->as_list()[index].at("texts"));
+  find_shape();
+}
+
+/// The code of each text of a column, which may be another file's.
+std::vector<double> TableEncoder::codes_of(const TextFeature& feature, const TableCategories& categories) const {
+  std::vector<double> codes;
+  for (const std::string& text : feature.texts) {
+    const auto found = std::find(categories.texts.begin(), categories.texts.end(), text);
+    codes.push_back(found == categories.texts.end() ? kUnknown : static_cast<double>(found - categories.texts.begin()));
+  }
+  return codes;
+}
+
+/// A column of texts as a feature or several, of the type that the others have.
+at::Tensor TableEncoder::columns_of(const LabelledTable& table, std::int64_t column, const TableCategories& categories) const {
+  const TextFeature& feature = table.texts.at(column);
+  const std::vector<double> codes = codes_of(feature, categories);
+  const std::vector<std::int64_t> texts = whole_numbers(table.features.select(1, column));
+  std::vector<double> code_of_row;
+  code_of_row.reserve(texts.size());
+  for (std::size_t row = 0; row < texts.size(); ++row) {
+    const double code = codes[static_cast<std::size_t>(texts[row])];
+    if (code == kUnknown && options_.unknown_categories == UnknownCategories::kError) {
+      throw ConfigError(format(
+          "{}: {} in column {} is not among the categories of the training data, {}: leave the row out, or set "
+          "unknown_categories to other",
+          table.place_of(static_cast<std::int64_t>(row)), quoted_text(feature.texts[static_cast<std::size_t>(texts[row])], 40),
+          quoted_text(categories.column, 40), quoted_list(categories.texts)));
+    }
+    code_of_row.push_back(code);
+  }
+  const at::TensorOptions type = table.features.options();
+  const at::Tensor code = at::tensor(code_of_row, type).unsqueeze(1);
+  if (!categories.one_hot)
+    return at::where(code.lt(0), at::full_like(code, static_cast<double>(categories.texts.size())), code);
+  return code.eq(at::arange(std::ssize(categories.texts), type)).to(type.dtype());
+}
+
+at::Tensor TableEncoder::encoded(const LabelledTable& table) const {
+  if (categories_.empty()) return table.features;
+  std::vector<at::Tensor> columns;
+  std::int64_t begin = 0;
+  const auto take_numbers = [&](std::int64_t end) {
+    if (end > begin) columns.push_back(table.features.narrow(1, begin, end - begin));
+    begin = end + 1;
+  };
+  for (std::size_t index = 0; index < categories_.size(); ++index) {
+    const std::int64_t column = category_columns_[index];
+    take_numbers(column);
+    columns.push_back(columns_of(table, column, categories_[index]));
+  }
+  take_numbers(read_shape_[0]);
+  return at::cat(columns, 1);
+}
+
+at::Tensor TableEncoder::finished(const at::Tensor& encoded) const {
+  if (!options_.standardize) return encoded.to(at::kFloat);
+  const at::Tensor mean = mean_.to(encoded.scalar_type()), deviation = deviation_.to(encoded.scalar_type());
+  return ((encoded - mean) / at::where(deviation > 0, deviation, at::ones_like(deviation))).to(at::kFloat);
+}
+
+at::Tensor TableEncoder::labels(const LabelledTable& table) const {
+  if (options_.task == TableTask::kRegression)
+    return ((table.labels - label_scale_.mean) / label_scale_.deviation).to(at::kFloat);
+  if (classes_ == table.classes) return table.labels;
+  if (classes_.empty() || table.classes.empty()) {
+    throw ConfigError(format("{}: its labels are {}, those of the training data are not", table.file,
+                             classes_.empty() ? "texts" : "numbers"));
+  }
+  std::vector<std::int64_t> index_of;
+  for (const std::string& text : table.classes) {
+    const auto found = std::find(classes_.begin(), classes_.end(), text);
+    if (found == classes_.end()) {
+      throw ConfigError(format("{}: the label {} is not among the classes of the training data: {}", table.file,
+                               quoted_text(text, 40), quoted_list(classes_)));
+    }
+    index_of.push_back(found - classes_.begin());
+  }
+  return at::tensor(index_of, at::kLong).index_select(0, table.labels);
+}
+
+}  // namespace levin::detail

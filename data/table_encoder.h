@@ -1,0 +1,63 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/label_scale.h"
+#include "levin/core/options/value.h"
+#include "levin/data/labelled_table.h"
+#include "levin/data/table_data_module.h"
+
+namespace levin::detail {
+
+/// What is learnt from the training data alone, and makes numbers for a model of all that files hold: the categories of columns
+/// of texts, mean and deviation of the others and of the labels, and the texts of the labels.
+class TableEncoder {
+ public:
+  explicit TableEncoder(TableDataOptions options) : options_(std::move(options)) {}
+
+  /// `classes`: of all labels of the file, the other parts' too. Throws ConfigError where a column has too many texts for
+  /// one-hot.
+  void learn(const LabelledTable& training, const std::vector<std::string>& classes);
+  Value state_dict() const;
+  /// Throws ConfigError when it is of data with another number of features, or with categories of other columns.
+  void load_state_dict(const Value& state);
+
+  const std::vector<std::string>& classes() const { return classes_; }
+  const std::vector<TableCategories>& categories() const { return categories_; }
+  LabelScale label_scale() const { return label_scale_; }
+  /// The shape of a row's features, with columns of texts as numbers.
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+
+  /// Features with columns of texts as numbers. Throws ConfigError that names file, line, column and text where a text is not
+  /// among the training data's.
+  at::Tensor encoded(const LabelledTable& table) const;
+  /// These as batches have them, float32.
+  at::Tensor finished(const at::Tensor& encoded) const;
+  /// Labels as batches have them: int64, or float32. Throws ConfigError that names a text which is none of the classes.
+  at::Tensor labels(const LabelledTable& table) const;
+
+ private:
+  const TableCategories* categories_of(std::int64_t column) const;
+  static std::int64_t width_of(const TableCategories* categories);
+  std::vector<double> codes_of(const TextFeature& feature, const TableCategories& categories) const;
+  at::Tensor columns_of(const LabelledTable& table, std::int64_t column, const TableCategories& categories) const;
+  void find_shape();
+  void load_categories(const Value* saved);
+
+  TableDataOptions options_;
+  std::vector<std::string> classes_;
+  std::vector<TableCategories> categories_;
+  std::vector<std::int64_t> category_columns_;  ///< where these are among the columns that are read
+  std::vector<std::int64_t> read_shape_;        ///< of a row's features as they are read
+  std::vector<std::int64_t> shape_;
+  at::Tensor mean_;  ///< float64, in the shape of `shape_`
+  at::Tensor deviation_;
+  LabelScale label_scale_;
+};
+
+}  // namespace levin::detail

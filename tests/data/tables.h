@@ -1,0 +1,77 @@
+#pragma once
+
+#include <ATen/ops/cat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "levin/core/base/error.h"
+#include "levin/core/console/console.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/table_data_module.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+
+/// An epoch of a loader.
+inline Batch all(const LoaderPtr& loader) {
+  loader->start_epoch(0);
+  std::vector<at::Tensor> features;
+  std::vector<at::Tensor> labels;
+  while (auto batch = loader->next()) {
+    features.push_back((*batch)["features"]);
+    labels.push_back((*batch)["label"]);
+  }
+  return {{"features", at::cat(features)}, {"label", at::cat(labels)}};
+}
+
+inline TableDataOptions options_for(const std::filesystem::path& path) {
+  TableDataOptions options;
+  options.path = path;
+  options.batch_size = 4;
+  return options;
+}
+
+/// A file of a test's own in a folder that goes with the test.
+inline std::filesystem::path write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return folder / name;
+}
+
+/// One that has read its files.
+struct Ready : TableDataModule {
+  explicit Ready(const TableDataOptions& options, Stage stage = Stage::kTrain) : TableDataModule(options) { setup(stage); }
+};
+
+/// Of reading, and of making loaders.
+inline std::string error_of(const TableDataOptions& options) {
+  try {
+    Ready data(options);
+    data.val_dataloaders();
+    data.test_dataloaders();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Messages that are printed while it lives.
+class Told {
+ public:
+  Told() {
+    Console::instance().configure({.level = LogLevel::kInfo});
+    set_message_sink([this](const Message& message) { text += message.text + "\n"; });
+  }
+  ~Told() {
+    set_message_sink(nullptr);
+    Console::instance().configure({.level = LogLevel::kWarning});
+  }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  std::string text;
+};
+
+}  // namespace levin::test
