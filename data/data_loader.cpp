@@ -337,16 +337,30 @@ Stream::Stream(Function next, const StreamOptions& options) : next_(std::move(ne
   shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
 }
 
+Stream Stream::of_source(Source source, const StreamOptions& options) {
+  if (!source) throw MisuseError("stream(): the function is empty");
+  Stream stream([](Random&) { return std::nullopt; }, options);
+  stream.source_ = std::move(source);
+  return stream;
+}
+
 void Stream::start_epoch(std::int64_t epoch) {
   const auto seed = static_cast<std::uint64_t>(options_.seed.value_or(shard_.default_seed));
   // Overfitting sees the same few batches in each epoch.
-  random_.emplace(sample_seed(seed, shard_.force_sequential ? 0 : epoch, shard_.rank));
+  if (shard_.force_sequential) epoch = 0;
+  random_.emplace(sample_seed(seed, epoch, shard_.rank));
+  if (!source_) return;
+  next_ = nullptr;  // what it holds is closed before the next one opens it
+  next_ = source_({.epoch = epoch, .rank = shard_.rank, .world_size = shard_.world_size});
+  if (!next_) throw MisuseError(format("stream(): the source of epoch {} is an empty function", epoch));
 }
 
 std::optional<Batch> Stream::next() {
   if (!random_) return std::nullopt;
   std::optional<Batch> batch = next_(*random_);
-  if (!batch) random_.reset();
+  if (batch) return batch;
+  random_.reset();
+  if (source_) next_ = nullptr;
   return batch;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -172,6 +173,14 @@ class LEVIN_API Random : public at::Generator {
   result_type operator()();
 };
 
+/// An epoch that a stream begins, and the part of its data that this rank is to read: 0 of 1 with
+/// trainer.use_distributed_sampler: false.
+struct LEVIN_API StreamEpoch {
+  std::int64_t epoch = 0;  ///< counted from 0; with overfit_batches always 0
+  int rank = 0;
+  int world_size = 1;
+};
+
 struct LEVIN_API StreamOptions {
   /// Batches come of what the run itself does: BatchLoader::acts().
   bool acts = false;
@@ -183,16 +192,23 @@ struct LEVIN_API StreamOptions {
 /// Batches that a function makes, one after another, until it gives none: the end of the epoch. How many there are is not known
 /// before; limit_train_batches ends an epoch of a source that never ends.
 ///
+/// The function is either the same in all epochs, and goes on where it stands, or made anew for each: a Source is told of the
+/// epoch that begins, and gives the function that makes its batches. What that holds, such as an open file, goes with it when
+/// it has given none, or the next epoch begins.
+///
 /// Each rank and each epoch has random numbers of its own, from (seed, epoch, rank): ranks get different batches, and a run of
 /// as many ranks gets the same ones again. A run that resumes within an epoch asks for the batches that are done once more, and
-/// so goes on exactly as far as a batch is a function of the generator and of the calls before it in the epoch; with `acts` it
-/// goes on with what comes. The function is asked for one batch ahead of the one that is worked on.
+/// so goes on exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
+/// Source; with `acts` it goes on with what comes. The function is asked for one batch ahead of the one that is worked on.
 class LEVIN_API Stream final : public BatchLoader {
  public:
   using Function = std::function<std::optional<Batch>(Random&)>;
+  using Source = std::function<Function(const StreamEpoch&)>;
 
   /// Throws MisuseError for an empty function.
   explicit Stream(Function next, const StreamOptions& options = {});
+  /// As stream(); start_epoch() throws MisuseError where the source gives an empty function.
+  static Stream of_source(Source source, const StreamOptions& options = {});
   std::optional<std::int64_t> size() const override { return std::nullopt; }
   std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
   void start_epoch(std::int64_t epoch) override;
@@ -201,7 +217,8 @@ class LEVIN_API Stream final : public BatchLoader {
   bool acts() const override { return options_.acts; }
 
  private:
-  Function next_;
+  Function next_;  ///< of the epoch
+  Source source_;  ///< null: next_ is of all epochs
   StreamOptions options_;
   Shard shard_;
   std::optional<Random> random_;  ///< of the epoch; unset when it is over
@@ -216,5 +233,17 @@ class LEVIN_API Stream final : public BatchLoader {
 ///       });
 ///     }
 inline Stream stream(Stream::Function next, const StreamOptions& options = {}) { return Stream(std::move(next), options); }
+
+/// A loader whose source is made anew for each epoch. Files that are divided among ranks:
+///
+///     return levin::stream([files](const levin::StreamEpoch& epoch) -> levin::Stream::Function {
+///       auto reader = std::make_shared<Reader>(files, /*first=*/epoch.rank, /*step=*/epoch.world_size);
+///       return [reader](auto&) { return reader->next_batch(); };
+///     });
+template <class Source>
+requires(!std::is_invocable_v<Source&, Random&> && std::is_invocable_r_v<Stream::Function, Source&, const StreamEpoch&>) Stream
+    stream(Source source, const StreamOptions& options = {}) {
+  return Stream::of_source(std::move(source), options);
+}
 
 }  // namespace levin

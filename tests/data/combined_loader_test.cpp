@@ -302,6 +302,94 @@ TEST_CASE("an epoch ends where the function gives no batch, and the next one beg
   CHECK(made == 6);
 }
 
+namespace {
+
+/// A file of 120 rows, one a batch, from its first row in each epoch.
+struct Rows {
+  std::vector<StreamEpoch> begun;
+  int open = 0;
+  int most_open = 0;
+
+  Stream loader(const StreamOptions& options = {}) {
+    return stream(
+        [this](const StreamEpoch& epoch) -> Stream::Function {
+          begun.push_back(epoch);
+          most_open = std::max(most_open, ++open);
+          const std::shared_ptr<int> file(new int(0), [this](const int* row) {
+            --open;
+            delete row;
+          });
+          return [file](auto& rng) -> std::optional<Batch> {
+            if (*file == 120) return std::nullopt;
+            return Batch(torch::rand({1}, rng) + ++*file);
+          };
+        },
+        options);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a stream whose source is made for each epoch begins each with its first batch") {
+  Rows rows;
+  Stream loader = rows.loader();
+  loader.set_shard({.rank = 1, .world_size = 4});
+  for (int epoch = 5; epoch < 7; ++epoch) {
+    loader.start_epoch(epoch);
+    std::vector<double> values;
+    while (const auto batch = loader.next()) values.push_back(std::floor((*batch)[0].item<double>()));
+    REQUIRE(values.size() == 120);
+    CHECK(values.front() == 1);
+    CHECK(values.back() == 120);
+    CHECK(rows.begun.back().epoch == epoch);
+    CHECK(rows.begun.back().rank == 1);
+    CHECK(rows.begun.back().world_size == 4);
+    // What the function holds goes with the epoch.
+    CHECK(rows.open == 0);
+    CHECK_FALSE(loader.next());
+  }
+  loader.start_epoch(7);
+  loader.next();
+  loader.start_epoch(8);
+  CHECK(rows.most_open == 1);
+  // Overfitting sees the same epoch again.
+  loader.set_shard({.world_size = 4, .force_sequential = true});
+  loader.start_epoch(9);
+  CHECK(rows.begun.back().epoch == 0);
+
+  CHECK_THROWS_AS(Stream::of_source(nullptr), MisuseError);
+  Stream empty = stream([](const StreamEpoch&) { return Stream::Function(); });
+  CHECK_THROWS_WITH(empty.start_epoch(3), Catch::Contains("epoch 3 is an empty function"));
+}
+
+TEST_CASE("limit_train_batches takes as many of each epoch's source, and a run resumes within one exactly") {
+  const TemporaryFolder folder;
+  const TrainerOptions options{.max_epochs = 3, .limit_train_batches = 50, .quiet = true};
+  Rows rows;
+  Follows whole;
+  whole.file = folder / "middle.ckpt";
+  whole.save_at = 20;
+  Trainer(options).fit(whole, rows.loader({.seed = 3}));
+  REQUIRE(whole.seen.size() == 150);
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    CHECK(std::floor(whole.seen[50 * epoch]) == 1);
+    CHECK(std::floor(whole.seen[50 * epoch + 49]) == 50);
+  }
+  CHECK(whole.seen[0] != whole.seen[50]);
+  REQUIRE(rows.begun.size() == 3);
+  CHECK(rows.begun[2].epoch == 2);
+
+  // Saved in the 21st batch of the third epoch.
+  Rows again;
+  Follows resumed;
+  Trainer(options).fit(resumed, again.loader({.seed = 3}), {}, {.ckpt_path = (folder / "middle.ckpt").string()});
+  REQUIRE(resumed.seen.size() == 30);
+  CHECK(resumed.seen == std::vector<double>(whole.seen.end() - 30, whole.seen.end()));
+  CHECK(resumed.weight.item<double>() == whole.weight.item<double>());
+  REQUIRE(again.begun.size() == 1);
+  CHECK(again.begun[0].epoch == 2);
+}
+
 TEST_CASE("a run on a stream resumes within an epoch exactly; one that acts is not asked for what is done") {
   const bool acts = GENERATE(false, true);
   const TemporaryFolder folder;
