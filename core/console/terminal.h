@@ -43,7 +43,8 @@ std::size_t display_width(std::string_view text);
 /// The longest beginning of `text` that takes at most `width` columns. Never cuts a character in two.
 std::string fit_to_width(std::string_view text, std::size_t width);
 
-/// The text with every control character (line breaks, tabs, escapes) made a space, so that it cannot move the cursor.
+/// The text with spaces for line breaks and tabs, and other control characters as printable() shows them ("\x1b"), so that it
+/// cannot move the cursor.
 std::string one_line(std::string_view text);
 
 enum class Align { kLeft, kRight };

@@ -90,7 +90,7 @@ TEST_CASE("text that would move the cursor does not") {
   line.metrics = {{"k\t", "v\r"}};
   const std::string text = progress_line(line, 200, true);
   CHECK(text.find_first_of("\n\r\t\033") == std::string::npos);
-  CHECK(text.find("a b [2J: ") == 0);
+  CHECK(text.find("a b\\x1b[2J: ") == 0);
 }
 
 TEST_CASE("a bar is filled cell by cell, and within a cell by its parts") {

@@ -100,3 +100,12 @@ TEST_CASE("a table without rows is its header") {
   CHECK(TextTable{{"a", "b"}, {}, {}}.str() == "a | b\n-----");
   CHECK(TextTable{}.str() == "\n");
 }
+
+TEST_CASE("what others have written cannot move the cursor: it is shown escaped, in tables, too") {
+  using levin::one_line;
+  CHECK(one_line("a\n\tb") == "a  b");
+  CHECK(one_line("\x1b[2J\r\x07") == "\\x1b[2J\\x0d\\x07");
+  CHECK(one_line("\xc2\x9b"
+                 "1A, \xff") == "\\xc2\\x9b1A, \\xff");
+  CHECK(TextTable{{"tags"}, {{"\x1b]0;title\x07"}}, {}}.str() == "tags\n----------------\n\\x1b]0;title\\x07");
+}
