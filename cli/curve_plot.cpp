@@ -16,9 +16,13 @@ struct Axis {
   bool is_logarithmic;
 
   double along(double number) const { return is_logarithmic ? std::log10(number) : number; }
-  double place(double number) const { return (along(number) - along(low)) / (along(high) - along(low)); }
+  /// Of halves, so that the distance of any two numbers is a number; of equal ends the middle.
+  double place(double number) const {
+    const double length = along(high) / 2 - along(low) / 2;
+    return length > 0 ? (along(number) / 2 - along(low) / 2) / length : 0.5;
+  }
   double number(double place) const {
-    const double at = along(low) + place * (along(high) - along(low));
+    const double at = along(low) * (1 - place) + along(high) * place;
     return is_logarithmic ? std::pow(10, at) : at;
   }
   /// Powers of ten, or of two from 1 on; else five numbers.
@@ -52,12 +56,14 @@ std::string text_plot(const Curve& curve) {
   constexpr std::size_t kRows = 16;
   constexpr std::size_t kSide = 10;
   constexpr int kSubsteps = 64;  // more than a line from point to point has characters
+  if (curve.points.empty()) return format("{}: no value is finite, and there is nothing to draw\n", curve.y_name);
   const Axis xs = x_axis(curve), ys = y_axis(curve);
   std::vector<std::string> rows(kRows, std::string(kColumns, ' '));
   const auto cell = [&](double x, double y) -> char& {
     const auto row = static_cast<std::size_t>(std::lround((1 - y) * (kRows - 1)));
     return rows[row][static_cast<std::size_t>(std::lround(x * (kColumns - 1)))];
   };
+  if (curve.points.size() == 1) cell(xs.place(curve.points[0].first), ys.place(curve.points[0].second)) = '*';
   for (std::size_t point = 1; point < curve.points.size(); ++point) {
     const double x = xs.place(curve.points[point - 1].first), dx = xs.place(curve.points[point].first) - x;
     const double y = ys.place(curve.points[point - 1].second), dy = ys.place(curve.points[point].second) - y;

@@ -1,6 +1,8 @@
 #include "levin/cli/curve_plot.h"
 
 #include <catch2/catch.hpp>
+#include <string>
+#include <vector>
 
 #include "levin/core/base/text.h"
 
@@ -22,4 +24,18 @@ TEST_CASE("a curve is drawn with characters and as SVG, with its marked point") 
   CHECK_THAT(svg, Catch::Contains("<circle cx=\"350.0\" cy=\"340.0\""));
   CHECK_THAT(svg, Catch::Contains(">rate 1, loss 1</text>"));
   CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
+}
+
+TEST_CASE("a curve of no point, of one, and of points that are alike or far apart is drawn, too") {
+  CHECK(levin::cli::text_plot({"rate", "loss", true, {}, {}}) == "loss: no value is finite, and there is nothing to draw\n");
+  const std::vector<Curve> curves = {{"rate", "loss", true, {{0.1, 2}}, 0},
+                                     {"rate", "loss", false, {{0, 2}}, {}},
+                                     {"rate", "loss", false, {{1, 2}, {1, 2}}, 1},
+                                     {"rate", "loss", true, {{0.1, -1e308}, {1, 1e308}}, 1}};
+  for (const Curve& curve : curves) {
+    const std::vector<std::string> lines = levin::split(levin::cli::text_plot(curve), "\n");
+    CHECK(lines.size() >= 20);
+    CHECK_THAT(levin::cli::text_plot(curve), Catch::Contains("*") || Catch::Contains("O"));
+    for (const char* wrong : {"nan", "inf"}) CHECK_THAT(levin::cli::svg_plot(curve), !Catch::Contains(wrong));
+  }
 }
