@@ -1,5 +1,6 @@
 #include "levin/core/engine/parts/item_queue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <string>
@@ -65,112 +66,144 @@ ItemQueue::ItemQueue(Bounds bounds) : bounds_(bounds) {}
 
 ItemQueue::~ItemQueue() {
   {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-    items_.clear();
+    std::unique_lock lock(shared_->mutex);
+    shared_->ends = true;
+    shared_->items.clear();
+    shared_->changed.notify_all();
+    if (!wait_for_idle(lock)) {
+      lock.unlock();
+      leave_behind();
+    }
   }
-  changed_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
 void ItemQueue::open(std::vector<std::shared_ptr<Logger>> loggers) {
   {
-    const std::lock_guard lock(mutex_);
-    loggers_ = std::move(loggers);
-    if (!items_.empty()) unfinished_ = std::make_shared<UnfinishedWork>();
+    const std::lock_guard lock(shared_->mutex);
+    shared_->loggers = std::move(loggers);
+    if (!shared_->items.empty()) shared_->unfinished = std::make_shared<UnfinishedWork>();
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
 bool ItemQueue::fits(const WaitingItem& item) const {
-  return items_.size() < bounds_.items && bytes_ + item.bytes <= bounds_.bytes;
+  return shared_->items.size() < bounds_.items && shared_->bytes + item.bytes <= bounds_.bytes;
 }
 
 void ItemQueue::give(WaitingItem item) {
   Count& count = counts_.at(index_of(item.item.kind()));
   item.bytes += sizeof(item) + item.item.name.size() + std::visit(ContentBytes(), item.item.content);
   {
-    const std::lock_guard lock(mutex_);
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-    if (loggers_ && loggers_->empty()) return;
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
+    if (shared_->loggers && shared_->loggers->empty()) return;
     ++count.given;
     if (!fits(item)) {
       ++count.dropped;
       return;
     }
     try {
-      if (!thread_.joinable()) thread_ = quiet_thread([this] { work(); });
+      if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
     } catch (const std::system_error& error) {
       throw IoError(
           format("{}: the system gives no thread to pass it on ({}). Allow this user or container more processes and "
                  "threads.",
                  call_text(item.item), error.code().message()));
     }
-    if (loggers_ && !unfinished_) unfinished_ = std::make_shared<UnfinishedWork>();
-    bytes_ += item.bytes;
-    items_.push_back(std::move(item));
+    if (shared_->loggers && !shared_->unfinished) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    shared_->bytes += item.bytes;
+    shared_->items.push_back(std::move(item));
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
+}
+
+bool ItemQueue::wait_for_idle(std::unique_lock<std::mutex>& lock) {
+  constexpr std::chrono::milliseconds kBetweenLooks(100);
+  std::optional<std::chrono::steady_clock::time_point> end;  // from a signal on
+  const auto is_idle = [this] { return shared_->items.empty() && shared_->at_work.empty(); };
+  while (!shared_->changed.wait_for(lock, std::min(kBetweenLooks, bounds_.patience), is_idle)) {
+    if (!HeededSignals::is_pending()) continue;
+    if (!shared_->items.empty()) {
+      dropped_by_signal_ = true;
+      drop_waiting();
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!end) end = now + bounds_.patience;
+    if (now >= *end) return is_idle();
+  }
+  return true;
+}
+
+void ItemQueue::leave_behind() {
+  const std::shared_ptr<Shared> left = std::exchange(shared_, std::make_shared<Shared>());
+  thread_.detach();
+  std::string call;
+  {
+    const std::lock_guard lock(left->mutex);
+    left->ends = true;
+    left->unfinished.reset();
+    call = left->at_work;
+  }
+  Console::instance().warn(format(
+      "A logger has not come back from {} for {} s after a signal came, and is left behind: what it was given may be lost.",
+      call, std::chrono::duration<double>(bounds_.patience).count()));
 }
 
 void ItemQueue::finish() {
   std::exception_ptr error;
-  bool by_signal = false;
+  bool is_stuck = false;
   {
-    constexpr std::chrono::milliseconds kBetweenLooks(100);
-    std::unique_lock lock(mutex_);
-    if (!loggers_) items_.clear();  // none has been opened, nor will be
-    while (!changed_.wait_for(lock, kBetweenLooks, [this] { return items_.empty() && !at_work_; })) {
-      if (!HeededSignals::is_pending() || items_.empty()) continue;
-      by_signal = true;
-      drop_waiting();
-    }
-    loggers_.reset();
-    bytes_ = 0;
-    error = std::exchange(error_, nullptr);
+    std::unique_lock lock(shared_->mutex);
+    if (!shared_->loggers) shared_->items.clear();  // none has been opened, nor will be
+    is_stuck = !wait_for_idle(lock);
+    shared_->loggers.reset();
+    shared_->bytes = 0;
+    error = std::exchange(shared_->error, nullptr);
   }
-  tell_dropped(by_signal);
+  if (is_stuck) leave_behind();
+  tell_dropped(std::exchange(dropped_by_signal_, false));
   if (error) std::rethrow_exception(error);
 }
 
-void ItemQueue::work() {
-  std::unique_lock lock(mutex_);
+void ItemQueue::work(const std::shared_ptr<Shared>& shared) {
+  std::unique_lock lock(shared->mutex);
   while (true) {
-    changed_.wait(lock, [this] { return ends_ || (loggers_ && !items_.empty()); });
-    if (ends_) return;
-    WaitingItem waiting = std::move(items_.front());
-    items_.pop_front();
+    shared->changed.wait(lock, [&] { return shared->ends || (shared->loggers && !shared->items.empty()); });
+    if (shared->ends) return;
+    WaitingItem waiting = std::move(shared->items.front());
+    shared->items.pop_front();
     const std::size_t bytes = waiting.bytes;
-    const Loggers loggers = *loggers_;
-    at_work_ = true;
+    const Loggers loggers = *shared->loggers;
+    shared->at_work = call_text(waiting.item);
     lock.unlock();
     std::exception_ptr error;
     try {
-      hand_over(std::move(waiting), loggers);
+      hand_over(std::move(waiting), loggers, *shared);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    at_work_ = false;
-    bytes_ -= bytes;
+    shared->at_work.clear();
+    shared->bytes -= std::min(shared->bytes, bytes);
     if (error) {
-      error_ = error;
-      items_.clear();
-      bytes_ = 0;
+      shared->error = error;
+      shared->items.clear();
+      shared->bytes = 0;
     }
-    if (items_.empty()) unfinished_.reset();
-    changed_.notify_all();
+    if (shared->items.empty()) shared->unfinished.reset();
+    shared->changed.notify_all();
   }
 }
 
-void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers) {
+void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers, Shared& shared) {
   LoggedItem& item = waiting.item;
   try {
     if (waiting.complete) waiting.complete(item);
     waiting.complete = nullptr;  // the tensor goes before a slow logger is at work
     for (std::size_t index = 0; index < loggers.size(); ++index) {
       const auto& logger = *loggers[index];
-      if (loggers[index]->log_item(item) || !not_shown_.emplace(index, item.kind()).second) continue;
+      if (loggers[index]->log_item(item) || !shared.not_shown.emplace(index, item.kind()).second) continue;
       const std::string_view kind = kind_name(item.kind());
       rank_zero_info(format("{} shows no {}s: what log_{}() gives goes past it", class_name_of(typeid(logger)), kind, kind));
     }
@@ -181,11 +214,11 @@ void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers) {
 }
 
 void ItemQueue::drop_waiting() {
-  for (const WaitingItem& waiting : items_) {
+  for (const WaitingItem& waiting : shared_->items) {
     ++counts_.at(index_of(waiting.item.kind())).dropped;
-    bytes_ -= waiting.bytes;
+    shared_->bytes -= waiting.bytes;
   }
-  items_.clear();
+  shared_->items.clear();
 }
 
 void ItemQueue::tell_dropped(bool by_signal) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,20 +33,22 @@ struct WaitingItem {
 /// item at a time and in order. Items that come before the loggers are open wait for them.
 ///
 /// It never keeps the caller waiting: what does not fit is dropped, and told in the end, as is what waits still when a signal
-/// comes in the end. After an error nothing more is done until somebody was told of it.
+/// comes in the end. A logger that does not come back then is left behind. After an error nothing more is done until somebody
+/// was told of it.
 ///
 /// Threading: for the thread that runs the hooks.
 class ItemQueue {
  public:
-  /// How much may wait.
+  /// How much may wait, and for how long, once a signal has come, who does not come back from a call.
   struct Bounds {
     std::size_t items = 1024;
     std::size_t bytes = std::size_t{256} << 20;
+    std::chrono::milliseconds patience = std::chrono::seconds(10);
   };
 
   ItemQueue() : ItemQueue(Bounds()) {}
   explicit ItemQueue(Bounds bounds);
-  /// Drops what waits.
+  /// Drops what waits, and waits for the call under way as finish() does.
   ~ItemQueue();
   ItemQueue(const ItemQueue&) = delete;
   ItemQueue& operator=(const ItemQueue&) = delete;
@@ -53,8 +57,9 @@ class ItemQueue {
   void open(std::vector<std::shared_ptr<Logger>> loggers);
   /// Adds an item. Throws what an earlier one has failed with, once.
   void give(WaitingItem item);
-  /// Waits until the loggers have all that they were to have, tells what was dropped, and lets go of the loggers. Throws what
-  /// an item has failed with. Called: in the end of a run, before the loggers' finalize().
+  /// Waits until the loggers have all that they were to have, tells what was dropped, and lets go of the loggers. A signal ends
+  /// the wait, for the item under way after the patience of the bounds. Throws what an item has failed with. Called: in the end
+  /// of a run, before the loggers' finalize().
   void finish();
 
  private:
@@ -64,27 +69,36 @@ class ItemQueue {
   };
   using Loggers = std::vector<std::shared_ptr<Logger>>;
 
+  /// What the thread works with. It has it to its end, which may be after the queue's.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Loggers> loggers;  ///< none before they are open
+    std::deque<WaitingItem> items;   ///< without the one under way
+    std::size_t bytes = 0;           ///< of all of them, the one under way included
+    std::string at_work;             ///< the call under way; empty: none
+    std::exception_ptr error;
+    bool ends = false;
+    std::set<std::pair<std::size_t, LoggedItem::Kind>>
+        not_shown;                     ///< by which loggers, of which a person was told; the thread's
+    std::shared_ptr<void> unfinished;  ///< exit() waits for it while there is something to do
+  };
+
   bool fits(const WaitingItem& item) const;
   /// With the lock.
   void drop_waiting();
-  void work();
-  void hand_over(WaitingItem waiting, const Loggers& loggers);
+  static void work(const std::shared_ptr<Shared>& shared);
+  static void hand_over(WaitingItem waiting, const Loggers& loggers, Shared& shared);
+  /// Waits for the item under way, with the lock. False where a signal ends that.
+  bool wait_for_idle(std::unique_lock<std::mutex>& lock);
+  /// Lets go of a thread that does not come back, and begins anew.
+  void leave_behind();
   void tell_dropped(bool by_signal);
 
   const Bounds bounds_;
   std::array<Count, kItemKinds> counts_{};
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Loggers> loggers_;  ///< none before they are open
-  std::deque<WaitingItem> items_;   ///< without the one under way
-  std::size_t bytes_ = 0;           ///< of all of them, the one under way included
-  bool at_work_ = false;
-  std::exception_ptr error_;
-  bool ends_ = false;
-  std::set<std::pair<std::size_t, LoggedItem::Kind>>
-      not_shown_;                     ///< by which loggers, of which a person was told; the thread's
-  std::shared_ptr<void> unfinished_;  ///< exit() waits for it while there is something to do
+  bool dropped_by_signal_ = false;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;
 };
 

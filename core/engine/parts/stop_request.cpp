@@ -1,6 +1,8 @@
 #include "levin/core/engine/parts/stop_request.h"
 
 #include <algorithm>
+#include <csignal>
+#include <ctime>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -77,11 +79,19 @@ std::atomic<int> last_signal{0};
 
 void remember(int signal) {
   HeededSignals::note();
-  const int before = std::atomic_exchange(&last_signal, signal);
-  if (signal == SIGINT && before == SIGINT) {
+  static std::atomic<int> times{0};
+  static std::atomic<double> first_seconds{0};
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double seconds = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  if (std::atomic_exchange(&last_signal, signal) != signal) {
+    times = 0;
+    first_seconds = seconds;
+  }
+  if (ends_at_once(signal, ++times, seconds - first_seconds)) {
     restore_terminal();
-    std::signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
+    std::signal(signal, SIG_DFL);
+    raise(signal);
   }
 }
 

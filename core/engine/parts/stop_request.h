@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -63,9 +64,18 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
+/// True for a signal that ends the process at once: SIGINT when it comes the second time, from somebody at a keyboard; SIGTERM
+/// and SIGHUP when they come the third time, later than what a launcher and a group of processes may send together.
+/// `times`: how often it has come in a row, this one included. Async-signal-safe.
+constexpr bool ends_at_once(int signal, int times, double seconds_since_first) {
+  constexpr double kMomentOfLaunchers = 10;
+  if (signal == SIGINT) return times >= 2;
+  return (signal == SIGTERM || signal == SIGHUP) && times >= 3 && seconds_since_first >= kMomentOfLaunchers;
+}
+
 /// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1, and SIGUSR2 where it is wanted `also`, are remembered instead of ending
-/// the process; a second SIGINT ends it at once. A signal that the user ignores (nohup) or handles stays his. Scopes overlap,
-/// in any threads, and share what they remember.
+/// the process, unless one ends_at_once(), whatever the process waits for. A signal that the user ignores (nohup) or handles
+/// stays his. Scopes overlap, in any threads, and share what they remember.
 class SignalScope {
  public:
   explicit SignalScope(const std::function<bool(int signal)>& also = {});

@@ -1,6 +1,7 @@
 #include "levin/core/engine/parts/item_queue.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -242,4 +243,34 @@ TEST_CASE("a signal in the end drops what waits, but not what is under way") {
   HeededSignals::settle();
   CHECK(logger->shown() == std::vector<std::string>{"first"});
   CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 4 texts: a signal came before the loggers had all."});
+}
+
+TEST_CASE("a logger that never comes back is left behind after a signal, and the queue goes on with others") {
+  const auto stuck = std::make_shared<GatedLogger>(/*gated=*/true);
+  const bool in_the_end = GENERATE(true, false);
+  {
+    const Told told;
+    ItemQueue queue({.patience = std::chrono::milliseconds(20)});
+    queue.open({stuck});
+    queue.give(text("first"));
+    stuck->wait_for_first();
+    queue.give(text("second"));
+    HeededSignals::note();
+    if (in_the_end) {
+      queue.finish();
+      HeededSignals::settle();
+      CHECK(told.texts() ==
+            std::vector<std::string>{"A logger has not come back from log_text('first') of step 7 for 0.02 s after a signal "
+                                     "came, and is left behind: what it was given may be lost.",
+                                     "Dropped 1 of 2 texts: a signal came before the loggers had all."});
+      const auto other = std::make_shared<GatedLogger>();
+      queue.open({other});
+      queue.give(text("third"));
+      queue.finish();
+      CHECK(other->shown() == std::vector<std::string>{"third"});
+    }
+  }
+  HeededSignals::settle();
+  CHECK(stuck.use_count() >= 1);
+  stuck->let_go();
 }

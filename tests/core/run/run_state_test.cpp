@@ -303,3 +303,15 @@ TEST_CASE("the correction makes a sum of weighted losses the mean over the sampl
   const GradientAccumulation window{.batches = 3};
   CHECK(window.correction(1, 1) == Approx(3.0));
 }
+
+TEST_CASE("a signal that comes again ends the process: SIGINT the second time, SIGTERM and SIGHUP the third, some time later") {
+  CHECK_FALSE(ends_at_once(SIGINT, 1, 100));
+  CHECK(ends_at_once(SIGINT, 2, 0));
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    CHECK_FALSE(ends_at_once(signal, 1, 0));
+    CHECK_FALSE(ends_at_once(signal, 2, 100));
+    CHECK_FALSE(ends_at_once(signal, 5, 9.9));  // of a launcher, a group and an impatient script
+    CHECK(ends_at_once(signal, 3, 10));
+  }
+  for (const int signal : {SIGUSR1, SIGUSR2}) CHECK_FALSE(ends_at_once(signal, 9, 100));
+}
