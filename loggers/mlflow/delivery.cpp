@@ -1,8 +1,10 @@
 #include "levin/loggers/mlflow/delivery.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,6 +38,13 @@ Value::List pairs_of(const Value& map) {
   Value::List pairs;
   for (const auto& [key, value] : map.as_map()) pairs.push_back(Value::Map{{"key", key}, {"value", value}});
   return pairs;
+}
+
+/// JSON has a whole number as an int or as a float, and large ones as texts.
+bool is_same_number(const Value& one, const Value& other) {
+  if (one.is_number() && other.is_number()) return one.as_double() == other.as_double();
+  const auto text = [](const Value& value) { return value.is_string() ? value.as_string() : to_json(value); };
+  return text(one) == text(other);
 }
 
 void copy_if_there(const Value& from, const char* name, Value& to, const char* as) {
@@ -163,8 +172,52 @@ std::size_t Delivery::send_metrics() {
           {"key", name}, {"value", number_of(value.as_double())}, {"timestamp", entry.at("time")}, {"step", entry.at("step")}});
     }
   }
+  if (count == 0) return 0;
+  const std::int64_t end = waiting_[count - 1].end;
+  if (waiting_.front().end <= doubtful_to_) remove_known(metrics);
+  // Before the first byte leaves: a process that is killed now leaves word of it.
+  if (!metrics.empty() && journal_.sending() < end) journal_.save_sending(end);
+  doubtful_to_ = std::max(doubtful_to_, end);
   send_parts("metrics", metrics, kMostMetrics);
   return count;
+}
+
+void Delivery::remove_known(Value::List& points) {
+  std::map<std::string, Value::List> there;
+  std::erase_if(points, [&](const Value& point) {
+    const std::string& name = point.at("key").as_string();
+    if (!there.contains(name)) there[name] = history(name);
+    const auto is_same = [&](const Value& other) {
+      return std::ranges::all_of(std::array{"step", "timestamp", "value"}, [&](const char* part) {
+        const Value* const value = other.find(part);
+        return value != nullptr && is_same_number(*value, point.at(part));
+      });
+    };
+    return std::ranges::any_of(there[name], is_same);
+  });
+}
+
+Value::List Delivery::history(const std::string& name) {
+  constexpr int kMostPages = 1000;
+  constexpr const char* kPageSize = "25000";
+  Value::List points;
+  std::string page;
+  for (int pages = 0; pages < kMostPages; ++pages) {
+    const std::string place = page.empty() ? "" : "&page_token=" + url_encoded(page);
+    Value answer;
+    try {
+      answer = server_.get("metrics/get-history", format("run_id={}&metric_key={}&max_results={}{}", url_encoded(run_id()),
+                                                         url_encoded(name), kPageSize, place));
+    } catch (const Refused&) {  // of a name that it does not know, or has not got yet
+      return points;
+    }
+    if (const Value* const more = answer.find("metrics"); more != nullptr && more->is_list())
+      points.insert(points.end(), more->as_list().begin(), more->as_list().end());
+    const Value* const next = answer.find("next_page_token");
+    if (next == nullptr || !next->is_string() || next->as_string().empty() || next->as_string() == page) break;
+    page = next->as_string();
+  }
+  return points;
 }
 
 void Delivery::send_entry(const Value& entry) {

@@ -69,6 +69,7 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
   };
   write(earlier.header());
   std::int64_t sent = written;
+  std::int64_t sending = written;
   std::int64_t at = earlier.first();
   bool is_over = false;
   for (auto entries = earlier.entries(at); !entries.empty(); entries = earlier.entries(at)) {
@@ -76,12 +77,15 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
       at = entry.end;
       if (entry.value.is_null()) continue;
       const bool is_sent = at <= earlier.sent();
+      // What was under way is sent once more, as it was, and counts as sent: the server may have it.
+      const bool may_be_sent = at <= earlier.sending();
       const bool is_known = counts(entry.value, cut, result.rows);
-      if (is_sent && !is_known) result.known.add(entry.value);
-      is_over = is_over || (!is_sent && !is_known);
+      if (may_be_sent && !is_known) result.known.add(entry.value);
+      is_over = is_over || (!may_be_sent && !is_known);
       if (is_over) continue;
       write(is_sent || from == to ? entry.value : moved(entry.value, earlier.run_folder()));
       if (is_sent) sent = written;
+      if (may_be_sent) sending = written;
     }
   }
   if (cut.rows.rows >= 0) result.rows.rows = cut.rows.rows;
@@ -96,6 +100,7 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
     earlier.save_state(earlier.sent());
   }
   state["sent"] = sent;
+  state["sending"] = sending;
   file.commit();
   Journal::write_state(to, state);
   return result;

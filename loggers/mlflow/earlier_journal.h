@@ -39,7 +39,7 @@ struct EarlierJournal {
 };
 
 /// Makes the journal `to` of a run that goes on, in place of what is there: with all of `from`, which may be the same file,
-/// that the server has, and with what it has not up to the cut. The state comes along. Throws IoError.
+/// that the server has or may have, and with what it has not up to the cut. The state comes along. Throws IoError.
 EarlierJournal carry_over(const std::filesystem::path& from, const std::filesystem::path& to, const JournalCut& cut);
 
 }  // namespace levin::mlflow

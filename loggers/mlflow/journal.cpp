@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -29,8 +30,12 @@ Descriptor open_alone(const fs::path& file) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   constexpr mode_t kMode = 0666;
-  Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode));
   if (!descriptor.is_open()) throw IoError(format("cannot open {}: {}", file, std::strerror(errno)));
+  // Of a FIFO or a device nothing would ever be read to its end.
+  struct stat status {};
+  if (fstat(descriptor.number(), &status) != 0 || !S_ISREG(status.st_mode))
+    throw IoError(format("{} is no journal of MLflowLogger: it is no plain file", file));
   // A file system without locks lets everybody in.
   if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw IoError(format("{} is in use: its run is still on, or another process sends it", file));
@@ -120,6 +125,16 @@ std::size_t Journal::unsent() const {
   std::ifstream stream(file_, std::ios::binary);
   stream.seekg(sent());
   return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(stream), {}, '\n'));
+}
+
+std::int64_t Journal::sending() const {
+  const Value* const sending = state_.find("sending");
+  return std::clamp(sending != nullptr && sending->is_int() ? sending->as_int() : 0, sent(), size());
+}
+
+void Journal::save_sending(std::int64_t end) {
+  state_["sending"] = end;
+  write_state(file_, state_);
 }
 
 void Journal::save_state(std::int64_t sent) {

@@ -54,8 +54,12 @@ class Journal {
   std::size_t unsent() const;
   /// The run at the server ("run"), its status there ("status"), files for later ("later"), and where the run goes on.
   Value& state() { return state_; }
+  /// Up to here the server may have more than is known to be sent: a request is under way, or was when a process died.
+  std::int64_t sending() const;
   /// Writes the state, with all before `sent` being delivered. Throws IoError.
   void save_state(std::int64_t sent);
+  /// Writes that what is before `end` may be delivered from now on. Throws IoError.
+  void save_sending(std::int64_t end);
 
   /// The state of a journal that another one may have open; empty where it cannot be read.
   static Value read_state(const std::filesystem::path& file);

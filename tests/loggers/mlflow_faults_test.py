@@ -1,10 +1,12 @@
 """What MLflowLogger does when a server fails in ways that a real one cannot be asked for: mlflow_faults_test.py LEVIN SOURCE"""
 import base64
+import collections
 import csv
 import http.server
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.uri = f"http://127.0.0.1:{self.server_address[1]}"
         self.runs, self.points, self.params, self.files, self.requests = [], {}, {}, {}, []
+        self.times, self.process, self.kills_at = {}, None, None
         self.loses_first_run = self.fails_batch = self.refuses_file = True
         self.refused = 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -92,6 +95,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.runs[0]["info"]["status"] = body["status"]
         self.answer({})
 
+    def metrics_get_history(self, _):
+        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        name, at = asked["metric_key"][0], int(asked.get("page_token", ["0"])[0])
+        points = [{"key": name, "step": step, "value": value, "timestamp": time}
+                  for (step, value), time in zip(self.server.points.get(name, []), self.server.times.get(name, []))]
+        # Pages, smaller than what was asked for.
+        more = {"next_page_token": str(at + 2)} if at + 2 < len(points) else {}
+        self.answer({"metrics": points[at:at + 2], **more})
+
     def runs_log_batch(self, body):
         metrics, params = body.get("metrics", []), body.get("params", [])
         assert len(metrics) <= 1000 and len(params) <= 100 and len(body.get("tags", [])) <= 100
@@ -101,23 +113,57 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if any(part["key"] == "model.channels" for part in params) or any(part["key"] == "train_loss" for part in metrics):
             self.server.refused += 1
             return self.refuse("this name is not liked here")
+        kills = metrics and self.server.kills_at and any(part["step"] >= self.server.kills_at for part in metrics)
         for part in metrics:
+            # As a server with files does: a point that comes again is there twice.
             self.server.points.setdefault(part["key"], []).append((part["step"], part["value"]))
+            self.server.times.setdefault(part["key"], []).append(part["timestamp"])
+        if kills:
+            os.kill(self.server.process.pid, signal.SIGKILL)
+            self.server.process.wait()
+            self.server.kills_at = None
         self.server.params.update({part["key"]: part["value"] for part in params})
         return self.answer({})
 
 
 class Faults(unittest.TestCase):
-    def fit(self, root, server, end_timeout, **environment):
+    def fit(self, root, server, end_timeout, options=(), status=0, **environment):
         logger = "[CSVLogger, {class_path: MLFlowLogger, init_args: {log_model: true, end_timeout: %d}}]" % end_timeout
         command = [LEVIN, "fit", "--config", f"{SOURCE}/examples/digits/config.yaml", f"--trainer.default_root_dir={root}",
                    "--trainer.max_epochs=2", "--trainer.limit_train_batches=12", "--trainer.limit_val_batches=2",
                    "--trainer.log_every_n_steps=3", "--trainer.enable_progress_bar=false", "--trainer.accelerator=cpu",
-                   f"--trainer.logger={logger}"]
-        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=200,
-                              env={**os.environ, "MLFLOW_TRACKING_URI": server.uri, **environment})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout + done.stderr
+                   f"--trainer.logger={logger}", *options]
+        server.process = subprocess.Popen(command, cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                          env={**os.environ, "MLFLOW_TRACKING_URI": server.uri, **environment})
+        output, _ = server.process.communicate(timeout=200)
+        self.assertEqual(server.process.returncode, status, output)
+        return output
+
+    def test_a_kill_between_what_is_sent_and_what_is_noted_sends_no_point_twice(self):
+        user = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "secret"}
+        points = {}
+        for goes_on in (None, "fit", "sync"):
+            server = Server()
+            server.loses_first_run = server.fails_batch = server.refuses_file = False
+            with tempfile.TemporaryDirectory() as root:
+                run_folder = pathlib.Path(root) / "logs/version_0"
+                if goes_on:
+                    server.kills_at = 13  # in the second epoch, behind the first one's checkpoint
+                    self.fit(root, server, 60, status=-signal.SIGKILL, **user)
+                    self.assertIsNone(server.kills_at)
+                if goes_on == "sync":
+                    subprocess.run([LEVIN, "runs", "sync", run_folder], check=True, capture_output=True, env={**os.environ, **user})
+                else:
+                    self.fit(root, server, 60, options=[f"--ckpt_path={run_folder}:last"] if goes_on else [], **user)
+            self.assertEqual(len(server.runs), 1)
+            asked = server.requests.count("/api/2.0/mlflow/metrics/get-history")
+            self.assertEqual(asked > 0, goes_on is not None)
+            points[goes_on] = {name: sorted(of_name) for name, of_name in server.points.items()}
+        # As those of a run that nobody has disturbed.
+        self.assertIn("val_loss", points[None])
+        self.assertEqual(points["fit"], points[None])
+        for name, of_name in points["sync"].items():
+            self.assertEqual(collections.Counter(of_name) - collections.Counter(points[None][name]), collections.Counter(), name)
 
     def test_faults_of_a_server(self):
         server = Server()

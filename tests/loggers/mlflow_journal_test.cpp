@@ -1,5 +1,7 @@
 #include "levin/loggers/mlflow/journal.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
@@ -100,6 +102,17 @@ TEST_CASE("one process has a journal, and one that is none is refused") {
   CHECK_THROWS_WITH(MLflowLogger::sync(root.path() / "none"), Catch::Contains("has no journal"));
 }
 
+TEST_CASE("a FIFO or a device is no journal, and is not waited for") {
+  const TemporaryFolder root;
+  const fs::path file = Journal::file_of(root.path(), 0);
+  fs::create_directories(file.parent_path());
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(Journal(file), Catch::Contains("it is no plain file"));
+  fs::remove(file);
+  fs::create_symlink("/dev/zero", file);
+  CHECK_THROWS_WITH(Journal(file, kHeader), Catch::Contains("it is no plain file"));
+}
+
 TEST_CASE("more than a megabyte is read piece by piece") {
   const TemporaryFolder root;
   Journal journal(Journal::file_of(root.path(), 0), kHeader);
@@ -152,6 +165,31 @@ TEST_CASE("a run that goes on keeps what its checkpoint knows, and what the serv
     CHECK(other.at("metrics").size() == 1);
   }
   CHECK(Journal::read_state(from).contains("continued_in") == moves);
+}
+
+TEST_CASE("of what was under way when a process was killed, each point is sent again, and known to a run that goes on") {
+  const TemporaryFolder root;
+  const fs::path from = Journal::file_of(root.path() / "version_0", 0);
+  const fs::path to = Journal::file_of(root.path() / "version_1", 0);
+  {
+    Journal journal(from, kHeader);
+    for (std::int64_t number = 0; number < 5; ++number) journal.append(row(number, 0.5));
+    const auto entries = journal.entries(journal.first());
+    journal.save_state(entries.at(1).end);
+    CHECK(journal.sending() == journal.sent());
+    journal.save_sending(entries.at(3).end);
+  }
+  // The checkpoint knows row 0; the server has 0 and 1, and may have 2 and 3.
+  mlflow::EarlierJournal carried = mlflow::carry_over(from, to, {.rows = {1, 0}, .end_step = 10});
+  Journal journal(to);
+  CHECK(entries_of(journal, journal.first()) == std::vector<Value>{row(0, 0.5), row(1, 0.5), row(2, 0.5), row(3, 0.5)});
+  CHECK(entries_of(journal, journal.sent()) == std::vector<Value>{row(2, 0.5), row(3, 0.5)});
+  CHECK(journal.sending() == journal.size());
+  for (std::int64_t number = 0; number < 5; ++number) {
+    Value again = row(number, 0.5);
+    carried.known.remove_from(again);
+    CHECK(again.at("metrics").size() == (number == 0 || number == 4 ? 1U : 0U));
+  }
 }
 
 TEST_CASE("files that wait are found from another folder") {
