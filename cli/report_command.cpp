@@ -1,20 +1,19 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "levin/cli/awaited_signals.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/report/report_page.h"
+#include "levin/cli/report/watched_files.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin::cli {
@@ -29,22 +28,6 @@ struct ReportCommand {
   bool watch = false;
 };
 
-/// When each file that a report may show was written, and how long it is.
-using FileStates = std::map<fs::path, std::pair<fs::file_time_type, std::uintmax_t>>;
-
-FileStates states_of(const std::vector<RunFolder>& runs) {
-  FileStates states;
-  for (const RunFolder& run : runs) {
-    std::error_code error;
-    for (fs::recursive_directory_iterator entry(run.path, error), end; !error && entry != end; entry.increment(error)) {
-      std::error_code gone;
-      const fs::file_time_type time = entry->last_write_time(gone);
-      if (!gone) states[entry->path()] = {time, entry->is_regular_file(gone) ? entry->file_size(gone) : 0};
-    }
-  }
-  return states;
-}
-
 void write_report(const ReportCommand& command, const std::vector<RunFolder>& runs, bool reloads) {
   constexpr double kMegabyte = 1e6;
   const auto max_bytes = static_cast<std::size_t>(command.max_megabytes * kMegabyte);
@@ -58,7 +41,7 @@ void watch(const ReportCommand& command) {
   do {
     // Runs may come while it watches.
     const std::vector<RunFolder> runs = find_runs(command.folders);
-    FileStates states = states_of(runs);
+    FileStates states = watched_files(runs, command.output);
     if (states == shown) continue;
     write_report(command, runs, /*reloads=*/true);
     shown = std::move(states);
@@ -81,12 +64,12 @@ Subcommand report_subcommand() {
           },
           [command](const CommandLine&) {
             if (command->watch) {
-              std::cout << format("{} follows the runs until Ctrl-C", command->output) << std::endl;
+              std::cout << format("{} follows the runs until Ctrl-C", one_line(command->output.native())) << std::endl;
               watch(*command);
             }
             const std::vector<RunFolder> runs = find_runs(command->folders);
             if (!command->watch) write_report(*command, runs, /*reloads=*/false);
-            std::cout << format("{} written: {}\n", command->output, counted(runs.size(), "run"));
+            std::cout << format("{} written: {}\n", one_line(command->output.native()), counted(runs.size(), "run"));
             return 0;
           }};
 }

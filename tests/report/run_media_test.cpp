@@ -1,6 +1,7 @@
 #include "levin/cli/report/run_media.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -83,4 +84,26 @@ TEST_CASE("where there is no room, each series has its newest before another has
   CHECK(media.series.as_list()[0].at("items").size() == 2);
   CHECK(media.series.as_list()[1].at("items").size() == 1);
   CHECK(media.series.as_list()[1].at("items").as_list()[0].at("step").as_int() == 2);
+}
+
+TEST_CASE("links among media are not followed: a page is passed on, and what they lead to may be nobody's business") {
+  const TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  write_file(folder / "elsewhere/1.txt", "precious");
+  write_file(folder / "run/media/texts/a/1.txt", "text");
+  fs::create_symlink(folder / "elsewhere/1.txt", folder / "run/media/texts/a/2.txt");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "run/media/texts/b");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "run/media/tables");
+  fs::create_directories(folder / "linked");
+  fs::create_directory_symlink(folder / "run/media", folder / "linked/media");
+  const EmbeddedMedia media = embed_media(find_media(folder / "run", 0), 1000);
+  REQUIRE(media.series.size() == 1);
+  CHECK(media.series.as_list()[0].at("key") == levin::Value("a"));
+  CHECK(media.series.as_list()[0].at("items").size() == 1);
+  CHECK(find_media(folder / "linked", 0).empty());
+  // What becomes a link after it was found.
+  auto found = find_media(folder / "run", 0);
+  fs::remove(folder / "run/media/texts/a/1.txt");
+  fs::create_symlink(folder / "elsewhere/1.txt", folder / "run/media/texts/a/1.txt");
+  CHECK(embed_media(found, 1000).left_out == 1);
 }
