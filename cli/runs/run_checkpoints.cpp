@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/core/base/error.h"
@@ -38,24 +42,37 @@ Value read_manifest(const fs::path& file) {
   }
 }
 
-/// What ModelCheckpoint has noted in a file that it wrote.
-RunCheckpoint read_checkpoint(const fs::path& file) {
-  RunCheckpoint checkpoint{file, "", 0};
-  const Value manifest = read_manifest(file);
+/// The score of each file, by its name, that a ModelCheckpoint knew when a file was written.
+using Scores = std::map<std::string, RunCheckpoint>;
+
+/// What the ModelCheckpoint that wrote a file has noted in it; null where none did.
+const Value* find_writer(const Value& manifest, const fs::path& name) {
   const Value* const callbacks = manifest.find("callbacks");
-  if (callbacks == nullptr || !callbacks->is_map()) return checkpoint;
-  for (const auto& [name, state] : callbacks->as_map()) {
+  if (callbacks == nullptr || !callbacks->is_map()) return nullptr;
+  for (const auto& [key, state] : callbacks->as_map()) {
     const Value* const saved_as = state.find("saved_as");
-    const Value* const monitor = state.find("monitor");
-    const Value* const score = state.find("current_score");
-    if (saved_as == nullptr || !saved_as->is_string() || monitor == nullptr || score == nullptr) continue;
     // A folder may have moved since.
-    if (fs::path(saved_as->as_string()).filename() != file.filename()) continue;
-    if (!monitor->is_string() || !score->is_number()) continue;
-    checkpoint.monitor = monitor->as_string();
-    checkpoint.score = score->as_double();
+    if (saved_as != nullptr && saved_as->is_string() && fs::path(saved_as->as_string()).filename() == name) return &state;
   }
-  return checkpoint;
+  return nullptr;
+}
+
+Scores scores_in(const Value& state) {
+  const Value* const monitor = state.find("monitor");
+  const Value* const files = state.find("best_k_models");
+  if (monitor == nullptr || !monitor->is_string() || files == nullptr || !files->is_map()) return {};
+  Scores scores;
+  for (const auto& [file, score] : files->as_map()) {
+    if (score.is_number()) scores[fs::path(file).filename()] = {file, monitor->as_string(), score.as_double()};
+  }
+  return scores;
+}
+
+/// The name of the file that has the content: of a link in the same folder, which last.ckpt may be, that of its target.
+fs::path name_of_content(const fs::path& file) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(file, error);
+  return error ? file.filename() : target.filename();
 }
 
 }  // namespace
@@ -64,8 +81,26 @@ std::vector<RunCheckpoint> read_checkpoints(const fs::path& folder) {
   std::vector<fs::path> files = newest_files(folder, ".ckpt");
   std::sort(files.begin(), files.end(),
             [](const fs::path& one, const fs::path& other) { return comes_before(one.native(), other.native()); });
+  // Each file has the scores that were known when it was written. What was saved before it was measured is in later ones.
   std::vector<RunCheckpoint> checkpoints;
-  for (const fs::path& file : files) checkpoints.push_back(read_checkpoint(file));
+  Scores known;
+  std::vector<Scores> own;
+  for (const fs::path& file : files) {
+    const Value manifest = read_manifest(file);
+    const Value* const writer = find_writer(manifest, name_of_content(file));
+    own.push_back(writer == nullptr ? Scores() : scores_in(*writer));
+    known.insert(own.back().begin(), own.back().end());
+  }
+  for (std::size_t index = 0; index < files.size(); ++index) {
+    const std::string name = name_of_content(files[index]);
+    RunCheckpoint checkpoint{files[index], "", 0};
+    for (const Scores* scores : {&std::as_const(known), &std::as_const(own[index])}) {
+      const auto found = scores->find(name);
+      if (found != scores->end())
+        std::tie(checkpoint.monitor, checkpoint.score) = std::tie(found->second.monitor, found->second.score);
+    }
+    checkpoints.push_back(checkpoint);
+  }
   return checkpoints;
 }
 

@@ -6,10 +6,13 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "levin/cli/runs/natural_order.h"
+#include "levin/cli/runs/run_checkpoints.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/process_id.h"
@@ -71,6 +74,7 @@ TEST_CASE("all that a run has on the disk is read") {
   write_file(run / "tags.json", R"(["good", "paper"])");
   write_file(run / "checkpoints/epoch=10-step=2.ckpt",
              checkpoint_of(R"({"callbacks":{"ModelCheckpoint{}":{"monitor":"val_loss","current_score":0.25,)"
+                           R"("best_k_models":{"/elsewhere/epoch=10-step=2.ckpt":0.25},)"
                            R"("saved_as":"/elsewhere/epoch=10-step=2.ckpt"}}})"));
   write_file(run / "checkpoints/epoch=9-step=1.ckpt", "damaged");
   const RunFolder read = read_run_folder(run / "");
@@ -89,6 +93,36 @@ TEST_CASE("all that a run has on the disk is read") {
   CHECK(read.checkpoints[0].monitor.empty());
   CHECK(read.checkpoints[1].monitor == "val_loss");
   CHECK(read.checkpoints[1].score == 0.25);
+}
+
+TEST_CASE("each checkpoint has its own score, and what was not chosen by a metric has none") {
+  const TemporaryFolder folder;
+  const fs::path files = folder / "checkpoints";
+  // As ModelCheckpoint leaves them: current_score is the score of what was ranked last, whatever is written now.
+  const auto write = [&](const std::string& name, const std::string& current, const std::string& best) {
+    write_file(files / name,
+               checkpoint_of(R"({"callbacks":{"Timer":{},"ModelCheckpoint{}":{"monitor":"val_acc","current_score":)" + current +
+                             R"(,"best_k_models":{)" + best + R"(},"saved_as":"/there/)" + name + R"("}}})"));
+  };
+  write("epoch=0.ckpt", "0.5", R"("/there/epoch=0.ckpt":0.5)");
+  write("epoch=1.ckpt", "0.75", R"("/there/epoch=0.ckpt":0.5,"/there/epoch=1.ckpt":0.75)");
+  write("last.ckpt", "0.75", R"("/there/epoch=0.ckpt":0.5,"/there/epoch=1.ckpt":0.75)");
+  write("interrupted.ckpt", "0.75", R"("/there/epoch=0.ckpt":0.5,"/there/epoch=1.ckpt":0.75)");
+  // Saved between two validations, and measured by the second.
+  write("step=7.ckpt", "0.5", R"("/there/epoch=0.ckpt":0.5)");
+  write("step=8.ckpt", "0.25", R"("/there/step=7.ckpt":0.25)");
+  fs::create_symlink("epoch=1.ckpt", files / "newest.ckpt");
+  fs::create_symlink("gone.ckpt", files / "broken.ckpt");
+  std::map<std::string, std::optional<double>> scores;
+  for (const auto& checkpoint : levin::cli::read_checkpoints(files))
+    scores[checkpoint.file.filename()] = checkpoint.monitor.empty() ? std::nullopt : std::optional(checkpoint.score);
+  CHECK(scores == std::map<std::string, std::optional<double>>{{"epoch=0.ckpt", 0.5},
+                                                               {"epoch=1.ckpt", 0.75},
+                                                               {"last.ckpt", std::nullopt},
+                                                               {"interrupted.ckpt", std::nullopt},
+                                                               {"step=7.ckpt", 0.25},
+                                                               {"step=8.ckpt", std::nullopt},
+                                                               {"newest.ckpt", 0.75}});
 }
 
 TEST_CASE("of damaged files what can be read is read, and the others are named") {
