@@ -7,11 +7,13 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "levin/cli/command_line.h"
+#include "levin/cli/runs/metric_direction.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/cli/runs/run_record.h"
 #include "levin/cli/runs/run_removal.h"
@@ -35,7 +37,7 @@ struct RunsOptions {
   std::string run;                ///< the same, where it is one
   std::vector<std::string> tags;
   std::string metric;
-  std::string mode = "min";
+  std::string mode;  ///< empty: what callbacks and names say
   fs::path file;
   bool yes = false;
 };
@@ -79,8 +81,18 @@ std::vector<fs::path> folders_of_runs(const RunsOptions& options) {
   return folders;
 }
 
+/// Nothing where nobody says it.
+std::optional<bool> maximizes(const RunsOptions& options, const std::vector<RunRecord>& runs, const std::string& metric) {
+  return options.mode.empty() ? is_larger_better_in(runs, metric) : std::optional(options.mode == "max");
+}
+
 void list(const RunsOptions& options) {
-  std::cout << list_table(records_of(options, RunParts::kState), options.metric, options.mode == "max");
+  std::vector<RunRecord> runs = records_of(options, RunParts::kState);
+  const std::string metric = chosen_metric(runs, options.metric);
+  // A name is at hand; configurations are read where it says nothing.
+  std::optional<bool> maximize = maximizes(options, runs, metric);
+  if (!maximize && !metric.empty()) maximize = maximizes(options, runs = records_of(options), metric);
+  std::cout << list_table(runs, metric, maximize);
 }
 
 void compare(const RunsOptions& options) {
@@ -96,12 +108,12 @@ void compare(const RunsOptions& options) {
 
 void best(const RunsOptions& options) {
   const std::vector<RunRecord> runs = records_of(options);
-  const bool maximize = options.mode == "max";
-  const std::vector<RunRecord> ranked = ranked_by(runs, options.metric, maximize);
-  if (ranked.empty())
+  if (!is_among(metric_names(runs), options.metric))
     throw ConfigError(Mark{"command line"}, format("no run has {}{}", quoted_text(options.metric),
                                                    did_you_mean(options.metric, metric_names(runs), "metrics")));
-  std::cout << list_table(ranked, options.metric, maximize);
+  const std::optional<bool> maximize = maximizes(options, runs, options.metric);
+  if (!maximize) ask_for_mode(options.metric);
+  std::cout << list_table(ranked_by(runs, options.metric, *maximize), options.metric, maximize);
 }
 
 void tag(const RunsOptions& options) {
@@ -111,7 +123,7 @@ void tag(const RunsOptions& options) {
     if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
   }
   write_tags(folder, tags);
-  std::cout << format("{}: {}\n", folder, join(tags));
+  std::cout << format("{}: {}\n", shown(folder), join(tags, ", ", one_line));
 }
 
 bool is_confirmed(const std::string& question) {
@@ -159,13 +171,13 @@ void remove(const RunsOptions& options) {
 void export_csv(const RunsOptions& options) {
   const std::vector<RunRecord> runs = records_of(options);
   write_file(options.file, runs_csv(runs));
-  std::cout << format("{}: {}\n", options.file, counted(runs.size(), "run"));
+  std::cout << format("{}: {}\n", shown(options.file), counted(runs.size(), "run"));
 }
 
 void sync(const RunsOptions& options) {
   for (const std::string& run : options.runs) {
     const fs::path folder = MLflowLogger::has_journal(run) ? fs::path(run) : folder_of_run(run);
-    std::cout << format("{}: {}\n", folder, MLflowLogger::sync(folder));
+    std::cout << format("{}: {}\n", shown(folder), MLflowLogger::sync(folder));
   }
 }
 
@@ -174,9 +186,11 @@ void add_folders(CLI::App& app, RunsOptions& options) {
 }
 
 void add_mode(CLI::App& app, RunsOptions& options) {
-  app.add_option("--mode", options.mode, "Whether the metric's best value is the lowest or the highest")
-      ->check(CLI::IsMember({"min", "max"}))
-      ->capture_default_str();
+  app.add_option(
+         "--mode", options.mode,
+         "Whether the metric's best value is the lowest or the highest; left out: as the run's callback that monitors it "
+         "has it, else as its name says")
+      ->check(CLI::IsMember({"min", "max"}));
 }
 
 CLI::App& add_action(CLI::App& app, RunsOptions& options, const char* name, const char* help,

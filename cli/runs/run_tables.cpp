@@ -18,12 +18,6 @@ using Cells = std::vector<std::string>;
 
 std::string number_text(double number) { return std::isnan(number) ? "NaN" : format("{:.6g}", number); }
 
-std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string& metric) {
-  const Cells names = metric_names(runs);
-  if (!metric.empty() || names.empty()) return metric;
-  return is_among(names, "val_loss") ? "val_loss" : names.front();
-}
-
 const MetricSummary* find_metric(const RunRecord& run, const std::string& name) {
   const auto metric = run.summary.metrics.find(name);
   return metric == run.summary.metrics.end() ? nullptr : &metric->second;
@@ -66,17 +60,24 @@ std::vector<RunRecord> ranked_by(const std::vector<RunRecord>& runs, const std::
   return ranked;
 }
 
-std::string list_table(const std::vector<RunRecord>& runs, const std::string& metric, bool maximize) {
+std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string& metric) {
+  const Cells names = metric_names(runs);
+  if (!metric.empty() || names.empty()) return metric;
+  return is_among(names, "val_loss") ? "val_loss" : names.front();
+}
+
+std::string list_table(const std::vector<RunRecord>& runs, const std::string& metric, std::optional<bool> maximize) {
   const std::string shown = chosen_metric(runs, metric);
   TextTable table{.header = {"run", "status", "started", "time", "epochs"}, .rows = {}, .align = {}};
-  if (!shown.empty()) table.header.insert(table.header.end(), {"last " + shown, "best " + shown});
+  if (!shown.empty()) table.header.push_back("last " + shown);
+  if (!shown.empty() && maximize) table.header.push_back("best " + shown);
   table.header.emplace_back("tags");
   for (const RunRecord& run : runs) {
     Cells row = {run.name, run.status, run.started, run.seconds > 0 ? duration_text(run.seconds) : "",
                  std::to_string(run.summary.epochs)};
     const MetricSummary* const value = find_metric(run, shown);
-    if (!shown.empty() && value == nullptr) row.insert(row.end(), {"", ""});
-    if (value != nullptr) row.insert(row.end(), {number_text(value->last), number_text(value->best(maximize))});
+    if (!shown.empty()) row.push_back(value == nullptr ? "" : number_text(value->last));
+    if (!shown.empty() && maximize) row.push_back(value == nullptr ? "" : number_text(value->best(*maximize)));
     row.push_back(join(run.tags));
     table.rows.push_back(std::move(row));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,12 @@ std::vector<std::string> metric_names(const std::vector<RunRecord>& runs);
 /// Those of the runs that have a finite value of the metric, the best first.
 std::vector<RunRecord> ranked_by(const std::vector<RunRecord>& runs, const std::string& metric, bool maximize);
 
+/// The metric to show where none is named: val_loss where there is one, else the first; "" where there is none.
+std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string& metric);
+
 /// A line for each run: its name, state, times, epochs, and the last and the best value of a metric. An empty `metric` is
-/// val_loss where there is one, else the first.
-std::string list_table(const std::vector<RunRecord>& runs, const std::string& metric, bool maximize);
+/// chosen_metric(); the best value is left out where nobody knows which that is.
+std::string list_table(const std::vector<RunRecord>& runs, const std::string& metric, std::optional<bool> maximize);
 /// The options that differ between runs, and all their metrics, a column for each run.
 std::string comparison_table(const std::vector<RunRecord>& runs);
 /// All runs as CSV: what the list has, each option of the configurations as `config.KEY`, and each metric's last, lowest and

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/cli/runs/run_record.h"
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// Whether the larger value of a metric is the better one, as the first callback says that monitors it in a run's complete
+/// configuration; nothing where none does.
+std::optional<bool> monitored_as_larger(const Value& config, const std::string& metric);
+
+/// The same of several runs' callbacks, else of the metric's name ("val_acc", "loss"); nothing where neither says it. Throws
+/// ConfigError, which names --mode, where the runs contradict one another.
+std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, const std::string& metric);
+
+/// What to say where nobody knows.
+[[noreturn]] void ask_for_mode(const std::string& metric);
+
+}  // namespace levin::cli
