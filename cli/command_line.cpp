@@ -18,6 +18,7 @@
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/trainer_options.h"
@@ -303,9 +304,10 @@ std::string as_argument(const std::string& text) {
   return scalar_text(escaped(Value(text)));
 }
 
-std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {
+std::string resume_command(const std::vector<std::string>& typed, const std::filesystem::path& checkpoint, bool has_init_from) {
   const std::string kOption = "--ckpt_path";
   const std::string kInitFrom = "--init_from";
+  const std::vector<std::string> words = without_secrets(typed);
   std::vector<std::string> command;
   for (std::size_t index = 0; index < words.size(); ++index) {
     const std::string& word = words[index];

@@ -80,8 +80,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
 void add_environment(CommandLine& line);
 
 /// The command line to type so that a run goes on from a checkpoint: the words of the one that started it, quoted for a shell,
-/// with this `--ckpt_path` in place of the one that they may have, and without weights to begin with.
-std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
+/// with this `--ckpt_path` in place of the one that they may have, and without weights to begin with. Secrets are masked.
+std::string resume_command(const std::vector<std::string>& typed, const std::filesystem::path& checkpoint,
                            bool has_init_from = false);
 
 /// The folder in which CMake finds levin, for -Dlevin_DIR: of an installed levin, or the build folder that the program is in.

@@ -17,6 +17,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/options/masked_value.h"
 #include "levin/core/options/option_check.h"
 #include "levin/core/version.h"
 #include "levin/core/yaml/to_yaml.h"
@@ -83,6 +84,7 @@ RunConfig load_config(const CommandLine& line) {
   Value whole = interpolated(merged, merged);
   RunConfig config;
   ErrorCollector errors;
+  errors.run([&] { refuse_masked(whole); });
   Remarks without_effect = translate_lightning(whole, errors);
   errors.run([&] { take_misplaced(whole, section_names(), merged); });
   if (Value* trainer = whole.find("trainer")) {
@@ -149,11 +151,11 @@ std::vector<std::string> different_shared_options(const Value& model, const Valu
   return lines;
 }
 
-std::string printed_config(const Value& config) { return to_yaml(escaped(config), config_comments(config)); }
+std::string printed_config(const Value& config) { return to_yaml(escaped(masked(config)), config_comments(config)); }
 
 fs::path save_config(const Value& config, const fs::path& folder) {
   const fs::path file = folder / "config.yaml";
-  write_file_beside_older(file, format("# levin {}\n{}", kVersion, to_yaml(escaped(config))),
+  write_file_beside_older(file, format("# levin {}\n{}", kVersion, to_yaml(escaped(masked(config)))),
                           [](int number) { return format("config_{}.yaml", number); });
   return file;
 }

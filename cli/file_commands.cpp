@@ -13,8 +13,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/formats/package_file.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/options/masked_value.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
 
@@ -64,17 +66,17 @@ std::string table_of(const TensorFile& content) {
 }
 
 std::string report_text(const std::string& file, const Inspected& inspected) {
-  if (!inspected.is_whole) return format("{}: damaged\n{}", file, checks_text(inspected.checks));
+  if (!inspected.is_whole) return format("{}: damaged\n{}", one_line(file), checks_text(inspected.checks));
   const auto& [kind, content, names, beside] = inspected.content;
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : content.tensors) bytes += tensor.nbytes();
-  std::string text = format("{}: {}, {}, {} bytes\n", file, kind_name(kind), counted(names.size(), "tensor"), bytes);
+  std::string text = format("{}: {}, {}, {} bytes\n", one_line(file), kind_name(kind), counted(names.size(), "tensor"), bytes);
   if (!beside.empty()) text += format("beside: {}\n", printable(join(beside)));
   if (kind == TensorFileKind::kPackage) {
     text += printable(PackageFile::open(file).summary());
   } else if (content.manifest.size() > 0) {
     text += "manifest:\n";
-    std::istringstream manifest(printable(to_yaml(content.manifest)));
+    std::istringstream manifest(printable(to_yaml(masked(content.manifest))));
     for (std::string line; std::getline(manifest, line);) text += format("  {}\n", line);
   }
   return text + "tensors:\n" + table_of(inspected.content) + checks_text(inspected.checks);
@@ -84,7 +86,7 @@ Value report_value(const std::string& file, const Inspected& inspected) {
   const auto& [kind, content, names, beside] = inspected.content;
   Value value(Value::Map{{"file", Value(file)},
                          {"kind", inspected.is_whole ? kind_name(kind) : ""},
-                         {"manifest", content.manifest.size() > 0 ? content.manifest : Value()}});
+                         {"manifest", content.manifest.size() > 0 ? masked(content.manifest) : Value()}});
   value["tensors"] = Value(Value::List{});
   for (const std::string& name : names) {
     const at::Tensor& tensor = content.tensors.at(name);
@@ -139,7 +141,7 @@ void export_weights(const FileOptions& options) {
   ExportOptions weights = options.weights;
   weights.format = to.format;
   export_file(options.file, output, weights);
-  std::cout << format("{} written\n", output);
+  std::cout << format("{} written\n", one_line(output.native()));
 }
 
 }  // namespace

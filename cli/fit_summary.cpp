@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
@@ -50,11 +51,24 @@ std::optional<Kept> best_of(const Trainer& trainer) {
   return first;
 }
 
+/// What of the command line has to be given again, since no file has it.
+std::vector<std::string> secret_words(const std::vector<std::string>& words) {
+  std::vector<std::string> secrets;
+  for (const std::string& word : words) {
+    if (without_secrets(word) != word) secrets.push_back(word);
+  }
+  return secrets;
+}
+
 /// The same words, of another command.
 std::string test_command(const CommandLine& line, const fs::path& config, const fs::path& checkpoint) {
   std::vector<std::string> words = line.words;
   std::ranges::replace(words, line.command, std::string("test"));
-  if (!config.empty()) words = {line.words.at(0), "test", "--config", as_typed(config)};
+  if (!config.empty()) {
+    words = {line.words.at(0), "test", "--config", as_typed(config)};
+    const std::vector<std::string> secrets = secret_words(line.words);
+    words.insert(words.end(), secrets.begin(), secrets.end());
+  }
   return resume_command(words, as_typed(checkpoint));
 }
 

@@ -20,6 +20,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
@@ -40,10 +41,12 @@ namespace {
 
 /// "run.yaml, --trainer.max_epochs=2": what the configuration was made of, in order.
 std::string sources_text(const CommandLine& line) {
-  return join(line.sources, ", ", [](const ConfigSource& source) {
+  std::vector<std::string> words;
+  for (const ConfigSource& source : line.sources) {
     const auto* file = std::get_if<ConfigFile>(&source);
-    return one_line(file != nullptr ? file->path : std::get<Override>(source).written());
-  });
+    words.push_back(one_line(file != nullptr ? file->path : std::get<Override>(source).written()));
+  }
+  return join(without_secrets(std::move(words)));
 }
 
 /// Ends a fit before it trains where something was found.
@@ -255,9 +258,11 @@ std::string advice(const std::string& key, const std::string& number) {
 
 void report(const TuneOptions& options, const std::string& table, const Curve& curve, const std::string& found) {
   write_file(options.output + ".csv", table);
-  write_file(options.output + ".svg", svg_plot(curve));
+  const bool is_drawn = !curve.points.empty();
+  if (is_drawn) write_file(options.output + ".svg", svg_plot(curve));
   rank_zero_info("\n", text_plot(curve));
-  rank_zero_info("written: ", options.output, ".csv, ", options.output, ".svg\n\n", found);
+  const std::string svg = is_drawn ? format(", {}.svg", options.output) : "";
+  rank_zero_info("written: ", options.output, ".csv", svg, "\n\n", found);
 }
 
 void report_rate(const TuneOptions& options, const RunConfig& config, const Value& found, bool is_linear) {

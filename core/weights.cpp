@@ -10,6 +10,7 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/options/masked_value.h"
 
 namespace levin {
 namespace {
@@ -138,6 +139,7 @@ Value saved_hyperparameters(const std::filesystem::path& file, const std::vector
   }
   set_file(hyperparameters, file);
   for (const auto& [name, value] : overrides.as_map()) hyperparameters[name] = value;
+  refuse_masked(hyperparameters);
   return hyperparameters;
 }
 

@@ -12,6 +12,7 @@
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/version.h"
 
@@ -98,11 +99,9 @@ std::optional<double> core_quota(const fs::path& root) {
 
 std::string count_text(rlim_t count) { return count == RLIM_INFINITY ? "unlimited" : std::to_string(count); }
 
-/// True also of an address with a password: https://me:secret@host.
+/// True also of a user's name, and of an address with one: https://me:secret@host.
 bool is_secret(std::string_view name, std::string_view value) {
-  constexpr std::array kSecrets = {"PASS", "TOKEN", "KEY", "SECRET", "CREDENTIAL", "USERNAME"};
-  const auto is_in_name = [&](const char* word) { return name.find(word) != std::string_view::npos; };
-  return std::ranges::any_of(kSecrets, is_in_name) || value.find('@') != std::string_view::npos;
+  return names_secret(name) || name.ends_with("USERNAME") || value.find('@') != std::string_view::npos;
 }
 
 bool is_one_of(std::string_view name, std::string_view pattern) {

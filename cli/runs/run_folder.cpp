@@ -24,6 +24,7 @@
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/written_files.h"
+#include "levin/core/options/masked_value.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::cli {
@@ -63,7 +64,8 @@ std::string text_of(const fs::path& file) {
 
 Value read_json_file(const fs::path& file) { return parse_json(text_of(file)); }
 
-Value read_yaml_text(const fs::path& file) { return read_yaml(SourceText(file, text_of(file))); }
+/// An earlier levin has masked nothing.
+Value read_yaml_text(const fs::path& file) { return masked(read_yaml(SourceText(file, text_of(file)))); }
 
 std::string text_at(const Value& map, const char* key) {
   const Value* const value = map.find(key);

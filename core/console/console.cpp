@@ -22,6 +22,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/live_block.h"
 #include "levin/core/console/terminal.h"
@@ -222,7 +223,8 @@ void Console::info(std::string_view message) { print(LogLevel::kInfo, message); 
 void Console::warn(std::string_view message) { print(LogLevel::kWarning, message); }
 void Console::error(std::string_view message) { print(LogLevel::kError, message); }
 
-void Console::print(LogLevel level, std::string_view message, Speaker speaker) {
+void Console::print(LogLevel level, std::string_view unmasked, Speaker speaker) {
+  const std::string message = without_secrets(unmasked);
   {
     const std::lock_guard lock(impl_->mutex);
     if (!impl_->speaks(level, speaker)) return;
@@ -230,7 +232,7 @@ void Console::print(LogLevel level, std::string_view message, Speaker speaker) {
     if (!impl_->has_sink) return impl_->print(level, message, speaker);
   }
   const std::lock_guard sink_lock(impl_->sink_mutex);
-  const bool is_delivered = impl_->deliver({level, rank(), speaker, PlaceOfThread::now(), std::string(message)});
+  const bool is_delivered = impl_->deliver({level, rank(), speaker, PlaceOfThread::now(), message});
   const std::lock_guard lock(impl_->mutex);
   is_delivered ? impl_->record(level, message, speaker) : impl_->print(level, message, speaker);
 }
@@ -245,7 +247,7 @@ void Console::set_sink(std::function<void(const Message&)> sink) {
 bool Console::hand_to_sink(LogLevel level, std::string_view message) {
   for (int attempt = 0; impl_->has_sink && attempt < 10; ++attempt) {
     const std::unique_lock sink_lock(impl_->sink_mutex, std::try_to_lock);
-    if (sink_lock) return impl_->deliver({level, rank(), Speaker::kRank, PlaceOfThread::now(), std::string(message)});
+    if (sink_lock) return impl_->deliver({level, rank(), Speaker::kRank, PlaceOfThread::now(), without_secrets(message)});
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
@@ -253,7 +255,7 @@ bool Console::hand_to_sink(LogLevel level, std::string_view message) {
 
 void Console::record(LogLevel level, std::string_view message) {
   const std::lock_guard lock(impl_->mutex);
-  if (impl_->speaks(level, Speaker::kRank)) impl_->record(level, message, Speaker::kRank);
+  if (impl_->speaks(level, Speaker::kRank)) impl_->record(level, without_secrets(message), Speaker::kRank);
 }
 
 void Console::warn_once(std::string_view message, std::string_view key, Speaker speaker) {
@@ -263,7 +265,7 @@ void Console::warn_once(std::string_view message, std::string_view key, Speaker 
     const bool is_new = impl_->warned.emplace(key).second;
     if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
     const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !impl_->is_first_in_run(key);
-    if (others_said_it) return impl_->record(LogLevel::kWarning, message, speaker);
+    if (others_said_it) return impl_->record(LogLevel::kWarning, without_secrets(message), speaker);
   }
   print(LogLevel::kWarning, message, speaker);
 }

@@ -7,6 +7,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
@@ -149,7 +150,8 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
 
 Value MLflowLogger::header() const {
   Value tags = mlflow::source_tags();
-  for (const auto& [name, text] : options_.tags) tags[mlflow::name_for_server(name)] = mlflow::tag_text(text);
+  for (const auto& [name, text] : options_.tags)
+    tags[mlflow::name_for_server(name)] = names_secret(name) ? std::string(kMask) : mlflow::tag_text(text);
   Value header = Value::Map{{"uri", mlflow::without_credentials(mlflow::tracking_uri(options_.tracking_uri))},
                             {"key", key_},
                             {"rank", run_.rank},

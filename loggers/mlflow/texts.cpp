@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/each_leaf.h"
-#include "levin/loggers/mlflow/mlflow_server.h"
 
 namespace levin::mlflow {
 namespace {
@@ -65,7 +65,7 @@ std::string cut(std::string text, std::size_t longest) {
   return text;
 }
 
-std::string tag_text(const std::string& text) { return cut(printable(text), kLongestTag); }
+std::string tag_text(const std::string& text) { return cut(printable(without_secrets(text)), kLongestTag); }
 
 std::string name_for_server(std::string name) {
   constexpr std::string_view kTaken = "_-. :/";
@@ -92,7 +92,7 @@ Value parameters_of(const Value& hyperparams) {
 Value source_tags() {
   Value tags(Value::Map{});
   tags["mlflow.source.type"] = "LOCAL";
-  tags["mlflow.source.name"] = tag_text(without_credentials(join(own_command_line(), " ")));
+  tags["mlflow.source.name"] = tag_text(join(without_secrets(own_command_line()), " "));
   if (const passwd* const user = getpwuid(geteuid())) tags["mlflow.user"] = tag_text(user->pw_name);
   if (const std::string commit = git_commit(); !commit.empty()) tags["mlflow.source.git.commit"] = tag_text(commit);
   return tags;

@@ -7,6 +7,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/media_folder.h"
@@ -78,9 +79,9 @@ Record run_record(const RunIdentity& run, double start_time, bool resumes, doubl
   told.set_project(run.project);
   told.set_run_group(run.group);
   told.set_job_type(run.job_type);
-  told.set_display_name(run.name);
-  told.set_notes(run.notes);
-  for (const std::string& tag : run.tags) told.add_tags(tag);
+  told.set_display_name(without_secrets(run.name));
+  told.set_notes(without_secrets(run.notes));
+  for (const std::string& tag : run.tags) told.add_tags(without_secrets(tag));
   told.set_host(host_name());
   set_time(*told.mutable_start_time(), start_time);
   told.set_resume(resumes);
@@ -95,7 +96,7 @@ Record environment_record(double start_time) {
   utsname system{};
   if (uname(&system) == 0) told.set_os(format("{}-{}-{}", &system.sysname[0], &system.release[0], &system.machine[0]));
   set_time(*told.mutable_started_at(), start_time);
-  const std::vector<std::string> words = own_command_line();
+  const std::vector<std::string> words = without_secrets(own_command_line());
   for (std::size_t word = 1; word < words.size(); ++word) told.add_args(words[word]);
   if (!words.empty()) told.set_program(words[0]);
   std::error_code unknown;

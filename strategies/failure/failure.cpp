@@ -9,6 +9,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 
@@ -25,7 +26,7 @@ void write_error(const Text& text, std::chrono::system_clock::time_point time) n
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
   try {
-    const std::string message = text();
+    const std::string message = without_secrets(text());
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
     const nlohmann::json content = {
         {"message",
@@ -52,7 +53,8 @@ std::string consequence(int rank, const Whereabouts& where, const FailureRecord&
   return format("rank {} ended {}, because {}", rank, describe_place(where), cause.place());
 }
 
-void print_report(const std::string& text) {
+void print_report(const std::string& unmasked) {
+  const std::string text = without_secrets(unmasked);
   if (Console::instance().hand_to_sink(LogLevel::kError, text)) return;
   // A progress bar may stand on the terminal's last line.
   const std::string line = format("{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", text);

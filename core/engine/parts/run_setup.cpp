@@ -10,11 +10,13 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/patience.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/module.h"
 #include "levin/core/options/build_info.h"
+#include "levin/core/options/masked_value.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/random/rng_state.h"
 #include "levin/core/random/seed.h"
@@ -22,7 +24,7 @@
 namespace levin {
 
 Value hyperparams_of(const RunParts& parts) {
-  const auto map_of = [](const Value& hparams) { return hparams.is_map() ? hparams : Value(Value::Map{}); };
+  const auto map_of = [](const Value& hparams) { return hparams.is_map() ? masked(hparams) : Value(Value::Map{}); };
   return Value(Value::Map{{"model", map_of(parts.module->hparams())},
                           {"data", map_of(parts.data == nullptr ? Value() : parts.data->hparams())}});
 }
@@ -192,6 +194,7 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
 void RunSetup::end_loggers(RunOutcome outcome, const Caller& call) const {
   // A rank that another one told of the signal may have got its own only now.
   if (outcome.status == "interrupted") HeededSignals::settle();
+  for (std::string* text : {&outcome.failure, &outcome.stop_reason}) *text = without_secrets(*text);
   if (is_global_zero()) outcome.warnings = Console::instance().take_warnings();
   for (const auto& logger : loggers) {
     call([&] {

@@ -9,6 +9,7 @@
 #include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
+#include "levin/core/options/masked_value.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/version.h"
 
@@ -342,7 +343,7 @@ std::vector<std::string> different_options(const RunParts& parts, const Checkpoi
     for (const auto& [name, value] : own.at(section).as_map()) {
       const Value* other = there == nullptr ? nullptr : there->find(name);
       const bool is_place = name.ends_with("path") || name.ends_with("dir");
-      if (other == nullptr || *other == value || other->is_null() || value.is_null() || is_place) continue;
+      if (other == nullptr || masked(*other) == value || other->is_null() || value.is_null() || is_place) continue;
       others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
     }
   };

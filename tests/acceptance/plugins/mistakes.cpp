@@ -12,9 +12,11 @@ namespace {
 
 struct MistakenOptions {
   std::string mistake;
+  std::string password;
 
   static void declare(levin::OptionList<MistakenOptions>& options) {
     options.add("mistake", &MistakenOptions::mistake, "What is wrong with it; empty: nothing");
+    options.add("password", &MistakenOptions::password, "Of the place that its data is at");
   }
 };
 
@@ -51,7 +53,7 @@ class ShortBatches : public levin::Dataset {
 class Mistaken : public levin::Module {
  public:
   using Options = MistakenOptions;
-  explicit Mistaken(MistakenOptions options) : mistake_(std::move(options.mistake)) {
+  explicit Mistaken(MistakenOptions options) : mistake_(std::move(options.mistake)), password_(std::move(options.password)) {
     using torch::nn::Linear;
     if (!is("no_parameters")) linear_ = register_module("linear", Linear(4, 2));
     if (is("forgotten_parameters")) forgotten_ = register_module("forgotten", Linear(4, 2));
@@ -66,6 +68,7 @@ class Mistaken : public levin::Module {
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t batch_idx) override {
     if (is("no_training_step")) return levin::Module::training_step(batch, batch_idx);
+    if (is("throw_password")) throw std::runtime_error("refused: user=me password=" + password_);
     if (is("throw")) throw std::runtime_error("the sample is damaged");
     if (is("throw_a_number")) throw 42;  // NOLINT: a mistake
     if (is("crash")) std::raise(SIGSEGV);
@@ -118,6 +121,7 @@ class Mistaken : public levin::Module {
   }
 
   std::string mistake_;
+  std::string password_;
   torch::nn::Linear linear_ = nullptr, forgotten_ = nullptr, plain_{4, 1};
 };
 

@@ -5,7 +5,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "levin/core/options/masked_value.h"
 #include "levin/core/options/option_type.h"
+#include "levin/core/options/value_json.h"
 
 using namespace levin;
 
@@ -111,4 +113,33 @@ TEST_CASE("a duration is written as it is read") {
     CAPTURE(seconds);
     CHECK_THROWS_AS(OptionType<Duration>::read(OptionType<Duration>::write(Duration(seconds))), ConfigError);
   }
+}
+
+TEST_CASE("secrets in a tree are masked by their names, and refused when they are read again") {
+  const Value tree = Value::Map{{"data", Value::Map{{"init_args", Value::Map{{"password", "hunter2"},
+                                                                             {"api_key", 1234},
+                                                                             {"token", Value()},
+                                                                             {"pad_token", "<pad>"},
+                                                                             {"passwords", Value::List{"a", "b"}}}}}},
+                                {"uri", "https://me:secret@host"},
+                                {"notes", Value::List{"WANDB_API_KEY=abc", "none"}},
+                                {"credentials", Value::Map{{"user", "me"}, {"attempts", 3}}},
+                                {"headers", Value::Map{{"Authorization", "Bearer abc"}, {"Accept", "json"}}}};
+  const Value shown = masked(tree);
+  CHECK(
+      to_json(shown) ==
+      R"({"data":{"init_args":{"password":"***","api_key":"***","token":null,"pad_token":"<pad>","passwords":["***","***"]}},)"
+      R"("uri":"https://me:***@host","notes":["WANDB_API_KEY=***","none"],"credentials":{"user":"***","attempts":3},)"
+      R"("headers":{"Authorization":"***","Accept":"json"}})");
+  CHECK(masked(shown) == shown);
+  CHECK_NOTHROW(refuse_masked(tree));
+  const Value renamed = Value::Map{{"init_from", Value::Map{{"rename", Value::Map{{"token", "class_token"}}}}}};
+  CHECK(masked(renamed) == renamed);
+  const auto refused = [](Value value) {
+    CHECK_THROWS_WITH(refuse_masked(value), Catch::Contains("levin writes no secrets into files"));
+  };
+  CHECK_THROWS_WITH(refuse_masked(shown), Catch::Contains("'data.init_args.password' is '***'") &&
+                                              Catch::Contains("with --data.init_args.password or"));
+  for (const char* key : {"uri", "notes", "credentials", "headers"}) refused(Value::Map{{key, shown.at(key)}});
+  CHECK_NOTHROW(refuse_masked(Value::Map{{"title", "***"}}));
 }
