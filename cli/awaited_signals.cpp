@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "levin/core/base/error.h"
@@ -16,10 +18,13 @@ namespace {
 
 /// Where the handler writes to, as a handler sees nothing else.
 std::atomic<int> arrivals_end = -1;
+/// Those that have come, a bit each.
+std::atomic<std::uint64_t> arrived = 0;
 
 void note_signal(int signal) {
   const int error = errno;
   const auto byte = static_cast<char>(signal);
+  arrived.fetch_or(std::uint64_t{1} << static_cast<unsigned>(signal));
   [[maybe_unused]] const ssize_t written = write(arrivals_end, &byte, 1);
   errno = error;
 }
@@ -33,6 +38,7 @@ AwaitedSignals::AwaitedSignals(const std::vector<int>& signals) {
   // A full pipe must not stop the handler; whoever reads it looks for all that has happened.
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
   arrivals_end = ends[1];
+  arrived = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
@@ -49,6 +55,14 @@ int AwaitedSignals::wait() const {
   while (read(arrivals_.number(), &signal, 1) != 1) {
   }
   return signal;
+}
+
+int AwaitedSignals::first_but(int signal) const {
+  const auto is_another = [&](const auto& awaited) {
+    return awaited.first != signal && (arrived >> static_cast<unsigned>(awaited.first) & 1U) != 0;
+  };
+  const auto found = std::ranges::find_if(before_, is_another);
+  return found == before_.end() ? 0 : found->first;
 }
 
 bool AwaitedSignals::come_within(std::chrono::seconds time) const {

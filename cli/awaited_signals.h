@@ -22,6 +22,8 @@ class AwaitedSignals {
 
   /// Waits for the next of them.
   int wait() const;
+  /// The first that has come and is not this one, whether it was waited for or not; 0 for none.
+  int first_but(int signal) const;
   /// True when one came before this time was over.
   bool come_within(std::chrono::seconds time) const;
 

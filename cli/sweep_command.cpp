@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/report/report_page.h"
+#include "levin/cli/runs/metric_direction.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/cli/sweep/optuna_sampler.h"
 #include "levin/cli/sweep/search_space.h"
@@ -22,7 +25,10 @@
 #include "levin/cli/sweep/trial_runner.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/metric_names.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/paths.h"
@@ -36,14 +42,15 @@ namespace fs = std::filesystem;
 struct SweepOptions {
   std::vector<std::string> grid;
   std::vector<std::string> space;
-  std::int64_t samples = 0;
-  std::uint64_t seed = 0;
-  std::string sampler = "random";
+  std::optional<std::int64_t> samples;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::string> sampler;
   std::string monitor;  ///< empty: what the configuration's callbacks look at
-  std::string mode;     ///< empty: theirs
+  std::string mode;     ///< empty: theirs, else what the metric's name says
   bool halving = false;
   std::size_t jobs = 1;
   std::string resume;  ///< the folder of a sweep; empty: a new one
+  bool retry = false;  ///< failed trials of that sweep, too
 };
 
 void declare(CLI::App& app, SweepOptions& options) {
@@ -56,19 +63,22 @@ void declare(CLI::App& app, SweepOptions& options) {
                      "or a YAML file that says it under `sweep:`")
           ->type_name("KEY=RANGE"));
   app.add_option("--random", options.samples, "Draw so many times from --space")->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "Of what is drawn")->capture_default_str();
+  app.add_option("--seed", options.seed, "Of what is drawn")->default_str("0");
   app.add_option("--sampler", options.sampler,
                  "Who draws: optuna learns from the trials before (TPE), and needs a Python ($PYTHON) with Optuna")
       ->check(CLI::IsMember({"random", "optuna"}))
-      ->capture_default_str();
+      ->default_str("random");
   app.add_option("--monitor", options.monitor, "The metric to compare by; left out: that of the configuration's callbacks");
-  app.add_option("--mode", options.mode, "Whether its best value is the lowest or the highest")
+  app.add_option(
+         "--mode", options.mode,
+         "Whether its best value is the lowest or the highest; left out: as the callbacks have it, else as its name says")
       ->check(CLI::IsMember({"min", "max"}));
   app.add_flag("--halving", options.halving,
                "Begin with few epochs; the best third goes on with three times as many, until the configuration's max_epochs");
   app.add_option("--jobs", options.jobs, "Trials at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--resume", options.resume, "Finish the sweep of this folder: what has ended is not run again")
       ->type_name("FOLDER");
+  app.add_flag("--retry", options.retry, "With --resume: try failed trials again");
   declare_sources(app);
 }
 
@@ -81,9 +91,9 @@ SearchSpace space_of(const SweepOptions& options) {
   if (space.grid.empty() && space.random.empty())
     throw ConfigError(
         "sweep: there is nothing to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
-  if (!space.random.empty() && options.samples == 0)
+  if (!space.random.empty() && !options.samples)
     throw ConfigError(Mark{"command line: --space"}, "say with --random N how often to draw from it");
-  if (space.random.empty() && options.samples > 0)
+  if (space.random.empty() && options.samples)
     throw ConfigError(Mark{"command line: --random"}, "there is nothing to draw from: give --space KEY=log:LOW..HIGH");
   return space;
 }
@@ -106,24 +116,24 @@ std::vector<std::string> fit_arguments(const CommandLine& line) {
   return words;
 }
 
-/// `monitor` and `mode` of the configuration's first callback that has one.
-std::pair<std::string, std::string> monitored_by(const Value& callbacks) {
+/// `monitor` of the configuration's first callback that has one; "" where none has.
+std::string monitored_by(const Value& callbacks) {
   for (const Value& callback : callbacks.is_list() ? callbacks.as_list() : Value::List{}) {
     const Value* const arguments = callback.find("init_args");
     const Value* const monitor = arguments == nullptr ? nullptr : arguments->find("monitor");
-    if (monitor == nullptr || !monitor->is_string()) continue;
-    const Value* const mode = arguments->find("mode");
-    return {monitor->as_string(), mode != nullptr && mode->is_string() ? mode->as_string() : ""};
+    if (monitor != nullptr && monitor->is_string()) return monitor->as_string();
   }
   return {};
 }
 
-/// Takes the metric and the direction from the command line, else from the configuration.
+/// Takes the metric and the direction from the command line, else from the configuration, else from the metric's name.
 void choose_metric(SweepState& sweep, const SweepOptions& options, const Value& config) {
-  const auto [monitor, mode] = monitored_by(config.at("trainer").at("callbacks"));
-  const bool is_configured = options.monitor.empty() || options.monitor == monitor;
-  sweep.monitor = is_configured ? monitor : options.monitor;
-  sweep.maximize = (options.mode.empty() && is_configured ? mode : options.mode) == "max";
+  sweep.monitor = options.monitor.empty() ? monitored_by(config.at("trainer").at("callbacks")) : options.monitor;
+  std::optional<bool> maximize = options.mode.empty() ? std::nullopt : std::optional(options.mode == "max");
+  if (!maximize) maximize = monitored_as_larger(config, sweep.monitor);
+  if (!maximize) maximize = is_larger_better(sweep.monitor);
+  if (!maximize && !sweep.monitor.empty()) ask_for_mode(sweep.monitor);
+  sweep.maximize = maximize.value_or(false);
 }
 
 fs::path make_sweep_folder(const fs::path& root) {
@@ -137,14 +147,80 @@ fs::path make_sweep_folder(const fs::path& root) {
   throw IoError(format("cannot make a folder in {}: {}", root, error.message()));
 }
 
+/// What the options say of how a sweep is begun, as the sweep keeps it.
+Value begun_with(const SweepOptions& options) {
+  return Value::Map{{"random", options.samples.value_or(0)},
+                    {"seed", std::to_string(options.seed.value_or(0))},
+                    {"sampler", options.sampler.value_or("random")},
+                    {"halving", options.halving}};
+}
+
+/// Throws ConfigError, which names both, for an option that is given and is not what the sweep was begun with.
+void check_same(const SweepState& sweep, const SweepOptions& options) {
+  const auto check = [&](bool is_given, const std::string& name, const std::string& given, const std::string& begun) {
+    if (!is_given || given == begun) return;
+    throw ConfigError(Mark{"command line: --" + name},
+                      format("the sweep was begun with {}, and goes on as it was begun: it cannot become {}. Leave it out, or "
+                             "begin another sweep",
+                             begun.empty() ? format("no --{}", name) : format("--{} {}", name, begun), quoted_text(given)));
+  };
+  const Value now = begun_with(options);
+  const auto text = [](const Value* value) {
+    if (value == nullptr) return std::string("one that its file does not tell");  // of an earlier levin
+    return value->is_string()                       ? value->as_string()
+           : value->is_bool() || *value == Value(0) ? ""
+                                                    : std::to_string(value->as_int());
+  };
+  const auto check_kept = [&](bool is_given, const char* name) {
+    check(is_given, name, text(now.find(name)), text(sweep.begun_with.find(name)));
+  };
+  check(!options.monitor.empty(), "monitor", options.monitor, sweep.monitor);
+  check(!options.mode.empty(), "mode", options.mode, sweep.maximize ? "max" : "min");
+  check_kept(options.samples.has_value(), "random");
+  check_kept(options.seed.has_value(), "seed");
+  check_kept(options.sampler.has_value(), "sampler");
+  if (options.halving && sweep.rungs.size() < 2)
+    throw ConfigError(
+        Mark{"command line: --halving"},
+        "the sweep was begun without --halving, and goes on as it was begun. Leave it out, or begin another sweep");
+}
+
+/// Puts secrets, which no file of a sweep has, back into its arguments. Throws ConfigError where one is missing, and for what
+/// is given beside them.
+void take_secrets(SweepState& sweep, const CommandLine& line) {
+  std::map<std::string, std::string> given;
+  for (std::size_t index = line.environment_sources; index < line.sources.size(); ++index) {
+    const auto* const option = std::get_if<Override>(&line.sources[index]);
+    const std::string text = option == nullptr ? std::get<ConfigFile>(line.sources[index]).path : option->written();
+    const std::string name = text.substr(0, text.find('='));
+    const auto is_same = [&](const std::string& word) { return word.substr(0, word.find('=')) == name && has_mask(word); };
+    if (option == nullptr || std::ranges::none_of(sweep.arguments, is_same))
+      throw ConfigError(Mark{"command line: --resume"},
+                        format("the sweep goes on as it was begun: leave out {}", quoted_text(without_secrets(text))));
+    given[name] = text;
+  }
+  for (std::string& word : sweep.arguments) {
+    if (!has_mask(word)) continue;
+    const auto again = given.find(word.substr(0, word.find('=')));
+    if (again == given.end())
+      throw ConfigError(Mark{"command line: --resume"},
+                        format("a sweep keeps no secrets: give {} again", word.substr(0, word.find('='))));
+    word = again->second;
+  }
+}
+
 /// `devices`: becomes what trials divide.
 SweepState new_sweep(const SweepOptions& options, const CommandLine& line, TrialDevices& devices) {
   const SearchSpace space = space_of(options);
-  std::vector<Assignment> trials = space.trials(options.samples, options.seed);
+  const std::int64_t samples = options.samples.value_or(0);
+  const std::uint64_t seed = options.seed.value_or(0);
+  if (samples > kMostTrials)
+    throw ConfigError(Mark{"command line: --random"}, format("a sweep has {} trials at most, not {}", kMostTrials, samples));
+  std::vector<Assignment> trials = space.trials(samples, seed);
   // What is wrong with a key is wrong in all trials.
   const RunConfig config = load_config(with_values(line, trials.front()));
-  const bool learns = options.sampler == "optuna";
-  if (learns) trials.assign(static_cast<std::size_t>(std::max<std::int64_t>(options.samples, 1)), {});
+  const bool learns = options.sampler.value_or("random") == "optuna";
+  if (learns) trials.assign(static_cast<std::size_t>(std::max<std::int64_t>(samples, 1)), {});
   require_model(line, config);
   devices = TrialDevices(config.trainer, options.jobs);
   SweepState sweep;
@@ -153,12 +229,13 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
   choose_metric(sweep, options, written);
   if (learns) {
     const Mark mark{"command line: --sampler"};
-    if (options.samples == 0) throw ConfigError(mark, "say with --random N, and --space, how many trials optuna chooses");
+    if (!options.samples) throw ConfigError(mark, "say with --random N, and --space, how many trials optuna chooses");
     if (options.halving)
       throw ConfigError(mark, "optuna chooses each trial when others have ended, which --halving does not wait for");
     if (sweep.monitor.empty()) throw ConfigError(mark, "say with --monitor METRIC what optuna is to learn from");
-    sweep.sampler = OptunaSampler::settings(space, options.seed);
+    sweep.sampler = OptunaSampler::settings(space, seed);
   }
+  sweep.begun_with = begun_with(options);
   if (options.halving) {
     const Value& epochs = written.at("trainer").at("max_epochs");
     if (sweep.monitor.empty())
@@ -180,9 +257,16 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
 }
 
 SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line, TrialDevices& devices) {
-  if (!options.grid.empty() || !options.space.empty() || line.sources.size() > line.environment_sources)
-    throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out all but --jobs");
+  if (!options.grid.empty() || !options.space.empty())
+    throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out --grid and --space");
   SweepState sweep = SweepState::read(fs::absolute(options.resume).lexically_normal());
+  check_same(sweep, options);
+  take_secrets(sweep, line);
+  for (Trial& trial : sweep.trials) {
+    if (!options.retry || !trial.has_failed()) continue;
+    trial.status = "waiting";
+    trial.failure.clear();
+  }
   // A sampler has given none values yet whose turn has not come.
   const auto known = std::ranges::find_if_not(sweep.trials, [](const Trial& trial) { return trial.values.empty(); });
   if (options.jobs < 2 || known == sweep.trials.end()) return sweep;
@@ -204,7 +288,7 @@ void write_report(const SweepState& sweep) {
   }
   const fs::path file = sweep.folder / "report.html";
   write_file(file, report_page(runs));
-  std::cout << format("report: {}\n", as_typed(file));
+  std::cout << format("report: {}\n", one_line(as_typed(file)));
 }
 
 /// Keeps others from running the sweep of this folder, as long as it is open. Throws IoError where another process does.
@@ -217,11 +301,12 @@ Descriptor locked(const fs::path& folder) {
 
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
   const bool is_new = options.resume.empty();
+  if (is_new && options.retry) throw ConfigError(Mark{"command line: --retry"}, "say with --resume FOLDER of which sweep");
   Descriptor lock = is_new ? Descriptor() : locked(options.resume);
   TrialDevices devices;
   SweepState sweep = is_new ? new_sweep(options, line, devices) : resumed_sweep(options, line, devices);
   if (is_new) lock = locked(sweep.folder);
-  std::cout << format("sweep: {}, {}\n", as_typed(sweep.folder), counted(sweep.trials.size(), "trial")) << std::flush;
+  std::cout << format("sweep: {}, {}\n", one_line(as_typed(sweep.folder)), counted(sweep.trials.size(), "trial")) << std::flush;
   TrialRunner(sweep, options.jobs, devices).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));
   std::cout << "\n" << results_table(sweep);

@@ -1,5 +1,6 @@
 #include "levin/cli/sweep/optuna_sampler.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,7 +41,8 @@ Value OptunaSampler::settings(const SearchSpace& space, std::uint64_t seed) {
   return Value::Map{{"optuna", space.written()}, {"seed", static_cast<std::int64_t>(seed & 0x7fffffff)}};
 }
 
-OptunaSampler::OptunaSampler(const SweepState& sweep) {
+OptunaSampler::OptunaSampler(const SweepState& sweep, const AwaitedSignals& signals, std::chrono::milliseconds patience)
+    : signals_(signals), patience_(patience) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw IoError(format("cannot make a connection to {}: {}", python(), std::strerror(errno)));
@@ -49,16 +52,46 @@ OptunaSampler::OptunaSampler(const SweepState& sweep) {
     const std::vector<std::string> words = {"/usr/bin/env", python(), "-c", std::string(kSampler[0].text)};
     process_ = start_child(words, other.number(), other.number(), STDERR_FILENO);
   }
-  write(Value::Map{{"space", sweep.sampler.at("optuna")}, {"seed", sweep.sampler.at("seed")}, {"maximize", sweep.maximize}});
-  read();
-  for (const Trial& trial : sweep.trials) {
-    if (trial.has_failed() || !trial.scores.empty()) tell(trial);
+  try {
+    write(Value::Map{{"space", sweep.sampler.at("optuna")}, {"seed", sweep.sampler.at("seed")}, {"maximize", sweep.maximize}});
+    read();
+    for (const Trial& trial : sweep.trials) {
+      if (trial.has_failed() || !trial.scores.empty()) tell(trial);
+    }
+  } catch (...) {
+    end();
+    throw;
   }
 }
 
-OptunaSampler::~OptunaSampler() {
-  stream_ = Descriptor();
-  waitpid(process_, nullptr, 0);
+OptunaSampler::~OptunaSampler() { end(); }
+
+void OptunaSampler::end() {
+  constexpr std::chrono::milliseconds kTimeToEnd(2000), kBetweenLooks(5);
+  stream_ = Descriptor();  // it has nothing more to read
+  const auto deadline = std::chrono::steady_clock::now() + std::min(kTimeToEnd, patience_);
+  while (waitpid(process_, nullptr, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kBetweenLooks);
+      continue;
+    }
+    kill(-process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    return;
+  }
+}
+
+void OptunaSampler::wait_for(short events, std::chrono::steady_clock::time_point deadline) const {
+  constexpr std::chrono::milliseconds kBetweenLooks(100);
+  while (true) {
+    if (const int signal = signals_.first_but(SIGCHLD); signal != 0)
+      throw Interrupted(signal, format("while {} chose values", python()));
+    const auto now = std::chrono::steady_clock::now();
+    if (is_ready_by(std::min(deadline, now + kBetweenLooks), stream_.number(), events)) return;
+    if (now < deadline) continue;
+    throw IoError(format("--sampler optuna: {} has not answered for {} s. The sweep goes on with --resume", python(),
+                         std::chrono::duration<double>(patience_).count()));
+  }
 }
 
 Assignment OptunaSampler::ask(const Trial& trial) {
@@ -80,19 +113,23 @@ void OptunaSampler::tell(const Trial& trial) {
 
 void OptunaSampler::write(const Value& message) {
   const std::string line = to_json(message) + "\n";
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
   for (std::size_t sent = 0; sent < line.size();) {
-    const ssize_t count = send(stream_.number(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno != EINTR) return;  // what it says before it ends is read next
+    wait_for(POLLOUT, deadline);
+    const ssize_t count = send(stream_.number(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno != EINTR && errno != EAGAIN) return;  // what it says before it ends is read next
     sent += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
   }
 }
 
 Value OptunaSampler::read() {
   std::size_t end = 0;
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
   while ((end = unread_.find('\n')) == std::string::npos) {
     std::array<char, 4096> part{};
-    const ssize_t count = recv(stream_.number(), part.data(), part.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
+    wait_for(POLLIN, deadline);
+    const ssize_t count = recv(stream_.number(), part.data(), part.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) throw IoError(format("--sampler optuna: {} has ended, see above", python()));
     unread_.append(part.data(), static_cast<std::size_t>(count));
   }

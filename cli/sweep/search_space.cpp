@@ -155,6 +155,21 @@ void SearchSpace::check_new(const std::string& key, const Mark& mark) const {
     throw ConfigError(mark, format("{} is given twice", quoted_text(key)));
 }
 
+void SearchSpace::check_count(std::int64_t samples) const {
+  double count = random.empty() ? 1 : static_cast<double>(samples);
+  std::vector<std::string> factors;
+  if (!random.empty()) factors.push_back(std::to_string(samples));
+  for (const auto& [key, choice] : grid) {
+    count *= static_cast<double>(choice.texts.size());
+    factors.push_back(std::to_string(choice.texts.size()));
+  }
+  if (count <= static_cast<double>(kMostTrials)) return;
+  throw ConfigError(Mark{format("command line: {}", grid.empty() ? "--random" : "--grid")},
+                    format("these are {}{:.6g} trials, and a sweep has {} at most: give fewer values, or draw some of them "
+                           "with --random and --space",
+                           factors.size() > 1 ? join(factors, " x ") + " = " : "", count, kMostTrials));
+}
+
 void SearchSpace::add_grid(const std::string& text) {
   const auto [key, values] = parse_key("--grid", text);
   const Mark mark{"command line: --grid " + key};
@@ -208,6 +223,7 @@ Value SearchSpace::written() const {
 }
 
 std::vector<Assignment> SearchSpace::trials(std::int64_t samples, std::uint64_t seed) const {
+  check_count(samples);
   Draws draws(seed);
   std::vector<Assignment> trials(random.empty() ? 1 : static_cast<std::size_t>(samples));
   for (Assignment& trial : trials) {

@@ -34,6 +34,9 @@ struct UniformInt {
 };
 using Distribution = std::variant<Choice, Uniform, LogUniform, UniformInt>;
 
+/// The most trials of a sweep: their list is in memory and in a file that is written anew after each.
+inline constexpr std::int64_t kMostTrials = 100'000;
+
 /// What a sweep tries.
 struct SearchSpace {
   std::vector<std::pair<std::string, Choice>> grid;          ///< keys of which all combinations are tried
@@ -50,11 +53,12 @@ struct SearchSpace {
   /// Each key with its kind and what belongs to it: `["log", [1e-5, 0.1]]`, `["choice", ["a", "b"]]`.
   Value written() const;
   /// The trials: for each of the `samples` draws, each combination of the grid. The same seed gives the same draws on every
-  /// machine, and fewer samples give the first of them.
+  /// machine, and fewer samples give the first of them. Throws ConfigError for more than kMostTrials.
   std::vector<Assignment> trials(std::int64_t samples, std::uint64_t seed) const;
 
  private:
   void check_new(const std::string& key, const Mark& mark) const;
+  void check_count(std::int64_t samples) const;
 };
 
 }  // namespace levin::cli

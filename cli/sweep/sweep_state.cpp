@@ -6,6 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
@@ -54,6 +55,7 @@ SweepState state_of(const fs::path& folder, const Value& value) {
   state.rungs.clear();
   for (const Value& epochs : value.at("rungs").as_list()) state.rungs.push_back(epochs.as_int());
   if (const Value* const sampler = value.find("sampler")) state.sampler = *sampler;
+  if (const Value* const options = value.find("begun_with")) state.begun_with = *options;
   for (const Value& trial : value.at("trials").as_list()) state.trials.push_back(trial_of(trial));
   return state;
 }
@@ -91,11 +93,13 @@ std::vector<std::size_t> SweepState::participants(std::size_t rung) const {
 }
 
 void SweepState::write() const {
-  Value value(Value::Map{{"arguments", Value::List(arguments.begin(), arguments.end())},
+  const std::vector<std::string> shown = without_secrets(arguments);
+  Value value(Value::Map{{"arguments", Value::List(shown.begin(), shown.end())},
                          {"monitor", monitor},
                          {"maximize", maximize},
                          {"rungs", Value::List(rungs.begin(), rungs.end())},
                          {"sampler", sampler},
+                         {"begun_with", begun_with},
                          {"trials", Value::List{}}});
   for (const Trial& trial : trials) value["trials"].push_back(to_value(trial));
   write_file(folder / "sweep.json", plain_json(value));

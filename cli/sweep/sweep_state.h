@@ -30,13 +30,14 @@ struct Trial {
 /// A sweep as `sweep.json` in its folder has it.
 struct SweepState {
   std::filesystem::path folder;
-  std::vector<std::string> arguments;  ///< of `levin fit`, without what trials add
+  std::vector<std::string> arguments;  ///< of `levin fit`, without what trials add; secrets stay in memory
   std::string monitor;                 ///< the metric; empty: trials are not compared
   bool maximize = false;
   /// Each rung trains the best third of the trials of the one before, up to so many epochs. Without halving there is one, of 0:
   /// as many epochs as the configuration says.
   std::vector<std::int64_t> rungs = {0};
-  Value sampler;  ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
+  Value sampler;     ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
+  Value begun_with;  ///< the options that it was begun with, which it goes on with: random, seed, sampler, halving
   std::vector<Trial> trials;
 
   std::filesystem::path folder_of(const Trial& trial) const { return folder / trial.name(); }

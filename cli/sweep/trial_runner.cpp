@@ -15,6 +15,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
@@ -54,7 +55,7 @@ void score(const SweepState& sweep, Trial& trial) {
 void write_command(const fs::path& folder, const std::vector<std::string>& words) {
   const fs::path file = folder / "command.txt";
   const std::string earlier = file_bytes(file).value_or("");
-  const std::string line = join(words, " ", shell_quoted) + "\n";
+  const std::string line = join(without_secrets(words), " ", shell_quoted) + "\n";
   if (!earlier.ends_with(line)) write_file(file, earlier + line);
 }
 
@@ -93,7 +94,13 @@ std::string failure_in(const fs::path& output) {
 }
 
 void TrialRunner::run() {
-  if (!sweep_.sampler.is_null()) sampler_.emplace(sweep_);
+  if (!sweep_.sampler.is_null()) {
+    try {
+      sampler_.emplace(sweep_, signals_);
+    } catch (const Interrupted& interrupted) {
+      throw_interrupted(interrupted.signal());
+    }
+  }
   for (std::size_t rung = 0; rung < sweep_.rungs.size(); ++rung) run_rung(rung);
 }
 
@@ -107,29 +114,35 @@ void TrialRunner::run_rung(std::size_t rung) {
     std::cout << format("{} up to {}\n", counted(waiting_.size(), "trial"), counted(sweep_.rungs[rung], "epoch")) << std::flush;
   std::reverse(waiting_.begin(), waiting_.end());
   while (!running_.empty() || (!waiting_.empty() && stop_signal_ == 0)) {
-    while (stop_signal_ == 0 && !waiting_.empty() && running_.size() < jobs_) {
-      start(waiting_.back(), rung);
+    while (stop_signal_ == 0 && !waiting_.empty() && running_.size() < jobs_ && start(waiting_.back(), rung))
       waiting_.pop_back();
-    }
     if (const int signal = signals_.wait(); signal != SIGCHLD) {
       stop_signal_ = signal;
       for (const Running& run : running_) kill(-run.process, signal);
     }
     take_ended(rung);
   }
-  if (stop_signal_ == 0) return;
-  throw Interrupted(stop_signal_, format("in a sweep. To go on: levin sweep --resume {}", shell_quoted(sweep_.folder)));
+  if (stop_signal_ != 0) throw_interrupted(stop_signal_);
 }
 
-void TrialRunner::start(std::size_t index, std::size_t rung) {
+void TrialRunner::throw_interrupted(int signal) const {
+  throw Interrupted(signal, format("in a sweep. To go on: levin sweep --resume {}", shell_quoted(sweep_.folder)));
+}
+
+bool TrialRunner::start(std::size_t index, std::size_t rung) {
   Trial& trial = sweep_.trials[index];
-  if (trial.values.empty() && sampler_) trial.values = sampler_->ask(trial);
+  try {
+    if (trial.values.empty() && sampler_) trial.values = sampler_->ask(trial);
+  } catch (const Interrupted&) {
+    return false;
+  }
   const std::vector<std::string> words = trial_command(sweep_, trial, rung);
   write_command(sweep_.folder_of(trial), words);
   trial.status = "running";
   const std::size_t place = free_place();
   const pid_t process = start_child(words, sweep_.folder_of(trial) / "output.txt", devices_.variable(place));
   running_.push_back({index, process, steady_seconds(), place});
+  return true;
 }
 
 std::size_t TrialRunner::free_place() const {
@@ -158,9 +171,13 @@ void TrialRunner::note_end(const Running& run, int status, std::size_t rung) {
     trial.status = "failed";
     trial.failure = format("exit status {}: {}", status, failure_in(sweep_.folder_of(trial) / "output.txt"));
   }
-  if (sampler_ && stop_signal_ == 0) sampler_->tell(trial);
+  try {
+    if (sampler_ && stop_signal_ == 0) sampler_->tell(trial);
+  } catch (const Interrupted&) {
+    // The signal is waited for next; whoever goes on is told of the trial then.
+  }
   sweep_.write();
-  std::cout << progress_text(trial, rung) << std::flush;
+  std::cout << printable(progress_text(trial, rung)) << std::flush;
 }
 
 std::string TrialRunner::progress_text(const Trial& trial, std::size_t rung) const {

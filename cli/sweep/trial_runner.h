@@ -37,11 +37,13 @@ class TrialRunner {
   };
 
   void run_rung(std::size_t rung);
-  void start(std::size_t index, std::size_t rung);
+  /// False, and nothing is started, where a signal comes first.
+  bool start(std::size_t index, std::size_t rung);
   /// The first that no running trial has.
   std::size_t free_place() const;
   void take_ended(std::size_t rung);
   void note_end(const Running& run, int status, std::size_t rung);
+  [[noreturn]] void throw_interrupted(int signal) const;
   std::string progress_text(const Trial& trial, std::size_t rung) const;
 
   SweepState& sweep_;

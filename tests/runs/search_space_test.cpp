@@ -71,6 +71,22 @@ TEST_CASE("a file says the same as the command line, lists among the values") {
   CHECK(space.trials(1, 0) == std::vector<Assignment>{one, other});
 }
 
+TEST_CASE("more trials than a list can hold are refused before there is one, and their number is told") {
+  std::string numbers = "0";
+  for (int number = 1; number < 199; ++number) numbers += "," + std::to_string(number);
+  SearchSpace space;
+  for (const char* key : {"a", "b", "c", "d", "e"}) space.add_grid(std::string(key) + "=" + numbers);
+  CHECK_THAT(error_of<ConfigError>([&] { space.trials(0, 0); }),
+             Catch::Contains("199 x 199 x 199 x 199 x 199 = 3.1208e+11 trials, and a sweep has 100000 at most"));
+  SearchSpace drawn;
+  drawn.add_distribution("a=uniform:0..1");
+  CHECK_THAT(error_of<ConfigError>([&] { drawn.trials(100'000'000'000, 0); }),
+             Catch::Contains("--random: these are 1e+11 trials, and a sweep has 100000 at most"));
+  CHECK(drawn.trials(levin::cli::kMostTrials, 0).size() == 100'000);
+  drawn.add_grid("b=1,2");
+  CHECK_THROWS_AS(drawn.trials(levin::cli::kMostTrials, 0), ConfigError);
+}
+
 TEST_CASE("a file that says something else is refused with its place") {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& entry) {

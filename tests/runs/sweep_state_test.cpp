@@ -70,6 +70,7 @@ TEST_CASE("a sweep is read as it was written, and a damaged or missing file is a
   SweepState sweep = sweep_with({{0.5, std::nullopt}, {}});
   sweep.folder = folder.path();
   sweep.arguments = {"--config=run.yaml", "--model.lr=1"};
+  sweep.begun_with = levin::Value::Map{{"seed", "7"}, {"halving", true}};
   sweep.maximize = true;
   sweep.rungs = {1, 3};
   sweep.trials[1].failure = "error: \"no\"\nsuch file";
@@ -80,6 +81,7 @@ TEST_CASE("a sweep is read as it was written, and a damaged or missing file is a
   CHECK(read.arguments == sweep.arguments);
   CHECK(read.monitor == "val_loss");
   CHECK(read.maximize);
+  CHECK(read.begun_with == sweep.begun_with);
   CHECK(read.rungs == sweep.rungs);
   REQUIRE(read.trials.size() == 2);
   CHECK(read.trials[0].scores == sweep.trials[0].scores);
@@ -92,6 +94,16 @@ TEST_CASE("a sweep is read as it was written, and a damaged or missing file is a
     CHECK_THAT(error_of<IoError>([&] { SweepState::read(folder.path()); }), Catch::Contains("sweep.json is damaged: "));
   }
   CHECK_THAT(error_of<IoError>([&] { SweepState::read(folder / "none"); }), Catch::Contains("is not the folder of a sweep"));
+}
+
+TEST_CASE("a sweep's file has no secrets") {
+  const TemporaryFolder folder;
+  SweepState sweep = sweep_with({{}});
+  sweep.folder = folder.path();
+  sweep.arguments = {"--data.password=hunter2", "--model={init_args: {token: hunter2}}", "--data.token=${env:TOKEN}"};
+  sweep.write();
+  CHECK(SweepState::read(folder.path()).arguments ==
+        std::vector<std::string>{"--data.password=***", "--model={init_args: {token: ***}}", "--data.token=${env:TOKEN}"});
 }
 
 TEST_CASE("results are the best first, as a table and as CSV") {
