@@ -228,10 +228,11 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   }
   state_.best_model_path = saved.best_model_path;
   if (saved.dirpath != state_.dirpath) {
-    rank_zero_warn(
-        format("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '{}'; this one uses '{}'. Of its "
-               "state only best_model_path is taken over: the files there stay, and count no more.",
-               saved.dirpath, state_.dirpath));
+    // Each run has a folder of its own, so that this is so whenever one goes on from another.
+    rank_zero_info(
+        format("ModelCheckpoint: the files of the run before stay in {}, and count no more but for the best of them; "
+               "those of this one are kept in {}.",
+               as_typed(saved.dirpath), as_typed(state_.dirpath)));
     decisions_.displaced.clear();
     decisions_.unranked.clear();
     return;

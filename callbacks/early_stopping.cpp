@@ -1,6 +1,7 @@
 #include "levin/callbacks/early_stopping.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
@@ -119,8 +120,9 @@ EarlyStopping::Decision EarlyStopping::evaluate(double current) {
   const bool minimize = options_.mode == MonitorMode::kMin;
   const std::string is_now = format("{} = {:.9g}", name, current);
   if (options_.check_finite && !std::isfinite(current)) {
-    return stop_because(EarlyStoppingReason::kNonFiniteMetric,
-                        format("Monitored metric {} is not finite. Previous best value was {:.3f}", is_now, state_.best_score));
+    return stop_because(
+        EarlyStoppingReason::kNonFiniteMetric,
+        format("Monitored metric {} is not finite. Previous best value was {}", is_now, detail::score_text(state_.best_score)));
   }
   if (options_.stopping_threshold && improves(current, *options_.stopping_threshold)) {
     return stop_because(
@@ -135,19 +137,21 @@ EarlyStopping::Decision EarlyStopping::evaluate(double current) {
   const double handicap = minimize ? options_.min_delta : -options_.min_delta;
   if (improves(current + handicap, state_.best_score)) {
     std::string message = format("Metric {} improved", name);
+    double step = std::numeric_limits<double>::infinity();
     if (std::isfinite(state_.best_score)) {
-      message += format(" by {:.3f} >= min_delta = {:.9g}", std::abs(state_.best_score - current), options_.min_delta);
+      step = std::abs(state_.best_score - current);
+      message += format(" by {} >= min_delta = {:.9g}", detail::score_text(step), options_.min_delta);
     }
     state_.best_score = current;
     state_.wait_count = 0;
     state_.stopping_reason = 0;
     state_.stopping_reason_message.reset();
-    return {false, format("{}. New best score: {:.3f}", message, current)};
+    return {false, format("{}. New best score: {}", message, detail::score_text(current, step))};
   }
   if (++state_.wait_count < state_.patience) return {};
   return stop_because(EarlyStoppingReason::kPatienceExhausted,
-                      format("Monitored metric {} did not improve in the last {} checks. Best score: {:.3f}", name,
-                             state_.wait_count, state_.best_score));
+                      format("Monitored metric {} did not improve in the last {} checks. Best score: {}", name,
+                             state_.wait_count, detail::score_text(state_.best_score)));
 }
 
 }  // namespace levin

@@ -15,6 +15,7 @@
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/logger.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
@@ -252,8 +253,9 @@ void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file
   state_.current_score = std::isnan(score) ? detail::worst_score(options_.mode) : score;
   std::tie(state_.best_model_path, state_.best_model_score) = *top_k_->best();
   if (!options_.verbose) return;
-  rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
-                        *options_.monitor, *state_.current_score, *state_.best_model_score, file,
+  const auto text_of = [](double score) { return detail::score_text(score, 0.0001); };
+  rank_zero_info(format("{}: '{}' reached {} (best {}), saving model to '{}' as top {}", position(trainer), *options_.monitor,
+                        text_of(*state_.current_score), text_of(*state_.best_model_score), file,
                         options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
 }
 
@@ -355,7 +357,12 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
     const std::string file = decisions_.exceptional_file = free_file(trainer, current_name(trainer), "");
     write(trainer, file);
     if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, state_.last_model_path));
-    rank_zero_info(format("Training ended with an error ({}); saved its state as {}", error.what(), file));
+    const bool is_stop = dynamic_cast<const Interrupted*>(&error) != nullptr;
+    rank_zero_info(is_stop ? format("{} Saved its state as {}", error.what(), as_typed(file))
+                           : format("Training ended with an error ({}); saved its state as {}", error.what(), as_typed(file)));
+    // A stop is no error, and one line is enough of it.
+    if (is_stop && Console::instance().shows(LogLevel::kInfo, Speaker::kRun))
+      Console::instance().mark_told(std::current_exception());
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
     Console::instance().error(format("ModelCheckpoint: the state could not be saved: {}", save_error.what()));

@@ -1,6 +1,9 @@
 #include "levin/callbacks/monitoring.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "levin/core/base/error.h"
@@ -87,6 +90,16 @@ bool ends_row(const Trainer& trainer, const Module& module, std::int64_t batch_i
   const bool ends_step = (batch_idx + 1) % trainer.accumulate_grad_batches() == 0 || trainer.is_last_batch();
   const std::int64_t steps = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx() + 1;
   return every > 0 && ends_step && steps % every == 0;
+}
+
+std::string score_text(double score, double step) {
+  constexpr int kLeast = 3, kMost = 17;
+  double size = std::numeric_limits<double>::infinity();
+  for (const double shown : {std::abs(score), std::abs(step)}) size = shown > 0 ? std::min(size, shown) : size;
+  const bool is_known = std::isfinite(size);
+  const int decimals = std::clamp(is_known ? 1 - static_cast<int>(std::floor(std::log10(size))) : kLeast, kLeast, kMost);
+  std::array<char, 400> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), score, std::chars_format::fixed, decimals).ptr};
 }
 
 std::string abbreviated_count(std::int64_t count) {

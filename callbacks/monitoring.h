@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,10 @@ void require_logger(const std::string& who, const Trainer& trainer);
 bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
 /// A row of step values follows this batch. Called: in on_train_batch_end.
 bool ends_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
+
+/// A score with three decimals, or with as many as two digits of it need, and of `step`, the difference to another score that
+/// is told of: 0.0004 is "0.00040", and 0.9996 with a step of 0.0004 is "0.99960".
+std::string score_text(double score, double step = std::numeric_limits<double>::infinity());
 
 /// A count as Lightning shortens it: "123", "1.2 K", "200 K", "2.0 M", "3.0 B", "400 T", "5,000 T".
 std::string abbreviated_count(std::int64_t count);

@@ -43,8 +43,10 @@ int run_main(const std::function<void()>& program) {
     show_error(cli::diagnostics(error));
     return error.exit_code();
   } catch (const Interrupted& interrupted) {
-    // All ranks stop together, for the same reason.
-    Console::instance().print(LogLevel::kError, interrupted.what(), Speaker::kRun);
+    // All ranks stop together, for the same reason, which is no error: somebody wanted it.
+    Console& console = Console::instance();
+    const LogLevel level = console.shows(LogLevel::kInfo, Speaker::kRun) ? LogLevel::kInfo : LogLevel::kError;
+    if (!console.was_told(std::current_exception())) console.print(level, interrupted.what(), Speaker::kRun);
     return interrupted.exit_code();
   } catch (const Error& error) {
     show_error({error.what()});

@@ -83,6 +83,22 @@ TEST_CASE("early stopping says why, in Lightning's numbers") {
         "Divergence threshold reached: a = 3 > 2");
 }
 
+TEST_CASE("early stopping's numbers have the digits that tell them apart") {
+  EarlyStopping loss({.monitor = "loss", .patience = 1});
+  CHECK(loss.evaluate(0.25).message == "Metric loss improved. New best score: 0.250");
+  CHECK(loss.evaluate(0.2496).message == "Metric loss improved by 0.00040 >= min_delta = 0. New best score: 0.24960");
+  CHECK(loss.evaluate(0.0004).message == "Metric loss improved by 0.249 >= min_delta = 0. New best score: 0.00040");
+  CHECK(loss.evaluate(0.0004).message == "Monitored metric loss did not improve in the last 1 checks. Best score: 0.00040");
+  EarlyStopping tiny({.monitor = "loss"});
+  CHECK(tiny.evaluate(3e-7).message == "Metric loss improved. New best score: 0.00000030");
+  CHECK(tiny.evaluate(kNan).message == "Monitored metric loss = nan is not finite. Previous best value was 0.00000030");
+  EarlyStopping none({.monitor = "acc", .mode = levin::MonitorMode::kMax});
+  CHECK(none.evaluate(kNan).message == "Monitored metric acc = nan is not finite. Previous best value was -inf");
+  EarlyStopping large({.monitor = "acc", .mode = levin::MonitorMode::kMax});
+  CHECK(large.evaluate(0).message == "Metric acc improved. New best score: 0.000");
+  CHECK(large.evaluate(1e300).message.size() > 600);
+}
+
 TEST_CASE("early stopping equals an oracle over the whole history") {
   // The oracle looks at all scores anew after each one, with nothing carried over but the history.
   REQUIRE(rc::check([] {
