@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/live/live_figures.h"
 #include "levin/callbacks/live/live_view.h"
+#include "levin/callbacks/live/run_pace.h"
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -83,6 +85,10 @@ void ProgressBar::on_train_start(Trainer& trainer, Module&) {
   console_.clear_live_line();
   curve_values_ = std::make_unique<CurveValues>();
   view_ = std::make_unique<LiveView>(trainer, console_);
+  fit_started_ = clock_();
+  fit_paused_ = 0;
+  batches_before_ = trainer.total_batch_idx();
+  steps_before_ = trainer.global_step();
 }
 
 void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
@@ -208,12 +214,35 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar, bool w
 
 void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
   if (view_) {
-    training_.paused += view_->take_pause();
-    view_->show(live_figures(trainer, line_of(trainer, bar, /*waits=*/false)));
+    const double pause = view_->take_pause();
+    training_.paused += pause;
+    fit_paused_ += pause;
+    view_->show(live_state(trainer, bar));
   } else {
     console_.set_live_line(progress_line(line_of(trainer, bar, /*waits=*/false), console_.live_line_width(), utf8_));
   }
   next_draw_ = clock_() + kSecondsBetweenDraws;
+}
+
+LiveState ProgressBar::live_state(const Trainer& trainer, const Bar& bar) const {
+  LiveState state = live_figures(trainer, line_of(trainer, bar, /*waits=*/false));
+  const TrainerOptions& options = trainer.options();
+  const std::int64_t epochs = options.max_epochs.value_or(-1);
+  RunPace pace{.seconds = clock_() - fit_started_ - fit_paused_,
+               .batches = trainer.total_batch_idx() - batches_before_,
+               .steps = trainer.global_step() - steps_before_};
+  if (epochs > 0 && trainer.current_epoch() < epochs) {
+    // Files and messages count from 0, people from 1.
+    if (&bar == &training_) state.epoch = trainer.current_epoch() + 1;
+    state.epochs = epochs;
+    if (training_.total) pace.batches_left = (epochs - trainer.current_epoch()) * *training_.total - training_.current;
+  }
+  if (options.max_steps >= 0) pace.steps_left = options.max_steps - trainer.global_step();
+  for (const Timer* const timer : trainer.callbacks_of<Timer>()) {
+    if (const auto left = timer->time_remaining()) pace.seconds_left = std::min(pace.seconds_left.value_or(*left), *left);
+  }
+  state.seconds_left = seconds_to_end(pace);
+  return state;
 }
 
 bool ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {

@@ -17,6 +17,7 @@ namespace levin {
 
 class CurveValues;
 class LiveView;
+struct LiveState;
 struct ProgressLine;
 
 struct LEVIN_API ProgressBarOptions {
@@ -93,6 +94,8 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   /// True: it has drawn.
   bool draw_if_due(const Trainer& trainer, const Bar& bar);
   void draw(const Trainer& trainer, const Bar& bar);
+  /// What the live terminal has beside the bar.
+  LiveState live_state(const Trainer& trainer, const Bar& bar) const;
   /// `waits`: for values that are still on a device.
   ProgressLine line_of(const Trainer& trainer, const Bar& bar, bool waits = true) const;
   bool wants_view(const Trainer& trainer) const;
@@ -106,6 +109,11 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   std::unique_ptr<LiveView> view_;  ///< of a fit that is shown live
   std::unique_ptr<CurveValues> curve_values_;
   double next_draw_ = 0;
+  // Of a fit that is shown live, when it began: seconds of the clock, and what a run before it had done.
+  double fit_started_ = 0;
+  double fit_paused_ = 0;
+  std::int64_t batches_before_ = 0;
+  std::int64_t steps_before_ = 0;
   Bar training_;
   Bar evaluation_;
   std::string evaluation_name_;

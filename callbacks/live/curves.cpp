@@ -75,15 +75,23 @@ class Canvas {
   std::vector<std::array<unsigned, 2>> cells_;
 };
 
-/// The mean of what falls into each column.
-void plot(const Series& series, const Range& x_range, const Range& y_range, int layer, Canvas& canvas) {
+/// The height of a value; NaN for one that the axis cannot show.
+double height_of(double value, Axis axis) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(value)) return kNone;
+  return axis == Axis::kLinear ? value : value > 0 ? std::log10(value) : kNone;
+}
+
+/// The mean height of what falls into each column.
+void plot(const Series& series, Axis axis, const Range& x_range, const Range& y_range, int layer, Canvas& canvas) {
   struct Mean {
     double sum = 0;
     int count = 0;
   };
   std::vector<Mean> means(canvas.across);
-  for (const auto& [x, y] : series.points) {
-    if (!std::isfinite(y)) continue;
+  for (const auto& [x, value] : series.points) {
+    const double y = height_of(value, axis);
+    if (std::isnan(y)) continue;
     Mean& mean = means[x_range.place(x, canvas.across - 1)];
     mean.sum += y;
     ++mean.count;
@@ -104,6 +112,20 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80 | (code & 0x3F))};
 }
 
+/// Of the upper and the lower half of a cell, as each font has them.
+const char* block(unsigned dots) {
+  constexpr unsigned kUpper = 0x01;  // Canvas's numbers of the first column
+  constexpr unsigned kLower = 0x02;
+  return dots == kUpper ? "▀" : dots == kLower ? "▄" : "█";
+}
+
+/// Of a cell.
+struct Dots {
+  std::size_t across = 1;
+  std::size_t down = 1;
+};
+Dots dots_of(const TextStyle& style) { return !style.utf8 ? Dots{1, 1} : style.braille ? Dots{2, 4} : Dots{1, 2}; }
+
 Span cell_text(const std::array<unsigned, 2>& layers, const TextStyle& style) {
   const auto [training, validation] = layers;
   if ((training | validation) == 0) return {" "};
@@ -111,7 +133,9 @@ Span cell_text(const std::array<unsigned, 2>& layers, const TextStyle& style) {
   if (!style.utf8) return {validation != 0 ? "o" : "*", ink};
   // Without colours the two would look alike.
   if (!style.color && validation != 0) return {"•", ink};
-  return {braille(training | validation), ink};
+  if (style.braille) return {braille(training | validation), ink};
+  // Blocks of one colour would take the other's half, too.
+  return {block(validation != 0 ? validation : training), ink};
 }
 
 bool starts_series(std::string_view name, std::string_view stage) {
@@ -120,26 +144,29 @@ bool starts_series(std::string_view name, std::string_view stage) {
 
 }  // namespace
 
-std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t height, const TextStyle& style) {
-  Range x_range, y_range;
+std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t height, const TextStyle& style, Axis axis) {
+  Range x_range, y_range, values;
   for (const Series* series : {&curve.training, &curve.validation}) {
-    for (const auto& [x, y] : series->points) {
-      if (!std::isfinite(y)) continue;
+    for (const auto& [x, value] : series->points) {
+      const double y = height_of(value, axis);
+      if (std::isnan(y)) continue;
       x_range.take(x);
       y_range.take(y);
+      values.take(value);
     }
   }
   const bool is_empty = y_range.low > y_range.high;
-  Canvas canvas(std::max(width, kLabelWidth + 2) - kLabelWidth - 1, height, style.utf8 ? 2 : 1, style.utf8 ? 4 : 1);
-  plot(curve.training, x_range, y_range, 0, canvas);
-  plot(curve.validation, x_range, y_range, 1, canvas);
+  const Dots dots = dots_of(style);
+  Canvas canvas(std::max(width, kLabelWidth + 2) - kLabelWidth - 1, height, dots.across, dots.down);
+  plot(curve.training, axis, x_range, y_range, 0, canvas);
+  plot(curve.validation, axis, x_range, y_range, 1, canvas);
   std::vector<StyledLine> lines;
   for (std::size_t row = 0; row < height; ++row) {
     std::string label;
-    if (!is_empty && row == 0 && y_range.high > y_range.low) label = figure_text(y_range.high);
-    if (!is_empty && row + 1 == height) label = figure_text(y_range.low);
+    if (!is_empty && row == 0 && y_range.high > y_range.low) label = figure_text(values.high);
+    if (!is_empty && row + 1 == height) label = figure_text(values.low);
     StyledLine line = {{format("{:>8}", label), Ink::kDim}, {style.utf8 ? "│" : "|", Ink::kDim}};
-    for (std::size_t column = 0; column * (style.utf8 ? 2 : 1) < canvas.across; ++column) {
+    for (std::size_t column = 0; column * dots.across < canvas.across; ++column) {
       Span cell = cell_text(canvas.cell(column, row), style);
       if (line.back().ink == cell.ink) {
         line.back().text += cell.text;
@@ -149,8 +176,21 @@ std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t 
     }
     lines.push_back(fitted(std::move(line), width));
   }
-  if (is_empty) lines[height / 2] = fitted({{std::string(kLabelWidth + 3, ' ')}, {"no metric yet", Ink::kDim}}, width);
+  if (is_empty) {
+    const char* const why =
+        values_not_above_zero(curve) > 0 ? "no value above 0, which a logarithmic axis needs" : "no metric yet";
+    lines[height / 2] = fitted({{std::string(kLabelWidth + 3, ' ')}, {why, Ink::kDim}}, width);
+  }
   return lines;
+}
+
+std::size_t values_not_above_zero(const Curve& curve) {
+  std::size_t count = 0;
+  for (const Series* series : {&curve.training, &curve.validation}) {
+    count += static_cast<std::size_t>(std::ranges::count_if(
+        series->points, [](const auto& point) { return std::isfinite(point.second) && point.second <= 0; }));
+  }
+  return count;
 }
 
 std::string curve_title(std::string_view metric) {

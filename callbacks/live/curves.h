@@ -24,9 +24,15 @@ struct Curve {
   Series validation = {};
 };
 
-/// The curve in so many lines, with the range of its values at the left: in Braille dots, or ASCII. Values that are not finite
-/// are left out.
-std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t height, const TextStyle& style);
+/// How values become heights.
+enum class Axis : std::uint8_t { kLinear, kLog };
+
+/// The curve in so many lines, with the range of its values at the left: in block characters, Braille dots, or ASCII. Values
+/// that are not finite are left out, and so are, of a logarithmic axis, those that are not above 0.
+std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t height, const TextStyle& style,
+                             Axis axis = Axis::kLinear);
+/// The finite values of a curve that are not above 0: what a logarithmic axis leaves out.
+std::size_t values_not_above_zero(const Curve& curve);
 
 /// The metrics of a run, as far as a terminal can show them: of a series that grows beyond kMost points every two become one.
 class CurveHistory {

@@ -5,14 +5,24 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {
 
 constexpr int kLeastColumns = 80;
 constexpr int kLeastRows = 16;
+constexpr int kLeastHeight = 7;  ///< of a curve, and of what keys do
+constexpr int kOtherLines = 3;   ///< legend, bar, keys
 constexpr std::size_t kBarWidth = 8;
 constexpr std::size_t kWidePanel = 46;
+
+/// "log axis, without 3 values <= 0, " of a logarithmic one.
+std::string axis_text(const LiveState& state) {
+  if (state.axis == Axis::kLinear) return "";
+  const std::size_t left_out = values_not_above_zero(state.curve);
+  return left_out == 0 ? "log axis, " : format("log axis, without {} <= 0, ", counted(left_out, "value"));
+}
 
 /// "loss: train_loss 0.123, val_loss 0.456" at the left of a rule, "2 of 3" at its right.
 StyledLine legend(const LiveState& state, std::size_t width, const TextStyle& style) {
@@ -24,9 +34,10 @@ StyledLine legend(const LiveState& state, std::size_t width, const TextStyle& st
       if (series.points.empty()) return;
       line.push_back({format("{} {} {}  ", mark, one_line(series.name), figure_text(series.points.back().second)), ink});
     };
-    add(state.curve.training, style.utf8 ? "⣀⠤⠒" : "***", Ink::kTraining);
-    add(state.curve.validation, style.utf8 ? style.color ? "⣀⠤⠒" : "•••" : "ooo", Ink::kValidation);
-    right = format(" {} of {} {}{}", state.curve_number, state.curves, dash, dash);
+    const char* const mark = !style.utf8 ? "***" : style.braille ? "⣀⠤⠒" : "▄▄▀";
+    add(state.curve.training, mark, Ink::kTraining);
+    add(state.curve.validation, !style.utf8 ? "ooo" : style.color ? mark : "•••", Ink::kValidation);
+    right = format(" {}{} of {} {}{}", axis_text(state), state.curve_number, state.curves, dash, dash);
   }
   const std::size_t used_width = std::min(width, width_of(line));
   line = fitted(std::move(line), used_width);
@@ -74,6 +85,7 @@ std::vector<StyledLine> panel(const LiveState& state, std::size_t width, std::si
   std::string speed = state.line.rate ? format("{:.2f} it/s", *state.line.rate) : "?";
   if (state.line.samples_rate) speed += ", " + samples_rate_text(*state.line.samples_rate);
   lines.push_back(labeled("speed", speed));
+  if (state.seconds_left) lines.push_back(labeled("run", format("{} left", duration_text(*state.seconds_left))));
   std::vector<StyledLine> last;
   if (!state.checkpoint.empty()) last.push_back(labeled("checkpoint", state.checkpoint));
   if (!state.last.empty()) last.push_back(labeled("", one_line(state.last)));
@@ -92,15 +104,26 @@ constexpr std::array kHelp = {
     "v  validate after the next step",
     "q  stop after this epoch; again: do not",
     "m  the next metric",
+    "l  a logarithmic axis, without values <= 0; again: a linear one",
     "?  close this",
 };
 
-StyledLine keys_line(const LiveState& state) {
+/// What keys do now, in full or, where there is no room for it, in short.
+std::string keys_text(const LiveState& state, std::size_t room) {
+  const std::string gap(3, ' ');
+  const char* const pause = state.pauses ? "p go on" : "p pause";
+  const char* const axis = state.axis == Axis::kLog ? "l linear" : "l log";
+  const std::string begin = format("{}{}s save{}v validate{}", pause, gap, gap, gap);
+  const char* const stop = state.stops_after_epoch ? "q train on" : "q stop after this epoch";
+  const std::string text = format("{}{}{}m next metric{}{} axis{}? help", begin, stop, gap, gap, axis, gap);
+  if (text.size() <= room) return text;
+  return format("{}{}{}m metric{}{}{}?", begin, state.stops_after_epoch ? "q train on" : "q stop", gap, gap, axis, gap);
+}
+
+StyledLine keys_line(const LiveState& state, std::size_t width) {
   StyledLine line = {{" "}};
   if (!state.status.empty()) line.push_back({state.status + "   ", Ink::kAlert});
-  if (state.has_keys) {
-    line.push_back({"p pause   s save   v validate   q stop after this epoch   m next metric   ? help", Ink::kDim});
-  }
+  if (state.has_keys) line.push_back({keys_text(state, width - std::min(width, width_of(line))), Ink::kDim});
   return line;
 }
 
@@ -118,10 +141,12 @@ std::vector<std::string> live_screen(const LiveState& state, const TerminalSize&
   ProgressLine bar = state.line;  // what stands above it is not said twice
   bar.samples_rate.reset();
   bar.details.clear();
+  if (state.epoch > 0) bar.description = format("Epoch {} of {}", state.epoch, state.epochs);
   const auto columns = static_cast<std::size_t>(width);
-  const auto height = static_cast<std::size_t>(std::clamp(size.rows / 4, 6, 8));
+  // Half of the terminal is for what is printed above.
+  const auto height = static_cast<std::size_t>(std::max(size.rows / 2 - kOtherLines, kLeastHeight));
   const std::size_t panel_width = columns < 99 ? 34 : kWidePanel;
-  const std::vector<StyledLine> left = draw(state.curve, columns - panel_width - 2, height, style);
+  const std::vector<StyledLine> left = draw(state.curve, columns - panel_width - 2, height, style, state.axis);
   const std::vector<StyledLine> right = panel(state, panel_width, height, style);
   std::vector<std::string> lines = {text_of(legend(state, columns, style), columns, style.color)};
   for (std::size_t row = 0; row < height; ++row) {
@@ -135,7 +160,7 @@ std::vector<std::string> live_screen(const LiveState& state, const TerminalSize&
     lines.push_back(text_of(line, columns, style.color));
   }
   lines.push_back(progress_line(bar, width, style.utf8));
-  lines.push_back(text_of(keys_line(state), columns, style.color));
+  lines.push_back(text_of(keys_line(state, columns), columns, style.color));
   return lines;
 }
 

@@ -23,6 +23,10 @@ struct LiveRank {
 /// What the live terminal shows of a run. Plain data.
 struct LiveState {
   ProgressLine line = {};
+  std::int64_t epoch = 0;                   ///< the one under way, from 1 on; 0: none is, or it has no limit
+  std::int64_t epochs = 0;                  ///< so many there will be at most
+  std::optional<double> seconds_left = {};  ///< until the run ends by the first of its limits
+  Axis axis = Axis::kLinear;
   Curve curve = {};              ///< the one that is drawn
   std::size_t curve_number = 0;  ///< of `curves`, from 1 on; 0: there is none yet
   std::size_t curves = 0;
@@ -31,6 +35,8 @@ struct LiveState {
   std::string last = {};        ///< the file that was written last
   std::string best = {};        ///< "val_loss=0.123"
   std::string status = {};      ///< what was asked for: "PAUSED"
+  bool pauses = false;          ///< or is about to: the key makes it go on
+  bool stops_after_epoch = false;
   bool has_keys = true;
   bool shows_help = false;
 };

@@ -1,6 +1,8 @@
 #include "levin/callbacks/live/live_view.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "levin/core/base/process.h"
@@ -9,12 +11,18 @@ namespace levin {
 
 namespace {
 constexpr auto kBetweenFrames = std::chrono::milliseconds(100);
+
+/// A terminal's font has Braille dots or has none, whatever the run: as with NO_COLOR the environment says so.
+bool wants_braille() {
+  const char* const wanted = std::getenv("LEVIN_BRAILLE");
+  return wanted != nullptr && *wanted != '\0';
 }
+}  // namespace
 
 LiveView::LiveView(Trainer& trainer, Console& console)
     : trainer_(trainer),
       console_(console),
-      style_{.utf8 = locale_is_utf8(), .color = console.live_colors()},
+      style_{.utf8 = locale_is_utf8(), .color = console.live_colors(), .braille = wants_braille()},
       thread_(quiet_thread([this] { work(); })) {}
 
 LiveView::~LiveView() {
@@ -75,6 +83,8 @@ void LiveView::press(char key) {
     trainer_.request(stops_after_epoch_ ? RunCommand::kStopAfterEpoch : RunCommand::kTrainOn);
   } else if (key == 'm') {
     ++curve_;
+  } else if (key == 'l') {
+    axis_ = axis_ == Axis::kLog ? Axis::kLinear : Axis::kLog;
   } else if (key == '?') {
     shows_help_ = !shows_help_;
   }
@@ -88,6 +98,7 @@ LiveState LiveView::now() {
   if (was_paused_) pause_ += now - since;
   if (std::exchange(was_paused_, is_paused) && !is_paused) wants_pause_ = false;
   state.line.elapsed_seconds += now - figures_since_;
+  if (state.seconds_left && !is_paused) state.seconds_left = std::max(*state.seconds_left - (now - figures_since_), 0.0);
   const auto& curves = history_.curves();
   state.curves = curves.size();
   if (!curves.empty()) {
@@ -96,6 +107,9 @@ LiveState LiveView::now() {
   }
   state.shows_help = shows_help_;
   state.has_keys = Keys::are_there();
+  state.axis = axis_;
+  state.pauses = is_paused || wants_pause_;
+  state.stops_after_epoch = stops_after_epoch_;
   state.status = is_paused ? "PAUSED" : wants_pause_ ? "pauses after this step" : "";
   if (stops_after_epoch_) state.status += state.status.empty() ? "stops after this epoch" : ", stops after this epoch";
   return state;

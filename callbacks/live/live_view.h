@@ -47,6 +47,7 @@ class LiveView {
   CurveHistory history_;
   std::size_t curve_ = 0;
   bool shows_help_ = false;
+  Axis axis_ = Axis::kLinear;
   bool wants_pause_ = false;
   bool was_paused_ = false;
   double looked_at_ = 0;  ///< whether training pauses, in seconds of a clock

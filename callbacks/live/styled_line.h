@@ -21,6 +21,7 @@ using StyledLine = std::vector<Span>;
 struct TextStyle {
   bool utf8 = true;
   bool color = true;
+  bool braille = false;  ///< curves in Braille dots, of which many fonts show boxes, in place of block characters
 };
 
 /// Columns that a line takes.

@@ -136,9 +136,13 @@ class LiveTerminal(unittest.TestCase):
                 session.wait_for(r"val_loss \d")
                 session.wait_for(KEYS)
                 self.assertFalse(session.modes_are_found())
-                session.press("p", r" PAUSED ")
+                session.wait_for(r"Epoch \d+ of 2000: ")
+                session.wait_for(r"run        [\d:]+ left")
+                session.press("p", r" PAUSED   p go on   s save")
                 session.wait_for(r"Training pauses in epoch \d+ after global step \d+\.")
                 session.press("s", r"Saved .*manual-epoch=\d+-step=\d+\.ckpt\.")
+                session.press("l", r" log axis, 1 of 2 ")
+                session.press("l", r"─ 1 of 2 ")
                 session.press("m", r" 2 of 2 ")
                 session.press("?", r"s  save a checkpoint after the next step")
                 session.press("?", r"speed      \d")
@@ -175,6 +179,15 @@ class LiveTerminal(unittest.TestCase):
             session.resize(120, 40)
             session.wait_for(KEYS)
             self.assertRegex(session.screen()[-1], KEYS)
+
+    def test_curves_have_blocks_or_the_dots_that_are_asked_for(self):
+        for environment, shown in (({}, "[▀▄█]"), ({"LEVIN_BRAILLE": "1"}, "[\u2801-\u28ff]")):
+            with self.subTest(environment), Session("--trainer.progress=live", environment=environment) as session:
+                session.wait_for(KEYS)
+                session.wait_for(shown)
+                self.assertEqual(re.search("[\u2801-\u28ff]", session.terminal.text()) is not None, bool(environment))
+                # Half of the terminal has the curve.
+                session.wait_for("the axis", lambda: sum("│" in line for line in session.screen()) == 17)
 
     def test_plain_terminals(self):
         with Session(environment={"NO_COLOR": "1"}) as session:
@@ -223,6 +236,12 @@ class LiveTerminal(unittest.TestCase):
                 session.press("\x03", r"Stopped by signal 2")
                 session.ends_with(128 + signal.SIGINT)
                 self.assert_clean(session)
+                # Told once, calmly, with what was saved and how to go on.
+                text = session.terminal.text()
+                self.assertEqual(len(re.findall("Stopped by signal 2", text)), 1)
+                self.assertRegex(text.replace("\n", ""), r"Stopped by signal 2 \(Interrupt\).* Saved its state as .*\.ckptThe run goes on with: ")
+                self.assertNotIn("error", text)
+                self.assertNotIn(b"\x1b[1;31m", session.bytes)
 
     def test_a_stopped_run_gives_the_terminal_back_and_takes_it_again(self):
         for ranks in (1, 2):

@@ -155,7 +155,7 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
 TEST_CASE("what progress says is how it is shown") {
   const EnvironmentVariable term("TERM", "xterm");
   // The region that scrolls is the mark of a live view.
-  const std::string region = "\033[1;15r";
+  const std::string region = "\033[1;12r";
   const auto shown = [&](ProgressView view) {
     const PseudoTerminal terminal(120);
     std::string text;
