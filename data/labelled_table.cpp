@@ -377,7 +377,8 @@ TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predi
   if (label_ && options_.task == TableTask::kClassification) head.class_column = columns.label;
   const CsvTable first = read_csv(path, head);
   const std::vector<std::string>& names = first.columns_of_file;
-  const bool lacks_label = is_predicted && label_ && names.empty() && first.width_of_file == width_ - 1;
+  // Without names, only as many columns as the training data's tell that the label is one.
+  const bool lacks_label = is_predicted && label_ && (names.empty() || names_.empty()) && first.width_of_file != width_;
   const auto in_file = [&](std::int64_t column) {
     const std::string name = name_of(column);
     const bool has_name = std::find(names.begin(), names.end(), name) != names.end();
