@@ -104,6 +104,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         more = {"next_page_token": str(at + 2)} if at + 2 < len(points) else {}
         self.answer({"metrics": points[at:at + 2], **more})
 
+    def runs_delete_tag(self, _):
+        self.answer({})
+
     def runs_log_batch(self, body):
         metrics, params = body.get("metrics", []), body.get("params", [])
         assert len(metrics) <= 1000 and len(params) <= 100 and len(body.get("tags", [])) <= 100
@@ -122,6 +125,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             os.kill(self.server.process.pid, signal.SIGKILL)
             self.server.process.wait()
             self.server.kills_at = None
+            self.close_connection = True
+            return None
         self.server.params.update({part["key"]: part["value"] for part in params})
         return self.answer({})
 
@@ -141,6 +146,7 @@ class Faults(unittest.TestCase):
 
     def test_a_kill_between_what_is_sent_and_what_is_noted_sends_no_point_twice(self):
         user = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "secret"}
+        keeps_all = "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {save_top_k: -1}}]"
         points = {}
         for goes_on in (None, "fit", "sync"):
             server = Server()
@@ -148,13 +154,14 @@ class Faults(unittest.TestCase):
             with tempfile.TemporaryDirectory() as root:
                 run_folder = pathlib.Path(root) / "logs/version_0"
                 if goes_on:
-                    server.kills_at = 13  # in the second epoch, behind the first one's checkpoint
-                    self.fit(root, server, 60, status=-signal.SIGKILL, **user)
+                    server.kills_at = 13  # of the second epoch
+                    self.fit(root, server, 60, options=[keeps_all], status=-signal.SIGKILL, **user)
                     self.assertIsNone(server.kills_at)
                 if goes_on == "sync":
                     subprocess.run([LEVIN, "runs", "sync", run_folder], check=True, capture_output=True, env={**os.environ, **user})
                 else:
-                    self.fit(root, server, 60, options=[f"--ckpt_path={run_folder}:last"] if goes_on else [], **user)
+                    first = [f"--ckpt_path={file}" for file in run_folder.glob("checkpoints/epoch=0-*")]
+                    self.fit(root, server, 60, options=[keeps_all, *first], **user)
             self.assertEqual(len(server.runs), 1)
             asked = server.requests.count("/api/2.0/mlflow/metrics/get-history")
             self.assertEqual(asked > 0, goes_on is not None)
