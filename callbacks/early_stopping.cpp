@@ -87,7 +87,7 @@ void EarlyStopping::check(Trainer& trainer) {
   if (!current) {
     const std::string problem = format("EarlyStopping watches '{}', which no rank has logged.{}", options_.monitor,
                                        detail::other_monitors(options_.monitor, trainer.callback_metrics()));
-    if (options_.strict) throw MisuseError(problem);
+    if (options_.strict) throw of_all_ranks(MisuseError(problem));
     if (options_.verbose) rank_zero_warn(problem);
     return;
   }

@@ -230,7 +230,7 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
   const std::string problem = format("ModelCheckpoint monitors '{}', which no rank has logged.{}", *options_.monitor,
                                      detail::other_monitors(*options_.monitor, trainer.callback_metrics()));
-  if (decisions_.validation_has_run) throw MisuseError(problem);
+  if (decisions_.validation_has_run) throw of_all_ranks(MisuseError(problem));
   Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor, Speaker::kRun);
 }
 

@@ -238,10 +238,10 @@ void SpikeGuard::remember(const Step& step) {
 void SpikeGuard::go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx) {
   const std::string what = format("SpikeGuard: {} in step {}", spike, state_.spikes.back());
   if (state_.rollbacks == options_.max_rollbacks) {
-    throw TrainingSpikeError(
+    throw of_all_ranks(TrainingSpikeError(
         format("{}, after {} (max_rollbacks). Lower the learning rate, clip gradients, or look at the data of {}.", what,
                count_of(state_.rollbacks, "rollback"), listed(state_.spikes)),
-        batch_idx);
+        batch_idx));
   }
   std::int64_t lowerings = 1;
   if (options_.rollback_to == RollbackTo::kCheckpoint) {
@@ -326,13 +326,13 @@ void SpikeDetection::on_train_batch_end(Trainer& trainer, Module&, const StepOut
   if (const auto spike = has(Seen::kSpike); spike != all.end()) {
     state_.bad_batches.insert(state_.bad_batches.end(), {batch_idx - 1, batch_idx});
     const std::filesystem::path file = write_bad_batches(trainer);
-    throw TrainingSpikeError(
+    throw of_all_ranks(TrainingSpikeError(
         format(
             "SpikeDetection: the loss leapt to {} in batch {} of epoch {} (step {}) on rank {}. Batches {} and {} are listed "
             "in {}: leave them out, or lower the learning rate.",
             float_text(spike->loss), batch_idx, trainer.current_epoch(), trainer.global_step(), spike - all.begin(),
             batch_idx - 1, batch_idx, file),
-        batch_idx);
+        batch_idx));
   }
   if (mine.kind == Seen::kNothing || (!options_.finite_only && has(Seen::kNotFinite) != all.end())) return;
   state_.last_val = mine.loss;

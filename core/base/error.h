@@ -51,9 +51,14 @@ class LEVIN_API Error : public std::runtime_error {
   void set_place(const std::string& place);
   /// The status with which a program that does not catch the error ends.
   int exit_code() const { return exit_code_; }
+  /// True: every rank throws it at this place, since what it says is the same on all. Each rank's fit() ends with it then, and
+  /// not with a DesyncError that tells of the first. See of_all_ranks().
+  bool is_of_all_ranks() const { return is_of_all_ranks_; }
+  void set_of_all_ranks() { is_of_all_ranks_ = true; }
 
  private:
   int exit_code_;
+  bool is_of_all_ranks_ = false;
   std::shared_ptr<const std::string> located_;  ///< what() with its place
 };
 
@@ -72,6 +77,13 @@ class LEVIN_API ConfigError : public Error {
   Mark mark_;
   std::string message_;
 };
+
+/// An error for `throw`, of a decision that all ranks have made from what all know: Error::is_of_all_ranks().
+template <class AnyError>
+AnyError of_all_ranks(AnyError error) {
+  error.set_of_all_ranks();
+  return error;
+}
 
 /// Several wrong things in one configuration, reported together; what() has a line for each.
 class LEVIN_API ConfigErrors final : public ConfigError {

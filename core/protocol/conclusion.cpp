@@ -89,10 +89,10 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
   }
   if (names.size() > told.size()) told = {summary_of(boundary, names, told.front())};
   if (policy.strict_logging && !told.empty()) {
-    throw MisuseError(
-        format("strict_logging: not every rank logged the same metrics until {}:\n  {}\nLog them on every rank, or "
-               "pass .rank_zero_only = true.",
-               describe(boundary), join(told, "\n  ")));
+    throw of_all_ranks(
+        MisuseError(format("strict_logging: not every rank logged the same metrics until {}:\n  {}\nLog them on every rank, or "
+                           "pass .rank_zero_only = true.",
+                           describe(boundary), join(told, "\n  "))));
   }
   if (policy.warn) warn_of(told, policy);
 }

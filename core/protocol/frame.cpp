@@ -200,17 +200,17 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
       const bool is_alike = known[first]->layout == metric.layout;
       if (known[first]->options == metric.options && is_alike) continue;
       if (!is_alike && known[first]->options == metric.options) {
-        throw MisuseError(format(
+        throw of_all_ranks(MisuseError(format(
             "log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank {} ({}). Every "
             "rank makes the same metric objects, with the same options.",
             metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site, metric.layout.str(),
-            rank, metric.site));
+            rank, metric.site)));
       }
-      throw MisuseError(
+      throw of_all_ranks(MisuseError(
           format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
                  "one key the same options everywhere.",
                  metric.name, hook_name(metric.hook), known[first]->options.str(), first, known[first]->site,
-                 metric.options.str(), rank, metric.site));
+                 metric.options.str(), rank, metric.site)));
     }
   }
   return merged;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -43,7 +44,12 @@ void spikes(const Settings& settings) {
   struct GivenLoss final : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] + 0 * parameters()[0]).sum(); }
   } module;
-  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  try {
+    trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  } catch (const TrainingSpikeError& error) {
+    std::ofstream(settings.text("folder") + "/caught_" + std::to_string(trainer.rank())) << error.batch_idx() << error.what();
+    throw;
+  }
 }
 
 /// slow_in=, loader, training_step, backward, hooks or nothing: where the last rank takes 25 ms more in each step

@@ -78,10 +78,10 @@ bool FitLoop::may_train() const {
 
 void FitLoop::throw_without_batches() const {
   const bool ends_with_first = run_.world_size() > 1 && !run_.module().automatic_optimization();
-  throw MisuseError(format(
+  throw of_all_ranks(MisuseError(format(
       "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its size(), and "
       "at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
-      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : ""));
+      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : "")));
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {

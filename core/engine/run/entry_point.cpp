@@ -47,6 +47,13 @@ void keep_heap_memory() {
       !user_tunes_malloc() && mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1;
 }
 
+/// For the person, whom the first rank tells the error; the program gets the error itself.
+void tell_that_it_failed_alike(const std::string& consequence) {
+  if (!OwnProcess::is_one()) return;
+  Console::instance().error(consequence);
+  Console::instance().mark_told(std::current_exception());
+}
+
 bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
 
 }  // namespace
@@ -139,11 +146,14 @@ void EntryPoint::run(const std::function<void()>& loop) {
     auto* const of_torch = dynamic_cast<c10::Error*>(&error);
     if (of_torch != nullptr) explain(*of_torch);
     fail(error, "failed");
+    auto* const own = dynamic_cast<Error*>(&error);
     // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
-    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+    if (const auto consequence = run_.strategy().failure_elsewhere()) {
+      if (own == nullptr || !own->is_of_all_ranks()) throw DesyncError(*consequence, exit_code_of(error));
+      tell_that_it_failed_alike(*consequence);
+    }
     if (of_torch != nullptr) of_torch->add_context(run_.entry.failure->place());
     // One of the configuration names its own file and line.
-    auto* const own = dynamic_cast<Error*>(&error);
     if (own != nullptr && dynamic_cast<ConfigError*>(own) == nullptr) own->set_place(run_.entry.failure->place());
     throw;
   } catch (...) {

@@ -279,7 +279,9 @@ void SchedulerRunner::step(Interval interval, bool on_metric) {
       metric = metrics_.monitored(config.monitor);
       if (!metric) {
         const std::string message = missing_monitor(config, metrics_.callback_metrics());
-        if (config.strict) throw MisuseError(message + " Set the scheduler's strict to false to skip it until the key exists.");
+        if (config.strict) {
+          throw of_all_ranks(MisuseError(message + " Set the scheduler's strict to false to skip it until the key exists."));
+        }
         rank_zero_warn(message + " The learning rate stays as it is.");
         continue;
       }
