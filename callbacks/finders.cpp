@@ -9,6 +9,7 @@
 #include <cmath>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
@@ -63,7 +64,7 @@ class RateSweep final : public Callback {
       all.sum += rank.sum;
       all.weight += rank.weight;
     }
-    loss_ = all.sum / all.weight;
+    loss_ = all.weight > 0 ? std::optional(all.sum / all.weight) : std::nullopt;
     for (auto& group : optimizer.param_groups()) set_lr(group, rate_of_step(options_, losses_.size()));
   }
 
@@ -73,31 +74,32 @@ class RateSweep final : public Callback {
   }
 
  private:
-  void add(Trainer& trainer, double loss) {
+  void add(Trainer& trainer, const std::optional<double>& loss) {
     constexpr double kBeta = 0.98;
     rates_.push_back(rate_of_step(options_, losses_.size()));
-    mean_ = kBeta * mean_ + (1 - kBeta) * loss;
+    if (!loss) return losses_.push_back(std::numeric_limits<double>::quiet_NaN());
+    mean_ = kBeta * mean_ + (1 - kBeta) * *loss;
     // The average begins with 0. Lightning makes up for one step more than there were, and halves the first loss.
     const double smoothed = mean_ / (1 - std::pow(kBeta, static_cast<double>(losses_.size() + 1)));
-    const bool is_first = losses_.empty();
+    const bool is_first = !best_;
     losses_.push_back(smoothed);
     const bool diverges = options_.early_stop_threshold && !is_first && smoothed > limit(*options_.early_stop_threshold);
     if (diverges || !std::isfinite(smoothed)) trainer.stop("the loss diverges");
-    if (is_first || smoothed < best_) best_ = smoothed;
+    if (is_first || smoothed < *best_) best_ = smoothed;
     largest_ = std::max(largest_, std::abs(smoothed));
   }
 
   /// `threshold` times the best loss. Below 0, where a product would be better still, it is as far above the best one as that
   /// is for losses of the size that there were.
-  double limit(double threshold) const { return best_ > 0 ? threshold * best_ : best_ + (threshold - 1) * largest_; }
+  double limit(double threshold) const { return *best_ > 0 ? threshold * *best_ : *best_ + (threshold - 1) * largest_; }
 
   const LearningRateFinderOptions& options_;
   std::vector<double>& rates_;
   std::vector<double>& losses_;
   std::int64_t steps_ = 0;
-  double loss_ = 0;  ///< of the step that is taken
+  std::optional<double> loss_;  ///< of the step that is taken; unset: training_step gave none
   double mean_ = 0;
-  double best_ = 0;
+  std::optional<double> best_;
   double largest_ = 0;  ///< of all, without their signs
 };
 

@@ -8,6 +8,7 @@
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -142,6 +143,48 @@ TEST_CASE("a learning rate finder goes through losses below 0 as through others,
     CHECK(*shifted->suggestion() == Approx(*plain->suggestion()));
     CHECK(search(below, 1e8)->losses().size() < 40);
   }
+}
+
+TEST_CASE("steps without a loss leave a gap in a learning rate finder, and change nothing else") {
+  // Lightning's test_lr_finder_training_step_none_output, the first step too.
+  struct WithGaps final : Sought {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      if (has_gaps && (batch_idx == 0 || batch_idx == 12)) return {};
+      return Sought::training_step(batch, batch_idx);
+    }
+    bool has_gaps = false;
+  };
+  const auto finder = std::make_shared<LearningRateFinder>(
+      LearningRateFinderOptions{.min_lr = 1e-6, .max_lr = 1e-2, .num_training_steps = 20, .update = false});
+  WithGaps module;
+  module.has_gaps = true;
+  SoughtFit({finder}, 1)(module, rows_for_finders(60, 2));
+  REQUIRE(finder->losses().size() == 20);
+  REQUIRE(finder->rates().size() == 20);
+  for (std::size_t step = 0; step < 20; ++step) {
+    INFO(step);
+    CHECK(std::isnan(finder->losses()[step]) == (step == 0 || step == 12));
+  }
+  CHECK(finder->suggestion());
+}
+
+TEST_CASE("a learning rate finder needs no metric that a schedule of the fit monitors") {
+  // Lightning's test_lr_finder_with_early_stopping.
+  struct Monitoring final : Sought {
+    void validation_step(const Batch& batch, std::int64_t) override {
+      log("val_loss", torch::mse_loss(layer->forward(batch["inputs"]), batch["targets"]));
+    }
+    OptimizerSetups configure_optimizers() override {
+      return {std::make_shared<torch::optim::Adam>(parameters(), lr), ReduceLrOnPlateau::Options{}, {.monitor = "val_loss"}};
+    }
+  } module;
+  const auto finder = std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.num_training_steps = 30});
+  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss"});
+  const SoughtFit fit({finder, stopping}, 2);
+  Trainer trainer(fit.options);
+  trainer.fit(module, rows_for_finders(20, 4), {rows_for_finders(8, 4)});
+  CHECK(finder->losses().size() > 5);
+  CHECK(trainer.global_step() == 10);
 }
 
 TEST_CASE("a fit after finders that update nothing is the fit without them, bit for bit") {
