@@ -277,7 +277,9 @@ void ModelPruning::on_fit_start(Trainer&, Module& module) {
 
 void ModelPruning::on_save_checkpoint(Trainer&, Module&, Checkpoint& checkpoint) {
   for (const Target& target : targets_) {
-    checkpoint.tensors[saved_name(target.name, "pruned")] = target.pruned;
+    // Another ModelPruning may have written what it has pruned of this one.
+    const auto [saved, is_first] = checkpoint.tensors.emplace(saved_name(target.name, "pruned"), target.pruned);
+    if (!is_first) saved->second = saved->second.logical_or(target.pruned);
     if (target.initial.defined()) checkpoint.tensors[saved_name(target.name, "initial")] = target.initial;
   }
 }
@@ -300,11 +302,23 @@ void ModelPruning::on_validation_end(Trainer& trainer, Module& module) {
   if (trainer.fitting() && !detail::before_training(trainer) && !options_.prune_on_train_epoch_end) prune(trainer, module);
 }
 
+void ModelPruning::take_in_others(const Trainer& trainer) {
+  for (const ModelPruning* const other : trainer.callbacks_of<ModelPruning>()) {
+    if (other == this) continue;
+    for (Target& target : targets_) {
+      const auto is_it = [&](const Target& one) { return one.parameter.is_same(target.parameter); };
+      const auto same = std::ranges::find_if(other->targets_, is_it);
+      if (same != other->targets_.end()) target.pruned = target.pruned.logical_or(same->pruned);
+    }
+  }
+}
+
 void ModelPruning::prune(Trainer& trainer, const Module& module) {
   const std::int64_t epoch = trainer.current_epoch();
   const Limit amount = options_.apply_pruning && prunes_in(epoch) ? this->amount(epoch) : Limit(0);
   if (amount == Limit(0) || amount == Limit(0.0)) return;
   const at::NoGradGuard no_grad;
+  take_in_others(trainer);
   const std::string before = options_.verbose > 0 ? pruned_text() : "";
   if (options_.use_global_unstructured) {
     prune_weights(trainer, amount, targets_);

@@ -154,6 +154,8 @@ class LEVIN_API ModelPruning : public WithOptions<Callback, ModelPruningOptions>
     at::Tensor initial;  ///< undefined without use_lottery_ticket_hypothesis
   };
   void find_targets(const Module& module);
+  /// What other ModelPrunings of the run have pruned of the same parameters is pruned here, too.
+  void take_in_others(const Trainer& trainer);
   void prune(Trainer& trainer, const Module& module);
   void prune_weights(Trainer& trainer, const Limit& amount, std::span<Target> together);
   void prune_channels(Trainer& trainer, const Limit& amount, Target& target);

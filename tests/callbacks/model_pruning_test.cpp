@@ -86,6 +86,18 @@ class SecondEpoch final : public ModelPruning {
   Limit amount(std::int64_t) const override { return 3; }
 };
 
+/// Prunes four weights in each second epoch.
+class EachSecondEpoch final : public ModelPruning {
+ public:
+  EachSecondEpoch(PruningFunction function, std::int64_t first) : ModelPruning(random_options(function)), first_(first) {}
+  std::string state_key() const override { return "EachSecondEpoch from " + std::to_string(first_); }
+  bool prunes_in(std::int64_t epoch) const override { return epoch % 2 == first_; }
+  Limit amount(std::int64_t) const override { return 4; }
+
+ private:
+  std::int64_t first_;
+};
+
 }  // namespace
 
 TEST_CASE("what is pruned in each epoch, losses and weights are Lightning's") {
@@ -138,6 +150,28 @@ TEST_CASE("random pruning takes as many weights, or whole channels, and a derive
     fit_pruned(module, std::make_shared<SecondEpoch>(), look);
     CHECK(zeros == std::vector<std::int64_t>({0, 3, 3}));
   }
+}
+
+TEST_CASE("of two ModelPrunings each takes weights that are left, and a checkpoint has what both have pruned") {
+  // Lightning's test_multiple_pruning_callbacks.
+  std::vector<std::int64_t> zeros;
+  Pruned module;
+  ScriptedRun run(4);
+  run.options.precision = PrecisionFormat::kFloat64;
+  run.options.callbacks = {
+      std::make_shared<EachSecondEpoch>(PruningFunction::kRandomUnstructured, 0),
+      std::make_shared<EachSecondEpoch>(PruningFunction::kRandomUnstructured, 1),
+      std::make_shared<WatchZeros>([&](Trainer& trainer) {
+        zeros.push_back(module.zeros("first.weight") + module.zeros("last.weight"));
+        const auto file = trainer.default_root_dir() / "pruned.ckpt";
+        trainer.save_checkpoint(file);
+        const Checkpoint saved = Checkpoint::load(file);
+        for (const std::string name : {"first.weight", "last.weight"}) {
+          CHECK(torch::equal(saved.tensors.at("pruning." + name + ".pruned"), module.named_parameters()[name] == 0));
+        }
+      })};
+  Trainer(run.options).fit(module, pruning_rows(12, 3), {pruning_rows(4, 4)});
+  CHECK(zeros == std::vector<std::int64_t>({4, 8, 12, 16}));
 }
 
 TEST_CASE("weights that are left go back to where training began, or are drawn anew within the bounds of their layer") {
