@@ -63,12 +63,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path expand_home(const fs::path& path) {
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || path.empty() || *path.begin() != "~") return path;
-  return fs::path(home) / path.lexically_relative("~");
-}
-
 // The folder that the file's name is looked up in, whatever links and ".." lead there, is `folder` or one below it.
 bool lies_in(const fs::path& file, const fs::path& folder) {
   std::error_code error;

@@ -205,7 +205,7 @@ void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& optio
 }
 
 void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
-  folder_ = options_.dirpath.value_or(trainer.log_dir());
+  folder_ = expand_home(options_.dirpath.value_or(trainer.log_dir()));
   kept_.assign(trainer.num_evaluation_batches().size(), {});
   written_.clear();
 }

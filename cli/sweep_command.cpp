@@ -251,7 +251,8 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
     trial.values = values;
     sweep.trials.push_back(std::move(trial));
   }
-  sweep.folder = make_sweep_folder(fs::absolute(config.trainer.default_root_dir.value_or(".")).lexically_normal() / "sweeps");
+  sweep.folder =
+      make_sweep_folder(fs::absolute(expand_home(config.trainer.default_root_dir.value_or("."))).lexically_normal() / "sweeps");
   sweep.write();
   return sweep;
 }

@@ -90,7 +90,7 @@ std::string detail::name_problem(const std::string& name) { return place_problem
 
 fs::path VersionFolder::experiment() const {
   // Not absolute(), which takes no empty path: default_root_dir is one outside of a Trainer.
-  return fs::current_path() / save_dir / name;
+  return fs::current_path() / expand_home(save_dir) / name;
 }
 
 /// The version's folder, when the options say it.

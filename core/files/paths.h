@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -12,6 +13,14 @@ namespace levin {
 /// True for a name that, below a folder, may stand for something outside of it: it is absolute, or has "..".
 inline bool leaves_folder(const std::filesystem::path& name) {
   return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
+}
+
+/// The path with $HOME in place of a "~" that it begins with, as a shell makes of it: in YAML, and behind "--option=", none
+/// does.
+inline std::filesystem::path expand_home(const std::filesystem::path& path) {
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || path.empty() || *path.begin() != "~") return path;
+  return std::filesystem::path(home) / path.lexically_relative("~");
 }
 
 /// The path as a person would type it here: relative when it is below the current folder.

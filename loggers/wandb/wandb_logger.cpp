@@ -92,7 +92,8 @@ std::string WandbLogger::name() const { return first_of(options_.project, "WANDB
 
 fs::path WandbLogger::save_dir(const RunInfo& run) const {
   const std::string variable = environment("WANDB_DIR");
-  return fs::current_path() / options_.save_dir.value_or(variable.empty() ? run.default_root_dir : fs::path(variable));
+  return fs::current_path() /
+         expand_home(options_.save_dir.value_or(variable.empty() ? run.default_root_dir : fs::path(variable)));
 }
 
 std::vector<fs::path> WandbLogger::earlier_runs(const RunInfo& run) const {

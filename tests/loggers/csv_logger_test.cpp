@@ -98,6 +98,10 @@ TEST_CASE("save_dir, name and version choose the folder") {
   };
   using Place = std::pair<std::string, std::string>;
   CHECK(folder_of({.save_dir = folder / "here"}) == Place("here/logs/version_0", "version_0"));
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  setenv("HOME", folder.path().c_str(), /*overwrite=*/1);
+  CHECK(folder_of({.save_dir = "~/at_home"}) == Place("at_home/logs/version_0", "version_0"));
+  setenv("HOME", home.c_str(), /*overwrite=*/1);
   CHECK(folder_of({.name = "digits"}) == Place("root/digits/version_0", "version_0"));
   CHECK(folder_of({.name = ""}) == Place("root/version_0", "version_0"));
   CHECK(folder_of({.version = 7}) == Place("root/logs/version_7", "version_7"));

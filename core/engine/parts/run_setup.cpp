@@ -14,6 +14,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/module.h"
 #include "levin/core/options/build_info.h"
 #include "levin/core/options/masked_value.h"
@@ -72,6 +73,7 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
   if (takes_batches(options.overfit_batches)) {
     options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
   }
+  if (options.default_root_dir) options.default_root_dir = expand_home(*options.default_root_dir);
   const bool ends_otherwise = options.max_steps != -1 || options.max_time;
   if (!options.max_epochs) options.max_epochs = ends_otherwise ? -1 : 1000;
   if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
