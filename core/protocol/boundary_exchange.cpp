@@ -88,8 +88,8 @@ NewMetrics BoundaryExchange::own_new_metrics() const {
   if (failure_) new_metrics.failure = failure_text_;
   auto own = own_new_.begin();
   for (const MetricEntry* entry : table_.new_entries()) {
-    NewMetric& metric = new_metrics.metrics.emplace_back(
-        NewMetric{entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->layout, entry->site, {}, {}});
+    NewMetric& metric = new_metrics.metrics.emplace_back(NewMetric{
+        entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->layout, entry->site, entry->loader, {}, {}});
     for (; own != own_new_.end() && own->entry == entry; ++own) metric.told(own->level) = own->own;
   }
   return new_metrics;
@@ -173,6 +173,10 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
     // One description on all ranks, so that texts about it are the same.
     entry->site = first.site;
     entry->site_rank = static_cast<int>(first_rank);
+    entry->loader = {};
+    for (const NewMetric* const of_rank : merged) {
+      if (of_rank != nullptr) entry->loader.add(of_rank->loader.index);
+    }
     table_.agree(*entry);
     for (const Level level : {Level::kStep, Level::kEpoch}) {
       if (!entry->is_due(boundary, level)) continue;

@@ -143,6 +143,7 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_number(bytes, metric.options.object);
     append_number(bytes, metric.layout);
     append_text(bytes, metric.site);
+    append_number(bytes, metric.loader.index);
     for (const Told* told : {&metric.step, &metric.epoch}) {
       append_number(bytes, told->slot);
       append_number(bytes, static_cast<std::uint32_t>(told->numbers.size()));
@@ -168,6 +169,7 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     metric.options.object = reader.number<std::uint32_t>();
     metric.layout = reader.number<ObjectLayout>();
     metric.site = reader.text();
+    metric.loader.index = reader.number<std::int32_t>();
     for (Told* told : {&metric.step, &metric.epoch}) {
       told->slot = reader.number<Slot>();
       const auto size = reader.number<std::uint32_t>();

@@ -119,6 +119,7 @@ struct NewMetric {
   MetricOptions options;
   ObjectLayout layout;  ///< of a metric object
   std::string site;
+  LoaderOfMetric loader;
   Told step;
   Told epoch;
 

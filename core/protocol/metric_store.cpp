@@ -14,6 +14,7 @@
 
 namespace levin {
 using detail::Level;
+using detail::LoaderOfMetric;
 using detail::MetricEntry;
 using detail::MetricGroup;
 using detail::MetricKey;
@@ -147,6 +148,7 @@ void MetricStore::reset_epoch() { state_->reset(state_->now().group); }
 MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where,
                                           std::uint32_t object) {
   const HookPolicy policy = hook_policy(hook);
+  const std::int32_t loader = now().batch ? static_cast<std::int32_t>(now().batch->dataloader_idx) : LoaderOfMetric::kAny;
   if (std::this_thread::get_id() != thread) {
     misuse(hook, name, where,
            "another thread than the one that runs the hooks may not log; keep the value, and log it in the next hook");
@@ -167,7 +169,9 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   MetricEntry* entry = table.find(key);
   if (entry == nullptr) {
     check_name(key, where);
-    return table.add(key, resolved, where.str(), group.rank());
+    MetricEntry& added = table.add(key, resolved, where.str(), group.rank());
+    added.loader.add(loader);
+    return added;
   }
   if (!(entry->options == resolved)) {
     misuse(hook, name, where,
@@ -175,6 +179,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
                   "another name",
                   resolved.str(), entry->options.str(), entry->site, entry->site_rank));
   }
+  if (!entry->agreed) entry->loader.add(loader);
   return *entry;
 }
 
@@ -295,6 +300,21 @@ void MetricStore::State::end_boundary(BoundaryKind kind) {
     if (ends_step) entry->step_is_new = false;
   }
   if (ends_step) counts(MetricGroup::kTrain).step = 0;
+}
+
+bool MetricStore::is_of_loader(std::string_view name, std::int64_t loader) const {
+  bool is_known = false;
+  bool is_of_it = false;
+  const auto look_at = [&](const MetricEntry& entry, const MetricEntry& names) {
+    if (name != names.step_name && name != names.epoch_name) return;
+    is_known = true;
+    is_of_it |= entry.loader.has(loader);
+  };
+  for (const MetricEntry& entry : state_->table.entries()) {
+    if (!entry.is_of_object()) look_at(entry, entry);
+    for (const MetricEntry& value : entry.values) look_at(entry, value);
+  }
+  return is_of_it || !is_known;
 }
 
 MetricMap MetricStore::local_step_row() const {

@@ -112,6 +112,9 @@ class MetricStore {
   MetricMaps maps_at_hand() const;
   /// The next boundary of a step reads this value along with its own, in one wait.
   void read_along(std::shared_ptr<DeferredValue> value);
+  /// What was logged under this name, as loggers see it, in the evaluation that ran last, belongs to this of its loaders: it
+  /// was logged for its batches, or in no batch, or for those of several. The same on all ranks, after a boundary.
+  bool is_of_loader(std::string_view name, std::int64_t loader) const;
   /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
   /// 0's. On one rank it is the newest; on several as of the last boundary that carries it. Unset while no rank has logged the
   /// key.

@@ -195,6 +195,19 @@ struct ViewCells {
   std::array<std::array<double*, 3>, 4> places{};
 };
 
+/// Of which loader's batches an evaluation has logged a metric: one, or several, or none as in hooks of an epoch.
+struct LoaderOfMetric {
+  static constexpr std::int32_t kUnknown = -2;  ///< it was not logged
+  static constexpr std::int32_t kAny = -1;      ///< of none, or of several
+  std::int32_t index = kUnknown;
+
+  void add(std::int32_t other) {
+    if (other == kUnknown || other == index) return;
+    index = index == kUnknown ? other : kAny;
+  }
+  bool has(std::int64_t loader) const { return index < 0 || index == loader; }
+};
+
 /// What one rank has recorded of a metric.
 struct MetricRecord {
   Slot step;                                      ///< the last value logged in this epoch
@@ -244,8 +257,9 @@ struct MetricEntry : MetricRecord {
   const std::int32_t dataloader_idx;
   const MetricGroup group;
   MetricOptions options;
-  std::string site;   ///< "digits.cpp:41": where it was first logged
-  int site_rank = 0;  ///< by which rank
+  std::string site;            ///< "digits.cpp:41": where it was first logged
+  int site_rank = 0;           ///< by which rank
+  LoaderOfMetric loader = {};  ///< for whose batches it was logged, as this rank knows, then all
 
   // The names that users and loggers see. step_name and epoch_name equal plain_name unless the key is forked.
   std::string plain_name;

@@ -278,16 +278,13 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
 }
 
 std::vector<MetricMap> EvaluationLoop::results() const {
-  const std::string marker = "/dataloader_idx_";
   const MetricMap& logged = run_.metrics->logged_metrics();
   std::vector<MetricMap> results(loaders_.size());
   for (const auto& [name, value] : run_.metrics->callback_metrics()) {
     // Of a key that is forked as well, callbacks see the plain name too, which is not logged.
     if (!logged.contains(name)) continue;
-    const std::size_t found = name.rfind(marker);
     for (std::size_t index = 0; index < results.size(); ++index) {
-      const bool of_this_loader = found == std::string::npos || name.substr(found + marker.size()) == std::to_string(index);
-      if (of_this_loader) results[index][name] = value;
+      if (run_.metrics->is_of_loader(name, static_cast<std::int64_t>(index))) results[index][name] = value;
     }
   }
   return results;

@@ -216,3 +216,33 @@ TEST_CASE("a step value that one rank logged comes out bit for bit") {
   CHECK(0.1 * 3 / 3 != 0.1);
   CHECK(reduce_step(ranks, Reduce::kMean) == 0.1);
 }
+
+TEST_CASE("of which loader a metric is all ranks know alike, also one that has no batch of it") {
+  testing::SimulatedRanks simulated;
+  std::vector<std::string> known(3);
+  const auto result = simulated.run(3, 5, [&](ControlGroup& group) {
+    MetricStore store(group, {});
+    store.begin_stage(Stage::kTest);
+    const auto log = [&](const char* name, const LogOptions& options = {}) { store.log(name, 1, options, kHere); };
+    const LogOptions plain{.add_dataloader_idx = false};
+    store.enter(Hook::kTestStep);
+    // The last rank has no batch at all, and rank 1 none of the second loader.
+    for (std::int64_t loader = 0; loader < 2 && group.rank() + loader < 2; ++loader) {
+      store.begin_batch({.batch_size = 1, .dataloader_idx = loader, .num_dataloaders = 2});
+      log("suffixed");
+      log(loader == 0 ? "first" : "second", plain);
+      log("both", plain);
+      store.end_batch();
+    }
+    store.meet({BoundaryKind::kEpochReached, Stage::kTest, 0, 0}, {});
+    store.enter(Hook::kOnTestEpochEnd);
+    log("at_end");
+    store.meet({BoundaryKind::kEpochEnd, Stage::kTest, 0, 0}, {});
+    for (const char* name : {"suffixed/dataloader_idx_0", "suffixed/dataloader_idx_1", "first", "second", "both", "at_end"}) {
+      for (const std::int64_t loader : {0, 1}) known[group.rank()] += store.is_of_loader(name, loader) ? 'x' : '.';
+    }
+  });
+  CHECK_FALSE(result.hung);
+  for (const std::exception_ptr& error : result.errors) CHECK(test::error_of(error) == "");
+  for (const std::string& of_rank : known) CHECK(of_rank == "x..xx..xxxxx");
+}

@@ -36,8 +36,15 @@ struct TwoRanks final : ControlGroup {
 TEST_CASE("new metrics arrive as they were packed") {
   NewMetrics new_metrics;
   new_metrics.failure = "no";
-  new_metrics.metrics.push_back(
-      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, {}, "a.cpp:7", {{1, 2}}, {{3, 4}}});
+  new_metrics.metrics.push_back({Hook::kValidationStep,
+                                 3,
+                                 "é/\"a,b\"",
+                                 {.on_epoch = true, .reduce = Reduce::kMax},
+                                 {},
+                                 "a.cpp:7",
+                                 {1},
+                                 {{1, 2}},
+                                 {{3, 4}}});
   const NewMetrics copy = unpack_new_metrics(pack(new_metrics));
   REQUIRE(copy.metrics.size() == 1);
   CHECK(copy.failure == "no");
@@ -46,13 +53,14 @@ TEST_CASE("new metrics arrive as they were packed") {
   CHECK(copy.metrics[0].name == "é/\"a,b\"");
   CHECK(copy.metrics[0].options == new_metrics.metrics[0].options);
   CHECK(copy.metrics[0].site == "a.cpp:7");
+  CHECK(copy.metrics[0].loader.index == 1);
   CHECK(copy.metrics[0].step.slot.value == 1);
   CHECK(copy.metrics[0].epoch.slot.weight == 4);
 }
 
 TEST_CASE("new metrics cut short anywhere, or with more after their end, are refused") {
   NewMetrics new_metrics;
-  new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, {}, "a.cpp:7", {}, {}});
+  new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, {}, "a.cpp:7", {}, {}, {}});
   std::vector<std::byte> bytes = pack(new_metrics);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CHECK_THROWS_AS(unpack_new_metrics(std::span(bytes).first(size)), DesyncError);
