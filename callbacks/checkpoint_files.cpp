@@ -84,9 +84,13 @@ bool is_checkpoint_link(const fs::path& file) {
 
 }  // namespace
 
+std::string name_of_files(const ModelCheckpointOptions& options) {
+  return options.filename && !options.filename->empty() ? *options.filename : kDefaultName;
+}
+
 void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right) {
   const auto folder = [](const ModelCheckpointOptions& one) { return one.dirpath ? absolute_folder(*one.dirpath) : ""; };
-  const auto name = [](const ModelCheckpointOptions& one) { return one.filename.value_or(kDefaultName); };
+  const auto name = [](const ModelCheckpointOptions& one) { return name_of_files(one); };
   // With the counter a name that is taken gets a number.
   const bool counted = left.enable_version_counter && right.enable_version_counter;
   if (counted || folder(left) != folder(right)) return;
@@ -150,7 +154,7 @@ LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoint
 void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options) {
   using O = ModelCheckpointOptions;
   options.add(&O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
-  options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null: '{epoch}-{step}'");
+  options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null or empty: '{epoch}-{step}'");
   options.add(&O::monitor, "Metric that says which checkpoints are best, or step or epoch; null: the newest is").not_empty();
   options.add(&O::verbose, "Say what is saved and why");
   options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
@@ -184,7 +188,7 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
                : "";
   });
   options.rule({"filename"}, [](const O& saving) -> std::string {
-    if (!saving.filename) return "";
+    if (!saving.filename || saving.filename->empty()) return "";
     // Reads the pattern in any case: one that is not understood is an error. What the fields become are numbers.
     const std::string name = checkpoint_name(*saving.filename, saving.auto_insert_metric_name, 0, 0, {});
     if (!leaves_folder(name) || (saving.dirpath && saving.dirpath->is_absolute())) return "";

@@ -57,6 +57,9 @@ namespace levin::detail {
 /// The name of a checkpoint when nothing else is said.
 inline constexpr const char* kDefaultName = "{epoch}-{step}";
 
+/// The name that a ModelCheckpoint gives its files: its own, or that.
+std::string name_of_files(const ModelCheckpointOptions& options);
+
 /// Throws ConfigError when two ModelCheckpoints would write the same files, one in the other's place.
 void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right);
 

@@ -372,8 +372,8 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
 // ---- Files ------------------------------------------------------------------------------------------------------------------
 
 std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
-  return checkpoint_name(options_.filename.value_or(detail::kDefaultName), options_.auto_insert_metric_name,
-                         trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
+  return checkpoint_name(detail::name_of_files(options_), options_.auto_insert_metric_name, trainer.current_epoch(),
+                         trainer.global_step(), trainer.callback_metrics());
 }
 
 std::string ModelCheckpoint::free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {

@@ -15,7 +15,7 @@ Loggers OptionType<Loggers>::read(const Value& value) {
 
 Value OptionType<Loggers>::write(const Loggers& loggers) {
   if (!loggers.enabled()) return false;
-  if (loggers.is_default()) return true;
+  if (loggers.is_default()) return loggers.is_asked_for() ? Value(true) : Value();
   if (loggers.list().size() == 1) return OptionType<Component<Logger>>::write(loggers.list().front());
   return OptionType<std::vector<Component<Logger>>>::write(loggers.list());
 }

@@ -106,22 +106,25 @@ class LEVIN_API Logger {
 class LEVIN_API Loggers {
  public:
   Loggers() = default;
-  Loggers(bool enabled) : enabled_(enabled) {}
+  Loggers(bool enabled) : enabled_(enabled), is_asked_for_(enabled) {}
   template <class Derived>
   requires std::is_convertible_v<std::shared_ptr<Derived>, std::shared_ptr<Logger>> Loggers(std::shared_ptr<Derived> logger)
-      : list_{std::move(logger)} {}
+      : is_asked_for_(true), list_{std::move(logger)} {}
   template <class Derived>
   requires std::derived_from<Derived, Logger> Loggers(Derived&& logger)
-      : list_{Component<Logger>(std::forward<Derived>(logger))} {}
-  Loggers(Component<Logger> logger) : list_{std::move(logger)} {}
-  Loggers(std::vector<Component<Logger>> list) : list_(std::move(list)) {}
-  Loggers(std::initializer_list<Component<Logger>> list) : list_(list) {}
+      : is_asked_for_(true), list_{Component<Logger>(std::forward<Derived>(logger))} {}
+  Loggers(Component<Logger> logger) : is_asked_for_(true), list_{std::move(logger)} {}
+  Loggers(std::vector<Component<Logger>> list) : is_asked_for_(!list.empty()), list_(std::move(list)) {}
+  Loggers(std::initializer_list<Component<Logger>> list) : is_asked_for_(list.size() > 0), list_(list) {}
   bool enabled() const { return enabled_; }
+  /// Loggers, or `true`, rather than nothing at all, which stands for the same.
+  bool is_asked_for() const { return is_asked_for_; }
   bool is_default() const { return enabled_ && list_.empty(); }
   const std::vector<Component<Logger>>& list() const { return list_; }
 
  private:
   bool enabled_ = true;
+  bool is_asked_for_ = false;
   std::vector<Component<Logger>> list_;
 };
 

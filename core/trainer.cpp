@@ -96,6 +96,7 @@ Evaluated run_evaluation(TrainerState& run, Module& module, DataSource source, S
   EntryPoint entry(run, module, std::move(source), stage, options);
   Evaluated evaluated;
   entry.run([&] {
+    if (!EvaluationLoop::takes_any(run.options(), stage)) return;
     LoaderList loaders = entry.source().evaluation(stage, module, run.setup, run.hooks);
     if (loaders.empty()) {
       throw MisuseError(format(

@@ -104,14 +104,14 @@ class LEVIN_API Trainer {
   std::int64_t current_epoch() const;
   /// Optimizer steps taken, over all optimizers.
   std::int64_t global_step() const;
-  /// Index of the batch being worked on, in its epoch; the last one between batches.
+  /// Index of the batch being worked on, in its epoch; the last one between batches, and after the last epoch.
   std::int64_t batch_idx() const;
   std::int64_t dataloader_idx() const;
-  /// Batches of a training epoch after limits; -1 when unknown.
+  /// Batches of a training epoch after limits; of data of unknown length the limit, which it may not come to; -1 when unknown.
   std::int64_t num_training_batches() const;
   /// fit() validates: some rank has validation batches. The same on all ranks, from on_train_start on.
   bool validates() const;
-  /// Batches of each evaluation loader on this rank after limits, of the stage that runs or ran last; -1: unknown. Ranks may
+  /// Batches of each evaluation loader on this rank after limits, as above, of the stage that runs or ran last. Ranks may
   /// differ: decide nothing from it that all must decide alike.
   const std::vector<std::int64_t>& num_evaluation_batches() const;
   /// Optimizer steps that fit() will take in all; -1: unknown. In configure_optimizers and the hooks before it this asks for
@@ -119,6 +119,7 @@ class LEVIN_API Trainer {
   std::int64_t estimated_stepping_batches() const;
   /// Training batches since fit began, over all epochs.
   std::int64_t total_batch_idx() const;
+  /// The batch being worked on, or the last one, ends its epoch; also where skip_epoch() had it do so, from after its hooks on.
   bool is_last_batch() const;
   /// Batches whose gradients make one optimizer step, as of now: GradientAccumulationScheduler may change it.
   std::int64_t accumulate_grad_batches() const;

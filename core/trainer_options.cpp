@@ -80,7 +80,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
       {"validate_before_training", [](const T& trainer) { return trainer.validate_before_training; }},
       {"log_every_n_steps", [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; }},
       {"profiler", [](const T& trainer) { return !trainer.profiler.empty(); }},
-      {"logger", [](const T& trainer) { return !trainer.logger.list().empty(); }}};
+      {"logger", [](const T& trainer) { return trainer.logger.is_asked_for(); }}};
   for (const auto& [name, is_given] : not_for_barebones) {
     options.rule({name}, [name = name, is_given = is_given](const T& trainer) -> std::string {
       return trainer.barebones && is_given(trainer) ? "barebones: true leaves no place for " + name : "";

@@ -169,8 +169,9 @@ struct Console::Impl {
   ConsoleOptions options;
   std::filesystem::path log_path;
   Descriptor log_file;
-  bool log_has_failed = false;  ///< and that was said
-  std::set<std::string, std::less<>> warned;
+  bool log_has_failed = false;                ///< and that was said
+  std::set<std::string, std::less<>> warned;  ///< keys of warn_once() in this run
+  std::int64_t runs = 0;
   std::vector<std::string> warnings;
   FirstInRun is_first_in_run;
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
@@ -258,13 +259,23 @@ void Console::record(LogLevel level, std::string_view message) {
   if (impl_->speaks(level, Speaker::kRank)) impl_->record(level, without_secrets(message), Speaker::kRank);
 }
 
+void Console::begin_run() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->warned.clear();
+  ++impl_->runs;
+}
+
 void Console::warn_once(std::string_view message, std::string_view key, Speaker speaker) {
   {
     const std::lock_guard lock(impl_->mutex);
     if (key.empty()) key = message;
     const bool is_new = impl_->warned.emplace(key).second;
     if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
-    const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !impl_->is_first_in_run(key);
+    // Ranks keep the keys of all runs of their processes.
+    const auto is_first = [&] {
+      return impl_->is_first_in_run(impl_->runs < 2 ? key : format("{} in run {}", key, impl_->runs));
+    };
+    const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !is_first();
     if (others_said_it) return impl_->record(LogLevel::kWarning, without_secrets(message), speaker);
   }
   print(LogLevel::kWarning, message, speaker);

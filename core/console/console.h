@@ -111,6 +111,8 @@ class LEVIN_API Console {
   void set_sink(std::function<void(const Message&)> sink);
   /// Gives a message of any level to the sink. False when there is none, or it is at work and may never come back.
   bool hand_to_sink(LogLevel level, std::string_view message);
+  /// A run begins, such as a Trainer's that is made: warn_once() warns of all anew. Ranks: all, as they make the same runs.
+  void begin_run();
   /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default key: the message.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
 
@@ -196,7 +198,8 @@ void rank_warn(const Parts&... parts) {
   detail::print_parts(LogLevel::kWarning, Speaker::kRank, parts...);
 }
 /// A warning of whichever rank says it first, on standard error: once in a run, however often and on however many ranks the
-/// same text is given. (Once on each host, where ranks are on several; once on each rank where they share no memory.)
+/// same text is given; a Trainer that is made, as for the next fold, is another run. (Once on each host, where ranks are on
+/// several; once on each rank where they share no memory.)
 template <class... Parts>
 void rank_warn_once(const Parts&... parts) {
   Console::instance().warn_once(detail::joined(parts...));

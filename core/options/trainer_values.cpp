@@ -158,7 +158,8 @@ FastDevRun OptionType<FastDevRun>::read(const Value& value) {
 }
 
 Value OptionType<FastDevRun>::write(const FastDevRun& run) {
-  return run.batches() <= 1 ? Value(static_cast<bool>(run)) : Value(run.batches());
+  const bool is_number = run.batches() < 0 || run.batches() > 1;
+  return is_number ? Value(run.batches()) : Value(static_cast<bool>(run));
 }
 
 Value OptionType<FastDevRun>::schema() {

@@ -42,6 +42,7 @@ TEST_CASE("which checkpoints are kept: the newest, all, or the k best, by epochs
   for (const Row& row : std::vector<Row>{
            {{}, {fourth}, fourth},
            {{.save_top_k = -1}, all},
+           {{.filename = "", .save_top_k = -1}, all},
            {{.save_top_k = -1}, all, fourth, "", {}, [](Fit& fit) { fit.validation_batches = 0; }},
            {{.save_top_k = -1, .every_n_epochs = 2}, {second, fourth}},
            {{.monitor = "val_loss"}, {second}, second},

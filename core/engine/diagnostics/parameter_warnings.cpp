@@ -56,6 +56,23 @@ std::string some_of(std::vector<std::string> names) {
   return join(names) + (count > kMostNames ? format(" and {} more", count - kMostNames) : "");
 }
 
+void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module) {
+  const auto is_trained = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
+  std::vector<std::string> layers;
+  std::string known;  // the last layer that was looked at with all that is in it
+  for (const auto& layer : module.named_modules("", /*include_self=*/false)) {
+    if (layer.value()->is_training() || (!known.empty() && layer.key().starts_with(known + "."))) continue;
+    known = layer.key();
+    const std::vector<at::Tensor> parameters = layer.value()->parameters();
+    if (parameters.empty() || std::ranges::any_of(parameters, is_trained)) layers.push_back(layer.key());
+  }
+  if (layers.empty()) return;
+  rank_zero_warn(
+      format("{} in evaluation mode when training begins, and stays so: {}. Call train() on it before fit(), or freeze() it if "
+             "it is meant to be.",
+             layers.size() == 1 ? "A layer is" : format("Each of {} layers is", layers.size()), join(layers)));
+}
+
 void warn_of_idle_parameters(const RunParts& parts) {
   if (parts.optimizers.empty()) return;
   std::set<const at::TensorImpl*> known;

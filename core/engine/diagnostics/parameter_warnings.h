@@ -15,6 +15,10 @@ std::string some_of(std::vector<std::string> names);
 /// optimizer, an optimizer with none of the module's, and one with parameters that the module does not know.
 void warn_of_idle_parameters(const RunParts& parts);
 
+/// Warns on rank 0 of layers of a module that trains which are in evaluation mode themselves, and stay so. Those that are
+/// frozen are meant to be, and so are those in them.
+void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module);
+
 /// Finds layers that were never registered: tensors that the loss depends on and that require a gradient, of which neither the
 /// module nor an optimizer knows. They are not trained, saved or made equal on all ranks, and nothing else shows.
 class UnregisteredLeaves {

@@ -98,7 +98,7 @@ void EpochLoop::agree_on_start() {
 bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
   Iteration iteration = resume.iteration;
   progress_.batch.batch_idx = iteration.index;
-  progress_.batch.is_last = iteration.is_last;
+  progress_.batch.is_last = iteration.is_last || iteration.end_epoch;
   position_.iteration = iteration;
   if (resume.place == Place::kBatchEnd) {
     position_.place = Place::kBatchEnd;
@@ -119,10 +119,18 @@ bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
 }
 
 bool EpochLoop::is_over(const Iteration& iteration) {
+  tell_of_stop_that_waits();
   const bool completed = iteration.is_last || iteration.end_epoch;
   if (!completed && !stop_.ends_epoch()) return false;
   reach_end(completed, 0);
   return true;
+}
+
+void EpochLoop::tell_of_stop_that_waits() const {
+  if (!run_.stop.agreed() || stop_.stopping()) return;
+  Console::instance().warn_once(format("Training goes on although it was to stop ({}), until it has reached {}.",
+                                       run_.stop.explain(run_.world_size()), stop_.what_holds_it_up()),
+                                "a stop that waits", Speaker::kRun);
 }
 
 void EpochLoop::reach_end(bool completed, int hooks_done) {
@@ -205,6 +213,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
     end_batch_hooks(iteration, output, batch ? &*batch : nullptr);
     obey_wish_to_skip(iteration);
   }
+  progress.is_last |= iteration.end_epoch;
   progress.in_work = false;
   run_.metrics->end_batch();
   if (skips) return iteration;
@@ -423,7 +432,6 @@ void EpochLoop::save(int hooks_done) {
   };
   hooks_.callbacks_if(has_turn, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   ++progress_.epoch;
-  progress_.batch.batch_idx = -1;
 }
 
 }  // namespace levin

@@ -42,6 +42,8 @@ class EpochLoop {
   void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
   bool is_over(const Iteration& iteration);
+  /// Once: the ranks agreed to stop, and min_epochs or min_steps does not let them.
+  void tell_of_stop_that_waits() const;
   void reach_end(bool completed, int hooks_done);
 
   Iteration run_iteration(std::int64_t index);

@@ -79,7 +79,18 @@ const EvaluationHooks& hooks_of(Stage stage) {
   return stage == Stage::kPredict ? prediction : validation;
 }
 
+std::pair<const std::optional<Limit>&, const char*> limit_of(const TrainerOptions& options, Stage stage) {
+  if (stage == Stage::kTest) return {options.limit_test_batches, "limit_test_batches"};
+  if (stage == Stage::kPredict) return {options.limit_predict_batches, "limit_predict_batches"};
+  return {options.limit_val_batches, "limit_val_batches"};
+}
+
 }  // namespace
+
+bool EvaluationLoop::takes_any(const TrainerOptions& options, Stage stage) {
+  const auto& limit = limit_of(options, stage).first;
+  return !limit || takes_batches(*limit);
+}
 
 EvaluationLoop::EvaluationLoop(TrainerState& run, const PrecisionPolicy& precision, Stage stage, LoaderList loaders,
                                bool keep_predictions)
@@ -91,17 +102,12 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const PrecisionPolicy& precisi
       names_(hooks_of(stage)),
       loaders_(std::move(loaders)),
       keep_predictions_(keep_predictions) {
-  const TrainerOptions& options = run.options();
-  const auto& [limit, limit_name] = stage == Stage::kTest ? std::pair(options.limit_test_batches, "limit_test_batches")
-                                    : stage == Stage::kPredict
-                                        ? std::pair(options.limit_predict_batches, "limit_predict_batches")
-                                        : std::pair(options.limit_val_batches, "limit_val_batches");
+  const auto [limit, limit_name] = limit_of(run.options(), stage);
   // Not this rank's number of batches: a rank without any still takes part.
-  may_have_batches_ = !loaders_.empty() && (!limit || takes_batches(*limit));
+  may_have_batches_ = !loaders_.empty() && takes_any(run.options(), stage);
   for (const LoaderPtr& loader : loaders_) {
-    const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
-    num_batches_.push_back(batches.value_or(-1));
-    caps_.push_back(batch_cap(batches, limit));
+    caps_.push_back(batch_cap(limited_batches(loader->size(), limit, limit_name), limit));
+    num_batches_.push_back(caps_.back().value_or(-1));
   }
 }
 
@@ -293,17 +299,26 @@ std::vector<MetricMap> EvaluationLoop::results() const {
 void FitValidation::set_up() {
   run_.progress.num_evaluation_batches.clear();
   loop_.reset();
-  const auto& limit = run_.options().limit_val_batches;
-  if (limit && !takes_batches(*limit)) return;
+  if (!EvaluationLoop::takes_any(run_.options(), Stage::kValidate)) return;
   LoaderList loaders = source_.evaluation(Stage::kValidate, run_.module(), run_.setup, hooks_);
   if (loaders.empty()) return;
   loop_ = std::make_unique<EvaluationLoop>(run_, precision_, Stage::kValidate, std::move(loaders));
   run_.progress.num_evaluation_batches = loop_->num_batches();
 }
 
+std::int64_t FitValidation::sanity_steps() const {
+  return run_.options().validate_before_training ? 0 : run_.options().num_sanity_val_steps.value_or(2);
+}
+
+void FitValidation::set_up_first() {
+  std::optional<StageScope> stage;
+  if (sanity_steps() != 0) stage.emplace(run_.progress, Stage::kSanityCheck);
+  set_up();
+}
+
 void FitValidation::sanity_check() {
-  const std::int64_t steps = run_.options().num_sanity_val_steps.value_or(2);
-  if (!loop_ || steps == 0 || run_.options().validate_before_training) return;
+  const std::int64_t steps = sanity_steps();
+  if (!loop_ || steps == 0) return;
   const RandomScope random;
   const EvaluationTotals totals = run_.progress.evaluation_totals;
   EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders());

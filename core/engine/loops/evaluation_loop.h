@@ -19,13 +19,15 @@ class EvaluationLoop {
   EvaluationLoop(TrainerState& run, const PrecisionPolicy& precision, Stage stage, LoaderList loaders,
                  bool keep_predictions = false);
 
-  /// False when the limits leave nothing to evaluate, on any rank.
+  /// False when the limit of a stage leaves nothing of any data.
+  static bool takes_any(const TrainerOptions& options, Stage stage);
+  /// False when it leaves nothing to evaluate, or there are no loaders, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
   const LoaderList& loaders() const { return loaders_; }
   /// No more than so many batches of each loader.
   void shorten(std::int64_t batches) {
     for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
-    for (std::int64_t& number : num_batches_) number = std::min(number, batches);
+    for (std::int64_t& number : num_batches_) number = number < 0 ? batches : std::min(number, batches);
   }
   void run();
   /// The end of a validation that an earlier run has done but for on_validation_end from LoopPosition::hooks_done on.
@@ -69,7 +71,9 @@ class FitValidation {
   FitValidation(TrainerState& run, const PrecisionPolicy& precision, DataSource& source)
       : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
-  /// Asks for the loaders, anew when called again.
+  /// Asks for the loaders, within the sanity check where there is one.
+  void set_up_first();
+  /// Asks for them anew.
   void set_up();
   /// A few batches before training. Leaves no trace: metrics, random numbers and counters are afterwards what they were.
   void sanity_check();
@@ -96,6 +100,8 @@ class FitValidation {
  private:
   /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.
   bool time_passed();
+  /// So many batches of each loader, -1 for all: those of the sanity check, 0 where there is none.
+  std::int64_t sanity_steps() const;
 
   TrainerState& run_;
   const PrecisionPolicy& precision_;

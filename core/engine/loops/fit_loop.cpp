@@ -7,6 +7,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/step/optimizers.h"
 
@@ -31,7 +32,7 @@ void FitLoop::run(const ResumePoint& resume) {
   const std::int64_t epoch = run_.progress.epoch;
   std::int64_t& asked = run_.progress.loaders_epoch;
   asked = resume.resumes ? std::max(asked, every > 0 ? epoch / every * every : 0) : epoch;
-  ask_for_loaders([&] { validation_.set_up(); });
+  ask_for_loaders([&] { validation_.set_up_first(); });
   validation_.sanity_check();
   epoch_.throw_if_signalled();
   // What was asked for ahead of the checkpoint's epoch, such as by a schedule, may be another one.
@@ -50,8 +51,8 @@ void FitLoop::run(const ResumePoint& resume) {
         run_.progress.epoch, run_.progress.global_step));
   }
   if (!options.fast_dev_run) {
-    warn_of_unreached_schedules(
-        run_.parts, TrainingLength(options, run_.accumulation.batches, [&] { return run_.progress.num_training_batches; }));
+    warn_of_unreached_schedules(run_.parts,
+                                TrainingLength(options, run_.accumulation.batches, [&] { return plan_.iterations(); }));
   }
   if (from.is_in_epoch() || !done()) {
     train_epochs(std::move(from));
@@ -89,6 +90,7 @@ void FitLoop::train_epochs(ResumePoint resume) {
   run_.metrics->begin_stage(Stage::kTrain);
   if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
   run_.metrics->mark();
+  if (!resume.resumes) warn_of_layers_in_evaluation_mode(run_.module());
   run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   const bool begins = !resume.resumes || resume.place == Place::kTrainStart;
   if (begins && run_.progress.total_batch_idx == 0) validation_.validate_before_training();
@@ -128,7 +130,10 @@ void FitLoop::reload_if_due() {
   if (every == 0 || run_.progress.epoch % every != 0) return;
   run_.progress.loaders_epoch = run_.progress.epoch;
   data_.set_up();
-  validation_.set_up();
+  // Those of epochs that do not validate would be read by nobody.
+  const std::int64_t epoch = run_.progress.epoch;
+  const std::int64_t each = run_.options().check_val_every_n_epoch.value_or(1);
+  if ((epoch + every) / each > epoch / each) validation_.set_up();
 }
 
 void FitLoop::ask_for_loaders(const std::function<void()>& ask) {
@@ -146,13 +151,13 @@ void FitLoop::agree_on_epoch() {
   std::vector<std::int64_t> batches;
   for (const BoundaryPayload& payload : outcome.payloads) batches.push_back(payload[0]);
   plan_ = EpochPlan(batches, /*stop_with_first=*/!run_.module().automatic_optimization());
-  run_.progress.num_training_batches = plan_.iterations();
+  const auto batches_of_plan = plan_.known() ? std::optional(plan_.iterations()) : std::nullopt;
+  run_.progress.num_training_batches = batch_cap(batches_of_plan, run_.options().limit_train_batches).value_or(-1);
   const std::int64_t batch_size = outcome.payloads.front()[1];
   const auto agrees = [&](const BoundaryPayload& payload) { return payload[1] == batch_size; };
   run_.accumulation.full_batch_size = std::ranges::all_of(outcome.payloads, agrees) ? batch_size : 0;
   const auto validates = [](const BoundaryPayload& payload) { return payload[2] != 0; };
-  validation_.agree(std::ranges::any_of(outcome.payloads, validates),
-                    plan_.known() ? std::optional(plan_.iterations()) : std::nullopt);
+  validation_.agree(std::ranges::any_of(outcome.payloads, validates), batches_of_plan);
   warn_of_long_interval();
 }
 

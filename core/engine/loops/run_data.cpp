@@ -48,6 +48,14 @@ void check_given(const LoaderPtr& train) {
       "or let the module's own train_dataloader() do so.");
 }
 
+/// In place of a loader where a limit leaves no batch of it: nobody is asked for one then.
+class NoBatches final : public BatchLoader {
+ public:
+  std::optional<std::int64_t> size() const override { return 0; }
+  void start_epoch(std::int64_t /*epoch*/) override {}
+  std::optional<Batch> next() override { return std::nullopt; }
+};
+
 template <class Source>
 LoaderList ask(Source& source, Stage stage) {
   if (stage == Stage::kTest) return source.test_dataloaders();
@@ -99,6 +107,8 @@ Hook dataloaders_hook(Stage stage) {
 }
 
 LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
+  const auto& limit = setup.options.limit_train_batches;
+  if (limit && !takes_batches(*limit)) return std::make_shared<NoBatches>();
   const auto scope = hooks.enter(Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
   if (loader && setup.batch_size && !loader->set_batch_size(*setup.batch_size)) {

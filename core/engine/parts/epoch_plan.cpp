@@ -68,6 +68,15 @@ EpochPlan::EpochPlan(const std::vector<std::int64_t>& rank_batches, bool stop_wi
   iterations_ = stop_with_first || fewest < 0 ? fewest : most;
 }
 
+std::string StopConditions::what_holds_it_up() const {
+  std::vector<std::string> least;
+  const std::int64_t epochs = options_.min_epochs.value_or(0);
+  const std::int64_t steps = options_.min_steps.value_or(0);
+  if (progress_.epoch < epochs) least.push_back(format("min_epochs={}", epochs));
+  if (progress_.global_step < steps) least.push_back(format("min_steps={}", steps));
+  return join(least, " and ");
+}
+
 std::optional<std::string> StopConditions::reason(const EpochPlan& plan) const {
   if (plan.known() && plan.iterations() == 0) return "no training batches";
   if (stopping()) return stop_.explain(world_size_);

@@ -70,6 +70,8 @@ class StopConditions {
     return stop_.agreed() && progress_.epoch >= options_.min_epochs.value_or(0) &&
            progress_.global_step >= options_.min_steps.value_or(0);
   }
+  /// What keeps ranks that agreed to stop from it: "min_epochs=3 and min_steps=100"; "" for nothing.
+  std::string what_holds_it_up() const;
   /// No further batch of the epoch under way.
   bool ends_epoch() const { return steps_are_done() || stopping(); }
   /// Why there is no further epoch; unset when there is one. `plan`: of the next epoch.

@@ -101,7 +101,8 @@ std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options, const Str
 std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Logger>> loggers;
   const bool is_default = options.logger.is_default();
-  if (is_default && !options.quiet) return {Registry<Logger>::instance().make("CSVLogger", Value::Map{})};
+  if (is_default && (!options.quiet || options.logger.is_asked_for()))
+    return {Registry<Logger>::instance().make("CSVLogger", Value::Map{})};
   if (is_default || !options.logger.enabled()) return loggers;
   for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
   return loggers;
@@ -112,10 +113,13 @@ CallbackList make_callbacks(const TrainerOptions& options) {
   for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
   const auto add = [&](const char* name, bool is_wanted, const Value& init_args = Value(Value::Map{})) {
     const auto is_it = [&](const auto& callback) { return callback->class_name() == name; };
-    if (!is_wanted || std::ranges::any_of(callbacks, is_it)) return;
+    if (!is_wanted || std::ranges::any_of(callbacks, is_it)) return false;
     callbacks.push_back(Registry<Callback>::instance().make(name, init_args));
+    return true;
   };
-  if (options.max_time) add("Timer", true, Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}});
+  if (options.max_time && !add("Timer", true, Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}})) {
+    rank_zero_warn("max_time has no effect, since the callbacks hold a Timer, which ends training after its own duration.");
+  }
   add("ProgressBar", options.enable_progress_bar.value_or(!options.quiet));
   add("ModelSummary", options.enable_model_summary.value_or(!options.quiet));
   add("PredictionWriter", options.enable_prediction_writer.value_or(false));
@@ -144,11 +148,17 @@ void warn_of_few_cores(const Strategy& strategy) {
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
   configure_console(setup);
+  // One that a hook makes, such as for a trial, is a part of the run that the hook is of.
+  if (!PlaceOfThread::now()) Console::instance().begin_run();
   announce_build(*setup.strategy);
   warn_of_few_cores(*setup.strategy);
   if (options.fast_dev_run) {
     rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
                    " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
+  }
+  if (options.val_check_interval && !options.val_check_interval->is_time() &&
+      options.val_check_interval->limit() == Limit(std::int64_t{1})) {
+    rank_zero_info("val_check_interval: 1 validates after each training batch; 1.0 does so at the end of each epoch.");
   }
   setup.loggers = make_loggers(options);
   setup.callbacks = make_callbacks(options);

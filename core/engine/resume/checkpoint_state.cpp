@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <string_view>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
@@ -237,12 +240,27 @@ std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run
   return folders;
 }
 
+/// Of the callbacks that keep best files, as their states tell it; the first one's first.
+std::vector<std::string> monitors_of(const CallbackList& callbacks) {
+  std::vector<std::string> monitors;
+  for (const auto& callback : callbacks) {
+    if (!callback->saves_state()) continue;
+    const Value state = callback->state_dict();
+    const Value* const monitor = state.is_map() ? state.find("monitor") : nullptr;
+    if (monitor != nullptr && monitor->is_string() && !monitor->as_string().empty()) monitors.push_back(monitor->as_string());
+  }
+  return monitors;
+}
+
 std::filesystem::path chosen_file(const TrainerState& run, const std::string& ckpt_path) {
   const CheckpointChoice choice = read_checkpoint_choice(ckpt_path);
   if (choice.which.empty()) return choice.place;
   if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
   const auto known = run.resume.checkpoint_aliases.find(choice.which);
-  if (known != run.resume.checkpoint_aliases.end()) return known->second;
+  if (known != run.resume.checkpoint_aliases.end()) {
+    if (choice.which == "best") warn_of_other_monitors(monitors_of(run.parts.callbacks));
+    return known->second;
+  }
   if (choice.which == "last" && is_there(run.resume.newest_file)) return run.resume.newest_file;
   return find_checkpoint(folders_of_experiment(run), choice.which);
 }
@@ -371,10 +389,20 @@ void restore_module(TrainerState& run, const PrecisionPolicy& precision, const C
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
   // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
   const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
-  if (states == nullptr) return;
+  if (states == nullptr || !states->is_map()) return;
+  std::set<std::string> left;
+  for (const auto& [key, state] : states->as_map()) left.insert(key);
   for (const auto& callback : run.parts.callbacks) {
-    if (const Value* saved = states->find(callback->state_key())) callback->load_state_dict(*saved);
+    const Value* const saved = states->find(callback->state_key());
+    if (saved == nullptr) continue;
+    callback->load_state_dict(*saved);
+    left.erase(callback->state_key());
   }
+  if (left.empty()) return;
+  rank_zero_warn(
+      format("The checkpoint has the state of callbacks that this run does not have, or has with other options: {}. It is left "
+             "out; add them to go on as the run that saved it.",
+             join(left)));
 }
 
 ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {

@@ -46,17 +46,9 @@ std::optional<std::string> best_named_in(const fs::path& file) {
   // A run's folder may have been moved since.
   if (const fs::path beside = file.parent_path() / best.filename(); !is_there(best) && is_there(beside)) best = beside;
   if (!is_there(best)) return std::nullopt;
-  std::vector<std::string> others;
-  for (const Value* state : states) {
-    const std::string other = text_at(*state, "monitor");
-    if (!other.empty() && other != monitor) others.push_back(other);
-  }
-  if (!others.empty()) {
-    rank_zero_warn(
-        format("ckpt_path: best is the best by {}, which the run's first ModelCheckpoint monitors; the run also monitors {}, "
-               "for whose best give the file.",
-               monitor, join(others)));
-  }
+  std::vector<std::string> monitors;
+  for (const Value* state : states) monitors.push_back(text_at(*state, "monitor"));
+  warn_of_other_monitors(monitors);
   return best.string();
 }
 
@@ -90,6 +82,18 @@ std::optional<std::string> first_in_whole(const std::vector<fs::path>& files, co
 }
 
 }  // namespace
+
+void warn_of_other_monitors(const std::vector<std::string>& monitors) {
+  std::vector<std::string> others;
+  for (const std::string& other : monitors) {
+    if (!other.empty() && other != monitors.front()) others.push_back(other);
+  }
+  if (others.empty()) return;
+  rank_zero_warn(
+      format("ckpt_path: best is the best by {}, which the run's first ModelCheckpoint monitors; the run also monitors {}, for "
+             "whose best give the file.",
+             monitors.front(), join(others)));
+}
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;

@@ -22,6 +22,8 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path);
 /// The newest checkpoint, or the best that the newest ones name, in the first of these folders that has such. Of several
 /// ModelCheckpoints the first with a monitor says what is best; others are told of. Damaged files are passed over, with a
 /// warning. Throws ConfigError that names the folders when there is none.
+/// Warns where "best" is of the first of these monitors and there are others.
+void warn_of_other_monitors(const std::vector<std::string>& monitors);
 std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
 
 /// What cannot be looked at counts as not there: opening it says why.

@@ -150,7 +150,15 @@ bool ModuleAttachment::find(const Module& module) {
 
 MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where,
                                        std::string_view call) {
-  if (find(module)) return module.attachment_.metrics;
+  if (find(module)) {
+    if (TrainerState::of(*module.attachment_.trainer).options().barebones) [[unlikely]] {
+      Console::instance().warn_once(
+          format("{}: {}(\"{}\") reaches no logger and no progress bar, as barebones: true has none; callbacks alone see it.",
+                 CallSite(where).str(), call, name),
+          "barebones", Speaker::kRun);
+    }
+    return module.attachment_.metrics;
+  }
   if (running == nullptr) {
     throw MisuseError(
         format("{}: {}(\"{}\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor "

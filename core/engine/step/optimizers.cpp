@@ -36,12 +36,20 @@ SchedulerConfig config_of_settings(const Value& settings) {
   return config;
 }
 
-void check(const SchedulerConfig& config) {
+void check(const SchedulerConfig& config, bool automatic) {
   const std::string which =
       config.name.empty() ? "A learning-rate scheduler" : "The learning-rate scheduler '" + config.name + "'";
   if (!config.scheduler) throw MisuseError(which + " of configure_optimizers is empty.");
   if (config.frequency < 1) throw MisuseError(which + " has a frequency below 1.");
-  if (!config.scheduler->needs_metric()) return;
+  if (!automatic && !config.monitor.empty()) {
+    Console::instance().warn_once(
+        format(
+            "{} has a monitor, which has no effect under manual optimization: training_step steps the scheduler itself, with "
+            "lr_scheduler().step(metric).",
+            which),
+        {}, Speaker::kRun);
+  }
+  if (!automatic || !config.scheduler->needs_metric()) return;
   if (config.monitor.empty()) {
     throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");
   }
@@ -193,6 +201,7 @@ OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& overrid
 }
 
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts) {
+  const bool automatic = parts.module->automatic_optimization();
   parts.optimizers.clear();
   parts.schedulers.clear();
   for (const OptimizerSetup& setup : setups.list()) {
@@ -200,12 +209,11 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
     keep_distinct(*setup.optimizer, parts.optimizers.size(), *parts.module);
     parts.optimizers.push_back(setup.optimizer);
     for (const SchedulerConfig& config : setup.schedulers) {
-      check(config);
+      check(config, automatic);
       check_optimizer_of(*config.scheduler, setups);
       parts.schedulers.push_back(config);
     }
   }
-  const bool automatic = parts.module->automatic_optimization();
   if (automatic && parts.optimizers.size() > 1) {
     throw MisuseError(
         format("configure_optimizers returned {} optimizers, which need manual optimization: call "
@@ -264,6 +272,7 @@ bool SchedulerRunner::is_due(Interval interval, bool on_metric) const {
 }
 
 void SchedulerRunner::warn_of_monitors(const RunParts& parts, const MetricStore& metrics) {
+  if (!parts.module->automatic_optimization()) return;
   for (const SchedulerConfig& config : parts.schedulers) {
     if (!config.scheduler->needs_metric() || metrics.monitored(config.monitor)) continue;
     const std::string doubt = doubt_of_monitor("A learning-rate scheduler", config.monitor, metrics.callback_metrics().names());
