@@ -222,7 +222,8 @@ TEST_CASE("Lightning's spellings of flags are taken, and values that levin lacks
   CHECK(flag("profiler", "lightning.pytorch.profilers.PassThroughProfiler").is_null());
   CHECK(flag("logger", "tensorboard").at("class_path") == Value("TensorBoardLogger"));
   CHECK(flag("logger", Value::List{}) == Value(false));
-  CHECK(flag("logger", Value()) == Value(true));
+  CHECK(flag("logger", Value()).is_null());
+  CHECK(flag("logger", Value(true)) == Value(true));
 
   const auto refused = [&](const char* name, Value value, const std::string& text) {
     const std::string error = error_of_loading(map_of("trainer", map_of(name, std::move(value))));
