@@ -1,20 +1,33 @@
 #include "levin/cli/report/report_page.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <limits>
 #include <map>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "levin/cli/embedded_file.h"
 #include "levin/cli/report/curves_json.h"
+#include "levin/cli/report/metric_mode.h"
 #include "levin/cli/report/profile_tables.h"
+#include "levin/cli/report/rank_departures.h"
 #include "levin/cli/report/run_media.h"
 #include "levin/cli/report/run_metrics.h"
 #include "levin/cli/report/settings_table.h"
+#include "levin/cli/report/sweep_values.h"
 #include "levin/core/base/format.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// What stands below cli/report/page.
 constexpr EmbeddedFile kPageFiles[] = {
@@ -30,6 +43,63 @@ std::string for_script(std::string_view json) {
   return text;
 }
 
+/// What a run was, as far as it has left it: "fit", or "test" or "validate" of one that only evaluated.
+std::string kind_of(const RunFolder& run, const RunMetrics& metrics) {
+  if (!run.checkpoints.empty() || metrics.by_name.empty()) return "fit";
+  const auto all = [&](const auto& is_so) {
+    return std::ranges::all_of(metrics.by_name, [&](const auto& entry) { return is_so(entry.first, entry.second); });
+  };
+  if (!all([](const std::string&, const RunMetric& metric) { return metric.curve.size() <= 1; })) return "fit";
+  if (all([](const std::string& name, const RunMetric&) { return name.starts_with("test"); })) return "test";
+  return all([](const std::string& name, const RunMetric&) { return name.starts_with("val"); }) ? "validate" : "fit";
+}
+
+/// When a file of the run was written last, in local time: "2026-11-26 14:02:47"; "" where that is not known.
+std::string last_sign(const fs::path& run) {
+  std::optional<fs::file_time_type> newest;
+  const auto look_at = [&](const fs::path& folder) {
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code gone;
+      // What people write there later, such as tags or a report, tells nothing of the run.
+      const std::string name = entry->path().filename();
+      const fs::file_time_type time = entry->last_write_time(gone);
+      if (gone || !entry->is_regular_file(gone) || name == "tags.json" || name == "report.html") continue;
+      newest = std::max(newest.value_or(time), time);
+    }
+  };
+  look_at(run);
+  look_at(run / "checkpoints");
+  if (!newest) return "";
+  const std::time_t time = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(*newest)));
+  std::tm parts{};
+  localtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+/// The last and the best value of each metric: {"loss": {"last": 0.5, "best": 0.25, "mode": "min"}}, without the last two where
+/// nobody says which values are better.
+Value last_and_best(const RunFolder& run, const RunMetrics& metrics) {
+  Value values(Value::Map{});
+  for (const auto& [name, metric] : metrics.by_name) {
+    const std::vector<CurvePoint> points = metric.curve.points();
+    if (points.empty()) continue;
+    const auto number = [](double value) { return std::isfinite(value) ? Value(value) : Value(); };
+    Value::Map entry = {{"last", number(points.back().last)}};
+    if (const auto is_larger_better = larger_is_better(run.config, name)) {
+      double best = std::numeric_limits<double>::quiet_NaN();
+      for (const CurvePoint& point : points) best = *is_larger_better ? std::fmax(best, point.max) : std::fmin(best, point.min);
+      entry.emplace_back("best", number(best));
+      entry.emplace_back("mode", *is_larger_better ? "max" : "min");
+    }
+    values[name] = std::move(entry);
+  }
+  return values;
+}
+
 Value run_value(const RunFolder& run, const RunMetrics& metrics) {
   Value::List checkpoints;
   for (const RunCheckpoint& checkpoint : run.checkpoints) {
@@ -37,10 +107,15 @@ Value run_value(const RunFolder& run, const RunMetrics& metrics) {
                                      {"monitor", checkpoint.monitor},
                                      {"score", checkpoint.monitor.empty() ? Value() : Value(checkpoint.score)}});
   }
+  Value profiles = profile_tables(run.path);
+  std::vector<std::string> departures = departures_in_metrics(metrics);
+  if (std::string waits = departure_in_waits(profiles); !waits.empty()) departures.insert(departures.begin(), std::move(waits));
   const auto list = [](const std::vector<std::string>& texts) { return Value::List(texts.begin(), texts.end()); };
   return Value::Map{{"name", run.name},
                     {"path", run.path.string()},
-                    {"status", run.status},
+                    {"kind", kind_of(run, metrics)},
+                    {"status", run.is_lost ? "ended without a word" : run.status},
+                    {"last_sign", run.is_lost || run.status == "running" ? last_sign(run.path) : ""},
                     {"started", run.started},
                     {"seconds", run.seconds},
                     {"failure", run.failure},
@@ -50,7 +125,9 @@ Value run_value(const RunFolder& run, const RunMetrics& metrics) {
                     {"tags", list(run.tags)},
                     {"problems", list(metrics.problems)},
                     {"checkpoints", std::move(checkpoints)},
-                    {"profiles", profile_tables(run.path)}};
+                    {"values", last_and_best(run, metrics)},
+                    {"departures", list(departures)},
+                    {"profiles", std::move(profiles)}};
 }
 
 Value table_of(const std::vector<RunFolder>& runs, Value RunFolder::*settings, bool only_differing) {
@@ -106,6 +183,7 @@ std::string report_page(const std::vector<RunFolder>& runs, const ReportOptions&
   Value report(Value::Map{{"reloads", options.reloads},
                           {"runs", std::move(run_values)},
                           {"metrics", metric_values(metrics)},
+                          {"sweeps", sweep_values(runs)},
                           {"settings", table_of(runs, &RunFolder::config, /*only_differing=*/true)},
                           {"hyperparams", table_of(runs, &RunFolder::hyperparams, /*only_differing=*/false)}});
   const std::string_view page = embedded_text(kPageFiles, "report.html");

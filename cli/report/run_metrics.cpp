@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -27,17 +28,32 @@ int rank_of_file(std::string_view name) {
   return error == std::errc() && end == digits.data() + digits.size() ? rank : -1;
 }
 
+/// Of "rank_12_loss".
+int rank_in(std::string_view name) {
+  constexpr std::string_view kBegin = "rank_";
+  int rank = -1;
+  std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), rank);
+  return rank;
+}
+
+/// Where the numbers of a column go; nowhere where it is no metric.
+struct Column {
+  MetricCurve* curve = nullptr;
+  RankMean* rank = nullptr;
+};
+
 /// Puts the cells of rows into the curves that their columns belong to.
 class RowReader {
  public:
-  RowReader(RunMetrics& metrics, bool is_of_rank) : metrics_(metrics), is_of_rank_(is_of_rank) {}
+  /// `rank`: of a file of one rank; -1: of all.
+  RowReader(RunMetrics& metrics, int rank) : metrics_(metrics), rank_(rank) {}
 
   void set_columns(const std::vector<std::string>& names) {
     columns_.clear();
     step_column_ = names.size();
     for (std::size_t column = 0; column < names.size(); ++column) {
       if (names[column] == "step") step_column_ = column;
-      columns_.push_back(curve_of(names[column]));
+      columns_.push_back(column_of(names[column]));
     }
     numbers_.reserve(names.size());
   }
@@ -54,7 +70,7 @@ class RowReader {
       if (after != nullptr) {
         if (column == step_column_) {
           step = number;
-        } else if (columns_[column] != nullptr) {
+        } else if (columns_[column].curve != nullptr) {
           numbers_.emplace_back(columns_[column], number);
         }
         at = after;
@@ -75,8 +91,8 @@ class RowReader {
       if (parse_number(text.data(), text.data() + text.size(), number) != text.data() + text.size()) continue;
       if (cells[cell] == "step") {
         step = number;
-      } else if (MetricCurve* curve = curve_of(cells[cell])) {
-        numbers_.emplace_back(curve, number);
+      } else if (const Column column = column_of(cells[cell]); column.curve != nullptr) {
+        numbers_.emplace_back(column, number);
       }
     }
     add_row(step);
@@ -86,22 +102,31 @@ class RowReader {
   void add_row(double step) {
     constexpr double kFarthest = 1e15;
     if (!(step >= 0 && step <= kFarthest)) return;
-    for (const auto& [curve, number] : numbers_) curve->add(static_cast<std::int64_t>(step), number);
+    for (const auto& [column, number] : numbers_) {
+      column.curve->add(static_cast<std::int64_t>(step), number);
+      if (column.rank == nullptr || !std::isfinite(number)) continue;
+      column.rank->sum += number;
+      ++column.rank->count;
+    }
   }
 
-  MetricCurve* curve_of(const std::string& name) {
-    if (name == "epoch" && !is_of_rank_) return &metrics_.epochs;
-    if (name.empty() || name == "step" || name == "epoch" || name == "evaluation_batch") return nullptr;
-    if (const auto shared_name = metric_of_rank(name)) return &metrics_.by_name[std::string(*shared_name)].ranks;
+  Column column_of(const std::string& name) {
+    if (name == "epoch" && rank_ < 0) return {&metrics_.epochs};
+    if (name.empty() || name == "step" || name == "epoch" || name == "evaluation_batch") return {};
+    if (const auto shared_name = metric_of_rank(name)) return of_rank(std::string(*shared_name), rank_in(name));
+    return rank_ < 0 ? Column{&metrics_.by_name[name].curve} : of_rank(name, rank_);
+  }
+
+  Column of_rank(const std::string& name, int rank) {
     RunMetric& metric = metrics_.by_name[name];
-    return is_of_rank_ ? &metric.ranks : &metric.curve;
+    return {&metric.ranks, &metric.by_rank[rank]};
   }
 
   RunMetrics& metrics_;
-  bool is_of_rank_;
-  std::vector<MetricCurve*> columns_;  ///< null for what is no metric
+  int rank_;
+  std::vector<Column> columns_;
   std::size_t step_column_ = 0;
-  std::vector<std::pair<MetricCurve*, double>> numbers_;  ///< of the row in work
+  std::vector<std::pair<Column, double>> numbers_;  ///< of the row in work
   std::int64_t rows_ = 0;
 };
 
@@ -117,9 +142,9 @@ void read_journal(const fs::path& file, RowReader& reader) {
     reader.read_pairs(cells);
 }
 
-void read_file(const fs::path& file, bool is_of_rank, RunMetrics& metrics) try {
+void read_file(const fs::path& file, int rank, RunMetrics& metrics) try {
   CsvLines lines(file);
-  RowReader reader(metrics, is_of_rank);
+  RowReader reader(metrics, rank);
   reader.set_columns(lines.next_cells());
   while (const auto line = lines.next()) reader.read(*line);
   read_journal(file, reader);
@@ -132,13 +157,13 @@ void read_file(const fs::path& file, bool is_of_rank, RunMetrics& metrics) try {
 RunMetrics read_run_metrics(const fs::path& run) {
   RunMetrics metrics;
   std::error_code error;
-  if (fs::exists(run / "metrics.csv", error)) read_file(run / "metrics.csv", /*is_of_rank=*/false, metrics);
+  if (fs::exists(run / "metrics.csv", error)) read_file(run / "metrics.csv", /*rank=*/-1, metrics);
   std::vector<fs::path> rank_files;
   for (fs::directory_iterator entry(run, error), end; !error && entry != end; entry.increment(error)) {
     if (rank_of_file(entry->path().filename().native()) >= 0) rank_files.push_back(entry->path());
   }
   std::sort(rank_files.begin(), rank_files.end());
-  for (const fs::path& file : rank_files) read_file(file, /*is_of_rank=*/true, metrics);
+  for (const fs::path& file : rank_files) read_file(file, rank_of_file(file.filename().native()), metrics);
   // Names that have no value are no curves.
   std::erase_if(metrics.by_name, [](const auto& entry) { return entry.second.curve.size() + entry.second.ranks.size() == 0; });
   return metrics;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -9,10 +10,17 @@
 
 namespace levin::cli {
 
+/// Of a rank's values that are finite.
+struct RankMean {
+  double sum = 0;
+  std::int64_t count = 0;
+};
+
 /// A metric of a run.
 struct RunMetric {
   MetricCurve curve;  ///< the column of metrics.csv
   MetricCurve ranks;  ///< what ranks had each for itself, all together: min and max are those over ranks
+  std::map<int, RankMean> by_rank;
 };
 
 /// The curves of a run, by the metric's name.

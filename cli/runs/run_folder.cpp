@@ -139,6 +139,7 @@ void take_state(RunFolder& run, const Value& record) {
   // What runs on another host cannot be asked for.
   if (text_at(record, "host") != host_name() || is_alive(record)) return;
   run.status = "failed";
+  run.is_lost = true;
   run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
 }
 

@@ -1,6 +1,11 @@
 #include "levin/cli/report/report_page.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -8,6 +13,8 @@
 #include "levin/cli/report/curves_json.h"
 #include "levin/cli/report/profile_tables.h"
 #include "levin/cli/report/settings_table.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/options/value_json.h"
 #include "support/file_text.h"
@@ -142,6 +149,61 @@ TEST_CASE("metrics stand in the section that their names say") {
   CHECK(section_of("train/time") == "Throughput");
   CHECK(section_of("memory_peak") == "Memory");
   CHECK(section_of("memory") == "Metrics");
+}
+
+TEST_CASE("a run has the last and the best value of each metric, by its callbacks' mode or by its name") {
+  const TemporaryFolder folder;
+  write_file(folder / "metrics.csv", "step,val_loss,val_acc,gain,odd\n0,3,0.5,1,1\n1,1,0.9,5,2\n2,2,0.7,3,nan\n");
+  RunFolder run = run_in(folder);
+  run.config = Value(Value::Map{
+      {"trainer",
+       Value::Map{{"callbacks", Value::List{Value::Map{{"class_path", "EarlyStopping"},
+                                                       {"init_args", Value::Map{{"monitor", "gain"}, {"mode", "max"}}}}}}}}});
+  const Value data = levin::parse_json(element(report_page({run}), "report-data"));
+  const Value& read = data.at("runs").as_list()[0];
+  CHECK(read.at("kind").as_string() == "fit");
+  CHECK(levin::to_json(read.at("values")) ==
+        R"({"gain":{"last":3.0,"best":5.0,"mode":"max"},"odd":{"last":null},)"
+        R"("val_acc":{"last":0.7,"best":0.9,"mode":"max"},"val_loss":{"last":2.0,"best":1.0,"mode":"min"}})");
+}
+
+TEST_CASE("a run that only evaluated is no fit") {
+  const auto kind_of = [](const std::string& rows) {
+    const TemporaryFolder folder;
+    write_file(folder / "metrics.csv", rows);
+    return levin::parse_json(element(report_page({run_in(folder)}), "report-data"))
+        .at("runs")
+        .as_list()[0]
+        .at("kind")
+        .as_string();
+  };
+  CHECK(kind_of("epoch,step,test_acc,test_loss\n0,0,0.9,0.1\n") == "test");
+  CHECK(kind_of("epoch,step,val_acc\n0,0,0.9\n") == "validate");
+  CHECK(kind_of("epoch,step,train_loss,test_acc\n0,0,1,\n0,9,,0.9\n") == "fit");
+  CHECK(kind_of("epoch,step,val_acc\n0,9,0.9\n1,19,0.95\n") == "fit");
+}
+
+TEST_CASE("a run whose process is gone has ended without a word, with its last sign of life") {
+  const TemporaryFolder folder;
+  write_file(folder / "metrics.csv", "step,loss\n0,1\n");
+  write_file(folder / "run.json", levin::format(R"({{"status": "running", "pid": {}, "process_start": 1, "host": "{}"}})",
+                                                getpid(), levin::host_name()));
+  const auto wrote = [&](const char* file, int hour) {
+    std::tm time{};
+    time.tm_year = 126, time.tm_mon = 10, time.tm_mday = 26, time.tm_hour = hour, time.tm_isdst = -1;
+    const auto clock = std::chrono::system_clock::from_time_t(std::mktime(&time));
+    std::filesystem::last_write_time(folder / file, std::chrono::file_clock::from_sys(clock));
+  };
+  wrote("run.json", 14);
+  wrote("metrics.csv", 15);
+  // What somebody wrote there later is no sign of life.
+  write_file(folder / "report.html", "");
+  write_file(folder / "tags.json", "[]");
+  const RunFolder run = levin::cli::read_run_folder(folder.path());
+  CHECK(run.is_lost);
+  const Value data = levin::parse_json(element(report_page({run}), "report-data"));
+  CHECK(data.at("runs").as_list()[0].at("status").as_string() == "ended without a word");
+  CHECK(data.at("runs").as_list()[0].at("last_sign").as_string() == "2026-11-26 15:00:00");
 }
 
 TEST_CASE("nothing that comes from files ends the element that it stands in") {

@@ -71,6 +71,13 @@ TEST_CASE("ranks' columns and files become one band") {
   const RunMetrics metrics = read_run_metrics(run.path());
   CHECK(text_of(metrics.by_name.at("loss").curve) == "0:2.0");
   CHECK(band_of(metrics.by_name.at("loss").ranks) == "0:1.0-4.0 1:0.5-5.0");
+  const auto mean_of = [&](int rank) {
+    const levin::cli::RankMean& mean = metrics.by_name.at("loss").by_rank.at(rank);
+    return levin::format("{}/{}", mean.sum, mean.count);
+  };
+  CHECK(mean_of(0) == "7.5/3");
+  CHECK(mean_of(1) == "3.0/1");
+  CHECK(mean_of(11) == "4.5/2");
   CHECK(band_of(metrics.by_name.at("own").ranks) == "0:4.0-6.0 1:4.0-4.0");
   CHECK(metrics.by_name.at("own").curve.size() == 0);
   CHECK(text_of(metrics.by_name.at("rank_x").curve) == "0:7.0");

@@ -1,5 +1,6 @@
 'use strict';
-// A chart of one metric: a line for each run, and behind it the band of its ranks, or of the steps that a point stands for.
+// A chart of what was measured of one thing in training and validation: a line for each run and metric, and behind it the band of
+// its ranks, or of the steps that a point stands for.
 
 const kMargin = {left: 52, right: 10, top: 8, bottom: 20};
 
@@ -57,7 +58,7 @@ function nearest(numbers, wanted) {
 }
 
 class Chart {
-  /// `curvesOf()` gives what to draw now: {run, color, x, y}, and of one with a band {bandX, low, high, bandName, bandAlpha}.
+  /// `curvesOf()` gives what to draw now: {run, metric, color, dash, width, x, y}, and of one with a band {bandX, low, high, bandName, bandAlpha}.
   /// `view`: what holds for all charts: {isLog, xName, tip, showTip}.
   constructor(canvas, curvesOf, view) {
     this.canvas = canvas;
@@ -65,10 +66,13 @@ class Chart {
     this.view = view;
     this.zoom = null;   // the part of the x axis that is shown
     this.drag = null;   // where the mouse went down
-    canvas.addEventListener('mousemove', event => this.onMove(event));
-    canvas.addEventListener('mouseleave', () => { this.drag = null; this.view.tip.hidden = true; this.draw(); });
-    canvas.addEventListener('mousedown', event => { this.drag = event.offsetX; event.preventDefault(); });
-    canvas.addEventListener('mouseup', event => this.onUp(event));
+    canvas.addEventListener('pointermove', event => this.onMove(event));
+    canvas.addEventListener('pointerleave', () => { this.drag = null; this.view.tip.hidden = true; this.draw(); });
+    canvas.addEventListener('pointerdown', event => {
+      // A finger scrolls the page.
+      if (event.pointerType === 'mouse') { this.drag = event.offsetX; event.preventDefault(); } else this.onMove(event);
+    });
+    canvas.addEventListener('pointerup', event => this.onUp(event));
     canvas.addEventListener('dblclick', () => { this.zoom = null; this.draw(); });
   }
 
@@ -174,10 +178,11 @@ class Chart {
     context.globalAlpha = 1;
   }
 
-  drawLine({color, x, y}) {
+  drawLine({color, dash, width, x, y}) {
     const context = this.context;
     context.strokeStyle = context.fillStyle = color;
-    context.lineWidth = 1.6;
+    context.lineWidth = width;
+    context.setLineDash(dash);
     context.lineJoin = 'round';
     context.beginPath();
     let goesOn = false;
@@ -187,6 +192,7 @@ class Chart {
       goesOn = isShown;
     });
     context.stroke();
+    context.setLineDash([]);
     const dots = x.length <= 25;
     y.forEach((value, i) => {
       if (value === null) {
@@ -212,6 +218,10 @@ class Chart {
       context.fillRect(this.drag, kMargin.top, event.offsetX - this.drag, this.height - kMargin.top - kMargin.bottom);
       context.globalAlpha = 1;
     }
+    context.beginPath();
+    context.moveTo(event.offsetX, kMargin.top);
+    context.lineTo(event.offsetX, this.height - kMargin.bottom);
+    context.stroke();
     const rows = [];
     for (const curve of this.curves) {
       const i = nearest(curve.x, x);
@@ -229,6 +239,8 @@ class Chart {
       }
       rows.push(row);
     }
+    // As the lines lie above one another.
+    rows.sort(([{y: one, x: oneX}], [{y: other, x: otherX}]) => (other[nearest(otherX, x)] ?? -Infinity) - (one[nearest(oneX, x)] ?? -Infinity));
     this.view.showTip(event, rows);
   }
 

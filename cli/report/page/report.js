@@ -2,8 +2,14 @@
 
 const report = JSON.parse(document.getElementById('report-data').textContent);
 const curveData = JSON.parse(document.getElementById('curve-data').textContent);
-const kColors = ['#2f7ed8', '#e8702a', '#2ca25f', '#c23b80', '#8a63d2', '#b8930b', '#17a2b8', '#d9433f', '#7a8794', '#6b8e23'];
-const colorOf = run => run < kColors.length ? kColors[run] : `hsl(${(run * 137.5) % 360} 60% 50%)`;
+// Colours that can be told apart, also by who sees red and green alike; each theme has its own.
+const kColors = 8;
+const colorOf = run => run < kColors ? `var(--run-${run})` : `hsl(${(run * 137.5) % 360} 60% var(--run-lightness))`;
+/// The same where variables are not known: on a canvas.
+function plainColor(color) {
+  const style = getComputedStyle(document.documentElement);
+  return color.replace(/var\((--[-a-z0-9]+)\)/, (_, name) => style.getPropertyValue(name).trim());
+}
 
 // What the reader has chosen; kept while the page loads itself again.
 const kStateKey = 'levin report ' + location.pathname;
@@ -29,11 +35,47 @@ function cellText(text) {
   return make('span', {title: text}, String(Number(Number(text).toPrecision(6))));
 }
 
+const textOf = cell => cell instanceof Node ? cell.textContent : cell;
 const isNumeric = text => text !== null && /^[-+]?[0-9.]+([eE][-+]?[0-9]+)?( (ns|us|ms|s|min|h|%))?$/.test(text);
+
+/// What a cell is sorted by: the node's own key, else its text, as a number where it is one.
+function sortKey(cell) {
+  const text = cell === null ? '' : cell instanceof Node ? cell.dataset?.key ?? cell.textContent : String(cell);
+  return text === '' ? null : Number.isFinite(Number(text)) ? Number(text) : text;
+}
+const keyed = (key, node) => { node.dataset.key = key; return node; };
+
+/// Below zero where `one` comes before `other`: numbers, then texts; what has no value comes last in both directions.
+function compareKeys(one, other, isDown) {
+  if (one === null || other === null) return (one === null) - (other === null);
+  const isText = key => typeof key === 'string';
+  const order = isText(one) !== isText(other) ? isText(one) - isText(other)
+    : isText(one) ? one.localeCompare(other, 'en', {numeric: true}) : one - other;
+  return isDown ? -order : order;
+}
+
+/// A table that is sorted by the column whose title is clicked; again: the other way around.
+function sortableTable(columns, rows) {
+  const box = table(columns, rows);
+  box.classList.add('sortable');
+  const body = box.querySelector('tbody'), lines = [...body.children];
+  box.querySelectorAll('th').forEach((head, i) => {
+    const button = make('button', {type: 'button', title: 'Sort by it'}, ...head.childNodes);
+    head.replaceChildren(button);
+    button.addEventListener('click', () => {
+      const isDown = head.ariaSort === 'ascending';
+      for (const other of box.querySelectorAll('th')) other.ariaSort = null;
+      head.ariaSort = isDown ? 'descending' : 'ascending';
+      const order = rows.map((_, row) => row).sort((one, other) => compareKeys(sortKey(rows[one][i]), sortKey(rows[other][i]), isDown));
+      body.replaceChildren(...order.map(row => lines[row]));
+    });
+  });
+  return box;
+}
 
 /// A table in a box that scrolls. `rows`: lists of texts or nodes; null: no value.
 function table(columns, rows, rowClasses = []) {
-  const isRight = columns.map((_, i) => i > 0 && rows.some(row => isNumeric(row[i])) && rows.every(row => !row[i] || isNumeric(row[i])));
+  const isRight = columns.map((_, i) => i > 0 && rows.some(row => isNumeric(textOf(row[i]))) && rows.every(row => !textOf(row[i]) || isNumeric(textOf(row[i]))));
   const head = make('tr', {}, ...columns.map((name, i) => make('th', {className: isRight[i] ? 'number' : ''}, name)));
   const body = rows.map((row, r) => make('tr', {className: rowClasses[r] || ''}, ...row.map((cell, i) =>
     make('td', {className: (i === 0 ? 'key ' : '') + (cell === null ? 'none ' : '') + (isRight[i] ? 'number' : '')}, cellText(cell)))));
@@ -47,7 +89,8 @@ function addSection(title, note, ...content) {
   document.getElementById('nav').append(make('a', {href: '#' + id}, title));
 }
 
-const runName = run => make('span', {}, make('span', {className: 'swatch', style: `background:${colorOf(run)}`}), report.runs[run].name);
+const swatchOf = run => make('span', {className: 'swatch', style: `background:${colorOf(run)}`});
+const runName = run => make('span', {title: report.runs[run].name}, swatchOf(run), report.runs[run].name);
 
 function duration(seconds) {
   if (!seconds) return null;
@@ -98,7 +141,8 @@ const view = {
   get xName() { return state.x; },
   showTip(event, rows) {
     tip.replaceChildren(make('table', {}, ...rows.slice(0, 24).map(([curve, ...texts]) =>
-      make('tr', {}, make('td', {}, runName(curve.run)), ...texts.map(text => make('td', {}, text))))));
+      make('tr', {}, make('td', {}, runsWithCurves.size > 1 ? runName(curve.run) : lineSample(curve)), make('td', {}, report.metrics[curve.metric].name),
+        ...texts.map(text => make('td', {}, text))))));
     tip.hidden = rows.length === 0;
     const width = tip.offsetWidth, height = tip.offsetHeight;
     tip.style.left = `${event.clientX + 16 + width > innerWidth ? Math.max(0, event.clientX - 16 - width) : event.clientX + 16}px`;
@@ -106,13 +150,45 @@ const view = {
   },
 };
 
-/// What a chart draws of a metric, as the reader has chosen.
-function shownCurves(metric) {
+/// Of a metric's name: whose it is, and of what: "train_loss_step" and "val/loss" are of "loss".
+function partsOf(name) {
+  const [, word, rest] = /^(train|training|val|valid|validation|test)[_/](.+)$/.exec(name) || [null, '', name];
+  const [, what, fork] = /^(.+)_(step|epoch)$/.exec(rest) || [null, rest, ''];
+  return {stage: word.startsWith('val') ? 'val' : word === 'test' ? 'test' : 'train', what, fork};
+}
+
+/// A number that a test came to, which is no curve.
+const isTested = metric => partsOf(report.metrics[metric].name).stage === 'test' || curvesOfMetric[metric].every(({r}) => report.runs[r].kind !== 'fit');
+const isCurve = metric => !isTested(metric) || curvesOfMetric[metric].some(({x, rx}) => (x || rx).length > 1);
+const runsWithCurves = new Set(curvesOfMetric.flatMap((curves, metric) => isCurve(metric) ? curves.map(({r}) => r) : []));
+
+/// How the line of a metric looks in the chart of `metrics`: by colour a run is known, or, where there is but one, a metric.
+function lineOf(metric, run, metrics) {
+  const {stage, fork} = partsOf(report.metrics[metric].name);
+  const color = runsWithCurves.size > 1 ? colorOf(run) : colorOf(metrics.indexOf(metric));
+  return {dash: stage === 'val' ? [6, 3] : stage === 'test' ? [2, 3] : [], width: fork === 'step' && metrics.length > 1 ? 1 : 1.8, color};
+}
+
+function lineSample({color, dash, width}) {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  svg.setAttribute('viewBox', '0 0 22 8');
+  const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
+  for (const [name, value] of Object.entries({x1: 0, x2: 22, y1: 4, y2: 4, 'stroke-dasharray': dash.join(' '), 'stroke-width': width + 0.6}))
+    line.setAttribute(name, value);
+  line.style.stroke = color;
+  svg.append(line);
+  return make('span', {className: 'sample'}, svg);
+}
+
+/// What a chart draws of its metrics, as the reader has chosen.
+const shownCurves = metrics => metrics.flatMap(metric => shownCurvesOf(metric, metrics));
+function shownCurvesOf(metric, metrics) {
   return curvesOfMetric[metric].filter(curve => !state.hidden.includes(report.runs[curve.r].path)).map(curve => {
     const placed = steps => state.x === 'epoch' ? steps.map(step => epochAt(curve.r, step)) : steps;
     const isOfRanks = curve.rx !== undefined;
     const x = placed(curve.x || curve.rx);
-    const shown = {run: curve.r, color: colorOf(curve.r), x, y: smoothed(curve.y || curve.ry, state.smoothing)};
+    const line = lineOf(metric, curve.r, metrics);
+    const shown = {run: curve.r, metric, ...line, color: plainColor(line.color), x, y: smoothed(curve.y || curve.ry, state.smoothing)};
     if (isOfRanks) return {...shown, bandX: placed(curve.rx), low: curve.rl, high: curve.rh, bandName: 'ranks', bandAlpha: 0.2};
     // What a smoothed line leaves out is no band of it.
     return state.smoothing ? shown : {...shown, bandX: x, low: curve.l, high: curve.h, bandName: 'from', bandAlpha: 0.12};
@@ -129,13 +205,20 @@ const observer = new IntersectionObserver(entries => {
 
 function redraw() { for (const canvas of visible) charts.get(canvas).draw(); }
 
-function chartCard(metric, name) {
+/// `metrics`: what is drawn together, `name` what it is of.
+function chartCard(metrics, name) {
   const canvas = make('canvas');
-  charts.set(canvas, new Chart(canvas, () => shownCurves(metric), view));
+  charts.set(canvas, new Chart(canvas, () => shownCurves(metrics), view));
   observer.observe(canvas);
   const widen = make('button', {type: 'button', title: 'Wide or narrow'}, '⤢');
-  const card = make('div', {className: 'card'}, make('h3', {}, make('span', {title: name}, name), widen), canvas);
-  card.dataset.name = name.toLowerCase();
+  const names = metrics.map(metric => report.metrics[metric].name);
+  const sample = metric => {
+    const line = lineOf(metric, 0, metrics);
+    return make('span', {}, lineSample(runsWithCurves.size > 1 ? {...line, color: 'var(--soft)'} : line), report.metrics[metric].name);
+  };
+  const series = names.length > 1 ? make('div', {className: 'series'}, ...metrics.map(sample)) : null;
+  const card = make('div', {className: 'card'}, make('h3', {}, make('span', {title: names.join(', ')}, name), widen), series, canvas);
+  card.dataset.name = [name, ...names].join(' ').toLowerCase();
   const setWide = isWide => card.classList.toggle('wide', isWide);
   setWide(state.wide.includes(name));
   widen.addEventListener('click', () => {
@@ -151,9 +234,16 @@ function addCharts() {
   const hint = 'drag to zoom, double-click for all; bands: least to largest of ranks, or of the steps of a point';
   // Those of layers and the like come last, and layer 10 after layer 2.
   const order = (a, b) => a.name.includes('/') - b.name.includes('/') || a.name.localeCompare(b.name, 'en', {numeric: true});
-  const metrics = report.metrics.map((metric, i) => ({...metric, i})).sort(order);
+  const groups = new Map();
+  report.metrics.forEach((metric, i) => {
+    if (!isCurve(i)) return;
+    const {what} = partsOf(metric.name), key = metric.section === 'Metrics' ? what : metric.name;
+    if (!groups.has(metric.section + ' ' + key)) groups.set(metric.section + ' ' + key, {section: metric.section, what: key, metrics: []});
+    groups.get(metric.section + ' ' + key).metrics.push(i);
+  });
+  const named = [...groups.values()].map(group => ({...group, name: group.metrics.length > 1 ? group.what : report.metrics[group.metrics[0]].name}));
   for (const section of ['Metrics', 'Learning rate', 'Throughput', 'Memory']) {
-    const cards = metrics.filter(metric => metric.section === section).map(({i, name}) => chartCard(i, name));
+    const cards = named.filter(group => group.section === section).sort(order).map(({metrics, name}) => chartCard(metrics, name));
     if (cards.length) addSection(section, section === 'Metrics' ? hint : '', make('div', {className: 'charts'}, ...cards));
   }
 }
@@ -165,10 +255,44 @@ function bestCheckpoint(run) {
   return best ? `${best.monitor} ${shortNumber(best.score)}` : null;
 }
 
+const kMostColumns = 8;
+/// Where a run is kept differs between any two.
+const isPlace = key => key === 'trainer.default_root_dir';
+const numberCell = value => value === undefined || value === null ? null : keyed(value, make('span', {title: String(value)}, shortNumber(value)));
+
+/// The options that differ, those of the model first, and of callbacks last.
+function settingsInTable() {
+  const order = ({key}) => /^model\b/.test(key) ? 0 : /^(optimizer|lr_scheduler)\b/.test(key) ? 1 : /^data\b/.test(key) ? 2 : /callbacks|logger/.test(key) ? 4 : 3;
+  return report.settings.filter(({key}) => !isPlace(key)).sort((one, other) => order(one) - order(other)).slice(0, kMostColumns);
+}
+
+/// The metrics of the table of runs: of validation first, and those of layers and the like not at all.
+function namesInTable() {
+  const order = ({name}) => ['val', 'train', 'test'].indexOf(partsOf(name).stage);
+  const names = report.metrics.filter(({name, section}, i) => section === 'Metrics' && !/\/.*\//.test(name) && partsOf(name).fork !== 'step' && isCurve(i));
+  const mode = name => report.runs.map(run => run.values[name]?.mode).find(mode => mode);
+  return names.sort((one, other) => order(one) - order(other)).slice(0, kMostColumns).map(({name}) => ({name, mode: mode(name)}));
+}
+
+/// What a run is now. One of another machine cannot be asked: it may have ended long ago.
+function statusOf(run) {
+  const kHour = 3600e3;
+  const isSilent = run.status === 'running' && run.last_sign && Date.now() - new Date(run.last_sign.replace(' ', 'T')) > kHour;
+  if (!run.last_sign || run.status === 'running' && !isSilent) return make('span', {className: run.status}, (run.kind === 'fit' ? '' : run.kind + ' ') + run.status);
+  return make('span', {className: 'lost'}, `${isSilent ? 'running, or ended without a word' : run.status}; last sign of life ${run.last_sign}`);
+}
+
 function addRuns() {
-  const columns = ['run', 'status', 'started', 'took', 'ranks', 'best', 'ended by', 'tags'];
-  const rows = report.runs.map((run, i) => [runName(i), make('span', {className: run.status}, run.status), run.started || null,
-    duration(run.seconds), String(run.ranks), bestCheckpoint(run), run.stop_reason || null, run.tags.join(', ') || null]);
+  const settings = settingsInTable();
+  const metrics = namesInTable();
+  const columns = ['run', 'status', 'took', ...settings.map(({key}) => key.replaceAll('.init_args', '')), ...metrics.flatMap(({name, mode}) => mode ? [name, `best ${name}`] : [name]),
+    'ranks', 'started', 'best checkpoint', 'ended by', 'tags'];
+  const rows = report.runs.map((run, i) => [keyed(run.name, runName(i)), statusOf(run),
+    run.seconds ? keyed(run.seconds, make('span', {}, duration(run.seconds))) : null, ...settings.map(({values}) => values[i]),
+    ...metrics.flatMap(({name, mode}) => {
+      const value = run.values[name];
+      return mode ? [numberCell(value?.last), numberCell(value?.best)] : [numberCell(value?.last)];
+    }), String(run.ranks), run.started || null, bestCheckpoint(run), run.stop_reason || null, run.tags.join(', ') || null]);
   const messages = [];
   report.runs.forEach((run, i) => {
     const add = (className, text) => messages.push(make('div', {className: 'message ' + className}, runName(i), ': ' + text));
@@ -176,8 +300,83 @@ function addRuns() {
     for (const warning of run.warnings.slice(0, 20)) add('', warning);
     if (run.warnings.length > 20) add('', `${run.warnings.length - 20} more warnings`);
     for (const problem of run.problems) add('bad', problem);
+    for (const departure of run.departures) add('rank', departure);
   });
-  addSection('Runs', '', table(columns, rows), ...messages);
+  const note = report.runs.length > 1 ? 'a click on a column sorts by it' : '';
+  addSection('Runs', note, sortableTable(columns, rows), ...messages);
+}
+
+/// What tests and validations alone came to.
+function addTests() {
+  const metrics = report.metrics.map((_, i) => i).filter(i => isTested(i) && !isCurve(i));
+  const tested = report.runs.map((_, i) => i).filter(run => metrics.some(metric => report.metrics[metric].name in report.runs[run].values));
+  if (!tested.length) return;
+  const rows = tested.map(run => [keyed(report.runs[run].name, runName(run)), report.runs[run].started || null,
+    ...metrics.map(metric => numberCell(report.runs[run].values[report.metrics[metric].name]?.last))]);
+  addSection('Tests', 'values of a test are no curve', sortableTable(['run', 'started', ...metrics.map(metric => report.metrics[metric].name)], rows));
+}
+
+// ---- Sweeps ----
+
+function svgElement(tag, attributes, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/// Where values lie on an axis, from 0 to 1: numbers by size, of several powers of ten by their logarithms; other values side by
+/// side. Also {place, text} of what is written at the axis.
+function scaleOf(values) {
+  const numbers = values.map(Number);
+  if (!values.every((value, i) => value !== null && value !== '' && Number.isFinite(numbers[i]))) {
+    const names = [...new Set(values)];
+    const place = value => (names.indexOf(value) + 0.5) / names.length;
+    return {place, ticks: names.slice(0, 12).map(name => ({place: place(name), text: String(name ?? '–').slice(0, 14)}))};
+  }
+  const low = Math.min(...numbers), high = Math.max(...numbers);
+  const isLog = low > 0 && high / low >= 20, along = value => isLog ? Math.log(value) : Number(value);
+  const place = value => high > low ? 0.04 + 0.92 * (along(value) - along(low)) / (along(high) - along(low)) : 0.5;
+  const ticks = (isLog ? logTicksOf : ticksOf)(low, high, 4).map(tick => ({place: place(tick), text: shortNumber(tick)}));
+  return {place, ticks};
+}
+
+/// A dot for each trial: a value that it was given, and what it came to.
+function scatter(sweep, key) {
+  const trials = sweep.trials.filter(trial => trial.score !== null && trial.values[key] !== null);
+  const across = scaleOf(trials.map(trial => trial.values[key])), up = scaleOf(trials.map(trial => trial.score));
+  const box = {left: 46, right: 330, top: 8, bottom: 176};
+  const x = place => box.left + place * (box.right - box.left), y = place => box.bottom - place * (box.bottom - box.top);
+  const svg = svgElement('svg', {viewBox: '0 0 340 200', class: 'scatter'});
+  for (const {place, text} of up.ticks) {
+    svg.append(svgElement('line', {x1: box.left, x2: box.right, y1: y(place), y2: y(place)}),
+      svgElement('text', {x: box.left - 5, y: y(place) + 4, 'text-anchor': 'end'}, text));
+  }
+  for (const {place, text} of across.ticks) {
+    svg.append(svgElement('line', {x1: x(place), x2: x(place), y1: box.top, y2: box.bottom}),
+      svgElement('text', {x: x(place), y: box.bottom + 16, 'text-anchor': 'middle'}, text));
+  }
+  // The best one is drawn last, above the others.
+  [...trials].reverse().forEach(trial => {
+    const isBest = trial === sweep.trials[0];
+    const title = svgElement('title', {}, `${trial.name}: ${sweep.keys[key]} ${trial.values[key]}, ${sweep.monitor} ${shortNumber(trial.score)}`);
+    svg.append(svgElement('circle', {cx: x(across.place(trial.values[key])), cy: y(up.place(trial.score)), r: isBest ? 6 : 4.5, class: isBest ? 'best' : ''}, title));
+  });
+  return make('div', {className: 'card'}, make('h3', {}, make('span', {}, `${sweep.monitor} by ${sweep.keys[key]}`)), svg);
+}
+
+function addSweeps() {
+  report.sweeps.forEach((sweep, i) => {
+    const columns = ['rank', 'trial', ...sweep.keys, sweep.monitor || 'score', 'status', 'took'];
+    const rows = sweep.trials.map((trial, place) => [trial.score === null ? null : String(place + 1),
+      trial.run === null ? trial.name : keyed(trial.name, make('span', {}, swatchOf(trial.run), trial.name)), ...trial.values, numberCell(trial.score), trial.status,
+      trial.seconds ? keyed(trial.seconds, make('span', {}, duration(trial.seconds))) : null]);
+    const compared = sweep.trials.filter(trial => trial.score !== null).length;
+    const differs = key => new Set(sweep.trials.map(trial => trial.values[key])).size > 1;
+    const cards = compared > 1 ? sweep.keys.map((_, key) => key).filter(differs).slice(0, 12).map(key => scatter(sweep, key)) : [];
+    const note = `${sweep.folder}: the best by ${sweep.monitor || 'no metric'} (${sweep.mode}) first; in charts it has a ring`;
+    addSection(report.sweeps.length > 1 ? `Sweep ${i + 1}` : 'Sweep', note, sortableTable(columns, rows), make('div', {className: 'media'}, ...cards));
+  });
 }
 
 function addSettings(title, note, rows) {
@@ -217,7 +416,22 @@ function mediaContent(kind, data) {
   const image = make('img', {src: data, alt: ''});
   // The pixels of a digit are there to be seen.
   image.addEventListener('load', () => image.classList.toggle('small', kind === 'images' && image.naturalWidth < 130));
+  image.tabIndex = 0;
+  image.title = 'Enlarge';
+  image.setAttribute('role', 'button');
+  const open = () => enlarge(image);
+  image.addEventListener('click', open);
+  image.addEventListener('keydown', event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); open(); } });
   return image;
+}
+
+/// Shows a picture as large as the window allows, until a click or Esc.
+function enlarge(image) {
+  const dialog = document.getElementById('enlarged');
+  const caption = image.closest('.card')?.querySelector('h3')?.textContent || '';
+  const large = make('img', {src: image.src, alt: caption, className: image.className});
+  dialog.replaceChildren(make('h3', {}, caption), large);
+  dialog.showModal();
 }
 
 /// Bars whose areas are the counts. `rows`: the upper end of each bucket, and its count; what is no number is told below.
@@ -274,6 +488,7 @@ function addMedia() {
 
 function addLegend() {
   report.runs.forEach((run, i) => {
+    if (!runsWithCurves.has(i)) return;
     const entry = make('button', {type: 'button', title: run.path + ': click to hide or show; with Shift alone'}, runName(i));
     entry.dataset.path = run.path;
     entry.addEventListener('click', event => {
@@ -318,11 +533,15 @@ function listen() {
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyState);
   addEventListener('resize', redraw);
+  const dialog = document.getElementById('enlarged');
+  dialog.addEventListener('click', () => dialog.close());
 }
 
 addRuns();
+addTests();
+addSweeps();
 addCharts();
-addSettings('What differs', 'between the configurations of the runs', report.settings);
+addSettings('What differs', 'between the configurations of the runs', report.settings.filter(({key}) => !isPlace(key)));
 addSettings('Hyper-parameters', '', report.hyperparams);
 addCheckpoints();
 addProfiles();
@@ -331,4 +550,4 @@ addLegend();
 listen();
 applyState();
 // A page that is being looked at closely waits.
-if (report.reloads) setInterval(() => { if (tip.hidden) location.reload(); }, 5000);
+if (report.reloads) setInterval(() => { if (tip.hidden && !document.getElementById('enlarged').open) location.reload(); }, 5000);
