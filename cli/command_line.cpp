@@ -235,9 +235,26 @@ void declare_sources(CLI::App& app) {
   app.add_option("--plugin", "Library with classes of your own; may be given several times")->type_name("FILE");
 }
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::vector<Subcommand>& subcommands) {
+namespace {
+
+/// `levin help NAME` as the words that ask for it: of a command its own help, else what --help NAME tells.
+std::vector<std::string> without_help_command(std::vector<std::string> arguments, const std::vector<std::string>& commands) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  if (arguments.size() > 1 && is_among(commands, arguments[1])) {
+    arguments.erase(arguments.begin());
+    arguments.insert(arguments.begin() + 1, "--help");
+  } else {
+    arguments.front() = "--help";
+  }
+  return arguments;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& typed, const std::vector<Subcommand>& subcommands) {
   std::vector<std::string> commands;
   for (const Subcommand& subcommand : subcommands) commands.push_back(subcommand.name);
+  const std::vector<std::string> arguments = without_help_command(typed, commands);
   CommandLine line;
   CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
   declare_program(app, subcommands);

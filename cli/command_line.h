@@ -63,8 +63,8 @@ struct Subcommand {
 /// Declares --config and --plugin, of a subcommand that reads a configuration.
 void declare_sources(CLI::App& app);
 
-/// Takes the command line apart. `arguments` is argv without the program. Throws ConfigError on a wrong one.
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::vector<Subcommand>& subcommands);
+/// Takes the command line apart. `typed` is argv without the program. Throws ConfigError on a wrong one.
+CommandLine parse_command_line(const std::vector<std::string>& typed, const std::vector<Subcommand>& subcommands);
 
 /// Puts what else configures a run before the sources of a command line, each before those that win over it:
 /// - `levin.yaml` of the working folder, if there is one; LEVIN_DEFAULT_CONFIG names another file, or none when it is empty;

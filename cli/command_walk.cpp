@@ -23,8 +23,9 @@ void visit_below(const std::string& words, const CLI::App& command, const Visito
 void declare_program(CLI::App& app, const std::vector<Subcommand>& subcommands) {
   app.add_flag_callback(
       "--cmake-dir", [] { throw CLI::CallForVersion(cmake_folder(), 0); }, "Print the folder for CMake's -Dlevin_DIR");
-  app.set_version_flag("--version", build_info());
-  app.set_help_flag("-h,--help", "Print this help; --help NAME tells of a class, a section or a key");
+  app.set_version_flag("-V,--version", build_info());
+  app.set_help_flag("-h,--help",
+                    "Print this help; --help NAME, or levin help NAME, tells of a command, a class, a section or a key");
   app.allow_extras();
   app.fallthrough();
   for (const Subcommand& subcommand : subcommands) {

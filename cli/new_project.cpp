@@ -13,6 +13,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin::cli {
 namespace {
@@ -113,6 +114,8 @@ std::string new_project(const fs::path& folder, const std::string& template_name
   values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});
   try {
     write_files(folder, template_name, values);
+    // Editors read it, as the first line of config.yaml says.
+    write_file(folder / "schema.json", plain_json(config_schema()));
   } catch (...) {
     fs::remove_all(folder, error);
     throw;

@@ -77,6 +77,11 @@ TEST_CASE("the command may stand behind its options") {
 TEST_CASE("help is asked for as a whole, for a command, a class or a key") {
   CHECK_THAT(parse_command_line({"--version"}).output,
              Catch::Matchers::StartsWith("levin " LEVIN_TEST_VERSION ", LibTorch ") && Catch::Matchers::EndsWith("\n"));
+  CHECK(parse_command_line({"-V"}).output == parse_command_line({"--version"}).output);
+  CHECK(parse_command_line({"help"}).output == parse_command_line({"--help"}).output);
+  CHECK(parse_command_line({"help", "fit"}).output == parse_command_line({"fit", "--help"}).output);
+  CHECK(parse_command_line({"help", "Digits"}).help_topic == "Digits");
+  CHECK(parse_command_line({"help", "trainer.max_epochs"}).help_topic == "trainer.max_epochs");
   CHECK(parse_command_line({"--help", "Digits"}).help_topic == "Digits");
   CHECK(parse_command_line({"fit", "--help=Digits"}).help_topic == "Digits");
   CHECK(parse_command_line({"fit", "-h", "Digits", "--plugin", "a.so"}).help_topic == "Digits");
