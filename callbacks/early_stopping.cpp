@@ -73,12 +73,14 @@ void EarlyStopping::on_fit_start(Trainer& trainer, Module&) {
 }
 
 void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (trainer.epoch_is_unfinished()) return;
   if (detail::looks_at_epoch_end(trainer, options_.check_on_train_epoch_end)) check(trainer);
 }
 
 void EarlyStopping::on_validation_end(Trainer& trainer, Module&) {
   if (detail::before_training(trainer)) return detail::warn_of_monitor(trainer, "EarlyStopping", options_.monitor);
-  if (trainer.fitting() && !detail::looks_at_epoch_end(trainer, options_.check_on_train_epoch_end)) check(trainer);
+  if (!trainer.fitting() || trainer.epoch_is_unfinished()) return;
+  if (!detail::looks_at_epoch_end(trainer, options_.check_on_train_epoch_end)) check(trainer);
 }
 
 void EarlyStopping::check(Trainer& trainer) {

@@ -112,6 +112,7 @@ void WeightAveraging::on_train_batch_end(Trainer& trainer, Module& module, const
 }
 
 void WeightAveraging::on_train_epoch_end(Trainer& trainer, Module& module) {
+  if (trainer.epoch_is_unfinished()) return;
   const std::int64_t epoch = trainer.current_epoch();
   if (epoch <= state_.latest_update_epoch || !should_update(std::nullopt, epoch)) return;
   update(module);
@@ -235,6 +236,7 @@ void StochasticWeightAveraging::setup(Trainer& trainer, Module& module, Stage st
   WeightAveraging::setup(trainer, module, stage);
   if (!trainer.fitting()) return;
   has_taken_over_ = false;
+  took_over_in_ = -1;
   statistics_of_ = 0;
 }
 
@@ -254,15 +256,25 @@ void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
                                  ? static_cast<std::int64_t>(static_cast<double>(epochs) * swa_.swa_epoch_start.share())
                                  : swa_.swa_epoch_start.batches();
   first_epoch_ = std::max<std::int64_t>(start - 1, 0);
-  if (has_taken_over_) replace_schedulers(trainer);
+  // What hooks have added to the optimizer comes with the checkpoint's state, and so do rates of each group.
+  if (has_taken_over_) replace_schedulers(trainer, swa_.swa_lrs.is_list() ? swa_.swa_lrs.as_list().front() : swa_.swa_lrs);
 }
 
 void StochasticWeightAveraging::on_train_epoch_start(Trainer& trainer, Module&) {
   if (has_taken_over_ || trainer.current_epoch() < first_epoch_) return;
   rank_zero_info(trainer.scheduler_configs().empty() ? "StochasticWeightAveraging: SWALR sets the learning rate from here on."
                                                      : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
-  replace_schedulers(trainer);
+  replace_schedulers(trainer, swa_.swa_lrs);
   has_taken_over_ = true;
+  took_over_in_ = trainer.current_epoch();
+}
+
+void StochasticWeightAveraging::on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) {
+  WeightAveraging::on_save_checkpoint(trainer, module, checkpoint);
+  Value* const states = checkpoint.manifest.find("callbacks");
+  Value* const own = states == nullptr ? nullptr : states->find(state_key());
+  // A run that goes on from here takes over once more: the checkpoint has the schedulers of before.
+  if (own != nullptr && trainer.epoch_begins() && took_over_in_ == trainer.current_epoch()) (*own)["has_taken_over"] = false;
 }
 
 // Before the epoch's validation, which sees what it has brought.
@@ -279,9 +291,9 @@ void StochasticWeightAveraging::on_training_done(Trainer& trainer, Module& modul
   statistics_of_ = averaged();
 }
 
-void StochasticWeightAveraging::replace_schedulers(Trainer& trainer) const {
-  const Value arguments = Value::Map{
-      {"swa_lr", swa_.swa_lrs}, {"anneal_epochs", swa_.annealing_epochs}, {"anneal_strategy", swa_.annealing_strategy}};
+void StochasticWeightAveraging::replace_schedulers(Trainer& trainer, const Value& lr) const {
+  const Value arguments =
+      Value::Map{{"swa_lr", lr}, {"anneal_epochs", swa_.annealing_epochs}, {"anneal_strategy", swa_.annealing_strategy}};
   const Component<LrSchedulerFactory> factory(Value("SWALR"), arguments);
   trainer.set_schedulers({{.scheduler = factory.get()->make(*trainer.optimizers().front())}});
 }

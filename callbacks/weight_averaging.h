@@ -131,14 +131,17 @@ class LEVIN_API StochasticWeightAveraging : public WeightAveraging {
   void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
                           std::int64_t batch_idx) override;
   void on_training_done(Trainer& trainer, Module& module) override;
+  void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
 
  private:
-  void replace_schedulers(Trainer& trainer) const;
+  /// `lr`: swa_lrs, or a number where a checkpoint's state comes next.
+  void replace_schedulers(Trainer& trainer, const Value& lr) const;
   void renew_statistics(Trainer& trainer, Module& module);
 
   Options swa_;
   std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
   bool has_taken_over_ = false;
+  std::int64_t took_over_in_ = -1;  ///< the epoch, in this fit
   std::int64_t statistics_of_ = 0;  ///< how many weights had been averaged when statistics were computed
 };
 

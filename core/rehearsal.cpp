@@ -337,10 +337,7 @@ void TrainingSnapshot::take(const Trainer& trainer, Parts parts) {
       levin::save_optimizer(*run.parts.optimizers[index], index, now);
     }
     now.manifest["gradient_scaler"] = run.scaler.state();
-    now.manifest["lr_schedulers"] = Value(Value::List{});
-    for (const SchedulerConfig& config : run.parts.schedulers) {
-      now.manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
-    }
+    now.manifest["lr_schedulers"] = states_of(run.parts.schedulers);
   }
   std::vector<at::Tensor> places;
   std::vector<at::Tensor> values;

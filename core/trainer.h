@@ -121,6 +121,11 @@ class LEVIN_API Trainer {
   std::int64_t total_batch_idx() const;
   /// The batch being worked on, or the last one, ends its epoch; also where skip_epoch() had it do so, from after its hooks on.
   bool is_last_batch() const;
+  /// Training has ended before its epoch (max_steps, max_time, stop()): true from there on, in a validation that a stop brings,
+  /// in on_train_epoch_end and behind. A run that goes on from here trains the rest of the epoch, which then has its own end.
+  bool epoch_is_unfinished() const;
+  /// on_train_epoch_start is under way: a run that goes on from here has it again.
+  bool epoch_begins() const;
   /// Batches whose gradients make one optimizer step, as of now: GradientAccumulationScheduler may change it.
   std::int64_t accumulate_grad_batches() const;
 

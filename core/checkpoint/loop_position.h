@@ -14,6 +14,7 @@
 namespace levin {
 
 class ModuleModes;
+struct OptimizersAtStart;
 struct ParameterSet;
 
 /// Of the loops in a checkpoint, the iteration under way; null where there is none. Files of earlier versions have it as
@@ -29,6 +30,7 @@ enum class Place : std::uint8_t {
   kTrainStart,     ///< (*) on_train_start, and everything after it
   kEpochStart,     ///< (*) on_train_epoch_start
   kBatch,          ///< (*) a batch, from reading it to its optimizer step
+  kStopped,        ///< (*) training has ended inside of the epoch, whose next batch has not come: then the hooks of an end
   kBatchEnd,       ///< on_train_batch_end is under way: then the step's row, a validation that is due, schedulers
   kValidation,     ///< (*) a validation, up to the hooks before on_validation_end
   kValidationEnd,  ///< on_validation_end is under way: then schedulers
@@ -39,6 +41,7 @@ template <>
 inline constexpr std::array kChoices<Place> = {Choice{Place::kTrainStart, "train_start"},
                                                Choice{Place::kEpochStart, "epoch_start"},
                                                Choice{Place::kBatch, "batch"},
+                                               Choice{Place::kStopped, "stopped"},
                                                Choice{Place::kBatchEnd, "batch_end"},
                                                Choice{Place::kValidation, "validation"},
                                                Choice{Place::kValidationEnd, "validation_end"},
@@ -53,6 +56,9 @@ struct Iteration {
   bool is_last = false;       ///< no rank has another batch in this epoch
   bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
   bool validates = false;     ///< a rank asked for a validation after it
+  // Ranks stop with it, inside of an epoch. What they only do for that is a part of Place::kStopped.
+  bool row_is_left = false;
+  bool validation_is_left = false;
 };
 
 /// The counters of training that a source of data may look at while it reads.
@@ -75,11 +81,13 @@ struct PlaceStart {
   std::vector<RowCounts> rows;                 ///< by logger
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
+  std::optional<MetricSnapshot> metrics;       ///< only where what was recorded is forgotten in a place
   bool skip_epoch_wish = false;
   bool validate_wish = false;
   std::shared_ptr<const ParameterSet> parameters;
   std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
   std::shared_ptr<const ModuleModes> modes;
+  std::shared_ptr<const OptimizersAtStart> optimizers;  ///< null: as they are
 };
 
 /// Where training is. Written by the loops, read by checkpoints.
@@ -88,8 +96,8 @@ struct LoopPosition {
   std::int64_t epochs_done = 0;
   std::int64_t batches_done = 0;             ///< iterations of the epoch under way
   std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader cannot tell
-  Iteration iteration;                       ///< the last one, from kBatchEnd on
-  bool completed = true;                     ///< kEpochEnd: the epoch came to its last batch
+  Iteration iteration;                       ///< the last one, from kBatchEnd on and where it stopped
+  bool completed = true;                     ///< the epoch came to its last batch
   int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
   std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
   PlaceStart start;
@@ -97,11 +105,11 @@ struct LoopPosition {
   std::shared_ptr<const ParameterSet> parameters_at_train_start;
   std::shared_ptr<const ParameterSet> parameters_at_epoch_start;
 
-  /// Nothing of an epoch is left to train: a wish to stop or to skip has had its effect.
+  /// Nothing of an epoch is left to train: a wish to skip has had its effect.
   bool is_between_epochs() const { return place <= Place::kEpochStart || place == Place::kEpochDone; }
-  bool begins_anew() const {
-    return place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kBatch || place == Place::kValidation;
-  }
+  /// A wish to stop has had its effect.
+  bool has_stopped() const { return is_between_epochs() || place == Place::kStopped; }
+  bool begins_anew() const { return place <= Place::kStopped || place == Place::kValidation; }
 };
 
 }  // namespace levin

@@ -28,6 +28,7 @@ std::string ResumePlan::str() const {
        << reload << (validate_first ? ", validate first" : "") << (averaging.empty() ? "" : ", averaged by " + averaging)
        << (guard.empty() ? "" : ", guarded by " + guard) << (finetuning ? ", finetuning" : "")
        << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
+  if (!cut_by.empty()) text << ", cut by " << cut_by << " at " << cut_at;
   if (ask_at >= 0) text << ", asks for validation in " << ask_in << " at " << ask_at;
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
@@ -122,23 +123,26 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   // After a resume there is nothing earlier to go back to: see SpikeGuard in docs/callbacks.md.
   if (plan.guard == "rollback" && plan.strategy == "ddp_sharded") plan.guard = "skip";
   plan.averaging = pick("", "", "mean", "ema", "swa", "schedule_free");
-  if (plan.averaging == "swa") {
-    // It needs automatic optimization, and SWALR knows no groups that come later.
-    if (plan.manual) plan.averaging = "mean";
-    if (!plan.manual) std::erase_if(plan.changes, [](const auto& change) { return change.kind == Kind::kAddGroup; });
-  }
+  // It needs automatic optimization.
+  if (plan.averaging == "swa" && plan.manual) plan.averaging = "mean";
   if (plan.averaging == "schedule_free") {
     plan.odd_weights.clear();
     if (plan.strategy == "ddp_sharded") plan.strategy.clear();
   }
   // Of two that add the late part to the optimizer, the second one fails.
   const auto adds = [](const ParameterChange& change) { return change.kind == Kind::kAddGroup; };
-  plan.finetuning = pick(0, 1) == 1 && plan.averaging != "swa" && std::ranges::none_of(plan.changes, adds);
+  plan.finetuning = pick(0, 1) == 1 && std::ranges::none_of(plan.changes, adds);
   plan.pruning = pick("", "", "l1_unstructured", "random_unstructured");
   plan.reload = pick(0, 0, 1, 2);
   plan.validate_first = pick(0, 0, 1) == 1;
   plan.ask_at = pick(-1, 0, 1, 2, 4);
   plan.ask_in = pick("training_step", "on_after_backward", "on_before_zero_grad");
+  plan.cut_by = pick("max_steps", "stop");
+  plan.cut_at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
+  // Weights that the end of an epoch prunes stay pruned, also where it was unfinished.
+  if (!plan.pruning.empty()) plan.cut_by.clear();
+  if (plan.max_steps >= 0) plan.cut_at = std::min(plan.cut_at, plan.max_steps - 1);
+  if (plan.precision == Format::kFloat32 && pick(0, 0, 1) == 1) plan.precision = Format::kBfloat16Mixed;
   return plan;
 }
 

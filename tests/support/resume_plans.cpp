@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/finetuning.h"
 #include "levin/callbacks/model_checkpoint.h"
@@ -26,7 +27,7 @@ namespace {
 
 class Program final : public RecordingModule {
  public:
-  Program(HookTrace& trace, const ResumePlan& plan) : RecordingModule(trace), plan_(plan) {
+  Program(HookTrace& trace, const ResumePlan& plan, bool is_cut) : RecordingModule(trace), plan_(plan), is_cut_(is_cut) {
     set_automatic_optimization(!plan.manual);
     if (plan.tied) {
       register_module("again", layer_);
@@ -43,6 +44,8 @@ class Program final : public RecordingModule {
     if (!has_trainer() || trainer().sanity_checking()) return;
     const bool asks = trainer().rank() == plan_.ranks - 1 && entry == "M." + plan_.ask_in;
     if (asks && trainer().total_batch_idx() == plan_.ask_at) trainer().request(RunCommand::kValidate);
+    const bool stops = is_cut_ && plan_.cut_by == "stop" && trainer().rank() == plan_.ranks - 1;
+    if (stops && entry == "M.training_step" && trainer().total_batch_idx() == plan_.cut_at) trainer().stop("it is cut");
     for (const ParameterChange& change : plan_.changes) {
       if (entry == "M." + change.hook && is_due(change)) apply(change.kind);
     }
@@ -197,6 +200,7 @@ class Program final : public RecordingModule {
   }
 
   ResumePlan plan_;
+  bool is_cut_;
   torch::nn::Linear late_ = register_module("late", torch::nn::Linear(2, 1));  ///< until a hook gives it to the optimizer
   torch::nn::Embedding table_{nullptr};
   torch::nn::BatchNorm1d norm_{nullptr};
@@ -226,7 +230,7 @@ class LateCallback final : public Callback {
 };
 
 struct Outcome {
-  std::vector<at::Tensor> parameters;
+  std::vector<std::pair<std::string, at::Tensor>> weights;
   std::vector<RowLogger::Row> rows;
   std::vector<std::string> saved;
   Value facts;  ///< what else a run that resumes must end with
@@ -241,10 +245,12 @@ Value map_of(const Numbers& numbers) {
 
 class Run {
  public:
-  Run(const ResumePlan& plan, std::filesystem::path folder) : plan_(plan), folder_(std::move(folder)) {}
+  Run(const ResumePlan& plan, std::filesystem::path folder, bool is_cut = false)
+      : plan_(plan), folder_(std::move(folder)), is_cut_(is_cut) {}
 
   Outcome operator()(HookTrace& trace, const std::vector<RowLogger::Row>& earlier, const std::optional<std::string>& ckpt_path,
-                     const std::function<void(Trainer&, const RowLogger&)>& prepare = {}) {
+                     const std::function<void(Trainer&, const RowLogger&)>& prepare = {},
+                     const std::function<void(Trainer&)>& finish = {}) {
     auto logger = std::make_shared<RowLogger>(earlier);
     EarlyStoppingOptions patient;
     patient.monitor = plan_.validation_samples > 0 ? "val_loss" : "loss";
@@ -262,8 +268,11 @@ class Run {
     TrainerOptions options = quiet_options();
     options.enable_checkpointing = std::nullopt;
     options.logger = logger;
-    options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping,
-                         std::make_shared<LateCallback>(trace, "before ModelCheckpoint"), checkpoint,
+    options.callbacks = {std::make_shared<RecordingCallback>(trace),
+                         LearningRateMonitor(),
+                         stopping,
+                         std::make_shared<LateCallback>(trace, "before ModelCheckpoint"),
+                         checkpoint,
                          std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
     if (plan_.averaging == "mean") options.callbacks.push_back(std::make_shared<WeightAveraging>());
     if (plan_.averaging == "swa") {
@@ -299,7 +308,7 @@ class Run {
     if (plan_.bad_losses) options.on_nan = OnNan::kSkip;
     if (!plan_.strategy.empty()) options.strategy = strategy();
     options.max_epochs = plan_.epochs;
-    options.max_steps = plan_.max_steps;
+    options.max_steps = is_cut_ && plan_.cut_by == "max_steps" ? plan_.cut_at : plan_.max_steps;
     options.accumulate_grad_batches = plan_.accumulate;
     options.val_check_interval = plan_.val_check_interval;
     options.check_val_every_n_epoch = plan_.check_val_every_n_epoch;
@@ -311,7 +320,7 @@ class Run {
     Trainer trainer(options);
     seed_everything(ckpt_path ? 999 : 7);
     torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(trainer.rank()));
-    Program module(trace, plan_);
+    Program module(trace, plan_, is_cut_);
     trace.before_entry = [&](const std::string& entry) { module.change_parameters(entry); };
     if (prepare) prepare(trainer, *logger);
     std::function<double()> noise;
@@ -325,10 +334,12 @@ class Run {
     RunOptions run;
     run.ckpt_path = ckpt_path;
     trainer.fit(module, data, run);
+    if (finish) finish(trainer);
 
     Outcome outcome;
-    for (const at::Tensor& parameter : module.parameters()) outcome.parameters.push_back(parameter.detach().clone());
-    for (const at::Tensor& buffer : module.buffers()) outcome.parameters.push_back(buffer.clone());
+    for (const auto& all : {module.named_parameters(), module.named_buffers()}) {
+      for (const auto& entry : all) outcome.weights.emplace_back(entry.key(), entry.value().detach().clone());
+    }
     outcome.rows = logger->rows;
     outcome.saved = logger->saved;
     const std::vector<double> lrs = get_lrs(*trainer.optimizers()[0]);
@@ -361,6 +372,7 @@ class Run {
 
   ResumePlan plan_;
   std::filesystem::path folder_;
+  bool is_cut_;
 };
 
 struct SavePoint {
@@ -387,9 +399,11 @@ bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
 /// Gives what differs, or nothing.
 std::string difference(const Outcome& whole, const Outcome& resumed) {
   std::ostringstream text;
-  for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
-    if (torch::equal(whole.parameters[i], resumed.parameters[i])) continue;
-    text << "weights " << i << " by " << (whole.parameters[i] - resumed.parameters[i]).abs().max().item<double>() << "; ";
+  for (std::size_t i = 0; i < whole.weights.size(); ++i) {
+    const auto& [name, weight] = whole.weights[i];
+    const at::Tensor& other = resumed.weights[i].second;
+    if (torch::equal(weight, other)) continue;
+    text << name << " by " << (weight - other).abs().max().item<double>() << "; ";
   }
   if (whole.rows != resumed.rows) {
     text << "rows: " << whole.rows.size() << " and " << resumed.rows.size();
@@ -411,6 +425,71 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
     text << name << " " << to_json(fact) << " and " << to_json(resumed.facts.at(name)) << "; ";
   }
   return text.str();
+}
+
+/// Resumes from a point, with `rows` written until then. Gives what differs from the whole run, or nothing.
+std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, const SavePoint& point,
+                              const std::vector<RowLogger::Row>& rows, const Outcome& whole) {
+  HookTrace silent;
+  std::string text;
+  try {
+    const Outcome resumed = Run(plan, folder)(silent, rows, point.file);
+    text = difference(whole, resumed);
+    const std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before),
+                                        whole.saved.end());
+    if (resumed.saved != rest) {
+      text += "saved " + std::to_string(resumed.saved.size()) + " files in place of " + std::to_string(rest.size()) + ":";
+      for (const auto& file : rest) text += " " + file;
+      text += " |";
+      for (const auto& file : resumed.saved) text += " " + file;
+    }
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  return text.empty() ? "" : "\n  saved in " + point.entry + " (" + point.file + "): " + text;
+}
+
+/// A run that ends inside of an epoch saves in each hook from there on, and behind its end. The same as resumed_otherwise(),
+/// for these.
+std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, Outcome whole, std::size_t stride) {
+  HookTrace trace;
+  std::vector<SavePoint> points;
+  Trainer* trainer = nullptr;
+  const RowLogger* logger = nullptr;
+  std::optional<std::size_t> saved_before;
+  const auto save = [&](const std::string& entry) {
+    const std::string file = (folder / ("cut " + std::to_string(points.size()) + ".ckpt")).string();
+    trainer->save_checkpoint(file);
+    if (!saved_before) saved_before = logger->saved.size();  // those of the end are not the whole run's
+    points.push_back({entry, file, *saved_before});
+  };
+  trace.on_entry = [&](const std::string& entry) {
+    if (trainer == nullptr || !trainer->epoch_is_unfinished() || !may_save(entry)) return;
+    if (plan.ranks > 1 && !every_rank_comes(*trainer, entry)) return;
+    save(entry);
+  };
+  const auto prepare = [&](Trainer& its_trainer, const RowLogger& its_logger) {
+    trainer = &its_trainer;
+    logger = &its_logger;
+  };
+  const auto finish = [&](Trainer& its_trainer) {
+    if (its_trainer.epoch_is_unfinished()) save("the program");
+  };
+  const Outcome cut = Run(plan, folder, /*is_cut=*/true)(trace, {}, std::nullopt, prepare, finish);
+  if (cut.facts.at("batches") == whole.facts.at("batches")) return "";  // something else has ended both
+  // Files of the cut run's end, and scores that its last validation has given, are its own. One of a step that is still the
+  // last one where the epoch ends is not written once more.
+  const auto is_of_end = [&](const std::string& file) {
+    return std::find(cut.saved.begin() + static_cast<std::ptrdiff_t>(saved_before.value_or(0)), cut.saved.end(), file) !=
+           cut.saved.end();
+  };
+  std::erase_if(whole.saved, is_of_end);
+  std::erase_if(whole.facts.as_map(), [](const auto& fact) { return fact.first == "best_k_models"; });
+  std::string problems;
+  for (std::size_t index = plan.seed % stride; index < points.size() && problems.size() < 3000; index += stride) {
+    problems += resumed_otherwise(plan, folder, points[index], cut.rows, whole);
+  }
+  return problems.empty() ? "" : "\n cut:" + problems;
 }
 
 }  // namespace
@@ -449,27 +528,11 @@ std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::pat
   trace.on_entry = {};
   std::string problems;
   if (const std::string changed = difference(plain, whole); !changed.empty()) problems += "saving changes the run: " + changed;
-  for (std::size_t index = plan.seed % stride; index < points.size(); index += stride) {
-    const SavePoint& point = points[index];
-    Outcome resumed;
-    std::string text;
-    try {
-      resumed = Run(plan, folder)(silent, whole.rows, point.file);
-      text = difference(whole, resumed);
-      const std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before),
-                                          whole.saved.end());
-      if (resumed.saved != rest) {
-        text += "saved " + std::to_string(resumed.saved.size()) + " files in place of " + std::to_string(rest.size()) + ":";
-        for (const auto& file : rest) text += " " + file;
-        text += " |";
-        for (const auto& file : resumed.saved) text += " " + file;
-      }
-    } catch (const std::exception& error) {
-      text = error.what();
-    }
-    if (!text.empty()) problems += "\n  saved in " + point.entry + " (" + std::to_string(index) + "): " + text;
-    if (problems.size() > 3000) break;
+  for (std::size_t index = plan.seed % stride; index < points.size() && problems.size() < 3000; index += stride) {
+    problems += resumed_otherwise(plan, folder, points[index], whole.rows, whole);
   }
+  // There are few of them.
+  if (!plan.cut_by.empty()) problems += cut_otherwise(plan, folder, whole, 1 + stride / 4);
   return problems.empty() ? "" : plan.str() + ":" + problems;
 }
 

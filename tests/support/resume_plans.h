@@ -62,6 +62,8 @@ struct ResumePlan {
   std::int64_t ask_at = -1;              ///< batches done over all epochs after which the last rank asks for a validation
   std::string ask_in = "training_step";  ///< or on_train_batch_end, on_after_backward
   bool local = false;                    ///< under manual optimization every second batch is not reduced
+  std::int64_t cut_at = -1;              ///< another run ends with this step (max_steps) or batch over all epochs (stop)
+  std::string cut_by;                    ///< max_steps, stop: the last rank asks for it; empty: there is no such run
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 
@@ -73,8 +75,8 @@ struct ResumePlan {
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
 
 /// One run saves a checkpoint in every hook there is. Each of them, or every `stride`th, is then resumed, and must end as the
-/// one run did: the same weights to the bit, rows, decisions and counters. Gives what differs, or nothing. Ranks: all; `folder`
-/// is empty, and theirs together.
+/// one run did: the same weights to the bit, rows, decisions and counters. So must the run that is cut, when it is resumed with
+/// the limits of the first. Gives what differs, or nothing. Ranks: all; `folder` is empty, and theirs together.
 std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
 
 }  // namespace levin::test

@@ -46,11 +46,14 @@ void EpochLoop::check_files() const {
 void EpochLoop::run(const ResumePoint& resume) {
   const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
   start(resume);
-  if (resume.place == Place::kEpochEnd) return end(resume.completed, resume.hooks_done);
   if (resume.place == Place::kEpochDone) return save(resume.hooks_done);
-  const bool step_is_taken = resume.place >= Place::kBatchEnd;
-  if (!step_is_taken || !resume_behind_step(resume)) run_iterations();
-  end(position_.completed, 0);
+  if (resume.place == Place::kEpochEnd) {
+    reach_end(resume.completed, resume.hooks_done);
+  } else {
+    const bool step_is_taken = resume.place >= Place::kBatchEnd;
+    if (!(step_is_taken ? resume_behind_step(resume) : resume_before_batch(resume))) run_iterations();
+  }
+  end();
 }
 
 void EpochLoop::start(const ResumePoint& resume) {
@@ -61,6 +64,8 @@ void EpochLoop::start(const ResumePoint& resume) {
   run_.stop.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
+  // Gradients that waited for more batches of an epoch that did not come to its end, as the ranks first stopped in it.
+  if (!inside && run_.module().automatic_optimization()) run_.accumulation.window = {};
   if (inside) resume.parameters->restore(run_, ParameterResume::kEpochStart);
   position_.parameters_at_epoch_start = run_.trained.now();
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
@@ -80,6 +85,7 @@ void EpochLoop::start(const ResumePoint& resume) {
 }
 
 void EpochLoop::agree_on_start() {
+  progress_.batch.has_next = has_batch_ = data_.has_next();
   const bool changed = run_.trained.changed();
   if (alone_) {
     if (changed) run_.trained.agree(/*after_reduction=*/false);
@@ -87,6 +93,7 @@ void EpochLoop::agree_on_start() {
   }
   // Every rank reaches this because all begin the same epochs, and run the same hooks before.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.mark_of_next()});
+  has_batch_ = have_next(outcome);
   std::vector<std::int64_t> first_batches;
   for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
   check_different_batches(first_batches, progress_.epoch);
@@ -106,7 +113,7 @@ bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
     end_batch_hooks(iteration, {}, nullptr);
     obey_wish_to_skip(iteration);
   }
-  if (!iteration.is_last && plan_.known() && !any_rank_has_batch()) {
+  if (!iteration.is_last && !has_batch_) {
     // With other batches than those of the run that was interrupted this one was the last.
     iteration.is_last = true;
     schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
@@ -118,11 +125,20 @@ bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
   return over;
 }
 
+bool EpochLoop::resume_before_batch(const ResumePoint& resume) {
+  if (!resume.is_in_epoch() || !stop_.ends_epoch()) return false;
+  stop_inside(resume.iteration);
+  return true;
+}
+
 bool EpochLoop::is_over(const Iteration& iteration) {
   tell_of_stop_that_waits();
-  const bool completed = iteration.is_last || iteration.end_epoch;
-  if (!completed && !stop_.ends_epoch()) return false;
-  reach_end(completed, 0);
+  if (iteration.is_last || iteration.end_epoch) {
+    reach_end(/*completed=*/true, 0);
+    return true;
+  }
+  if (!stops_inside(iteration)) return false;
+  stop_inside(iteration);
   return true;
 }
 
@@ -139,25 +155,34 @@ void EpochLoop::reach_end(bool completed, int hooks_done) {
   position_.hooks_done = hooks_done;
 }
 
-bool EpochLoop::any_rank_has_batch() {
-  progress_.batch.has_next = data_.has_next();
-  const std::int64_t done = position_.batches_done;
-  if (plan_.known()) return done == 0 ? plan_.iterations() != 0 : !plan_.is_last(done - 1);
-  // Every rank reaches this because whether the plan is known was agreed when the epoch began.
-  return alone_ ? progress_.batch.has_next : ranks_have_next();
+void EpochLoop::stop_inside(const Iteration& iteration) {
+  position_.iteration = iteration;
+  position_.completed = false;
+  position_.hooks_done = 0;
+  begin_place(run_, Place::kStopped);
 }
 
-bool EpochLoop::ranks_have_next() {
-  // Every rank reaches this because each caller says why.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
+void EpochLoop::finish_stop() {
+  const Iteration& iteration = position_.iteration;
+  // The iteration's step is counted already.
+  if (iteration.row_is_left) meet_for_row(progress_.logging_step - 1);
+  // A run that resumes may have no validation any more.
+  if (iteration.validation_is_left && progress_.validates) validation_.run_here(iteration);
+}
+
+bool EpochLoop::have_next(const BoundaryOutcome& outcome) const {
   if (run_.module().automatic_optimization()) return outcome.votes.has_next;
   return std::ranges::all_of(outcome.rank_votes, &Votes::has_next);
 }
 
+bool EpochLoop::ranks_have_next() {
+  // Every rank reaches this because its caller says why.
+  return have_next(run_.boundaries.meet(BoundaryKind::kBatch));
+}
+
 void EpochLoop::run_iterations() {
-  const bool has_batches = any_rank_has_batch();
-  was_empty_ = !has_batches && position_.batches_done == 0;
-  if (!has_batches) return reach_end(/*completed=*/true, 0);
+  was_empty_ = !has_batch_ && position_.batches_done == 0;
+  if (!has_batch_) return reach_end(/*completed=*/true, 0);
   const WorkScope work(run_.work, Work::kHooks);
   for (bool over = false; !over;) {
     over = is_over(run_iteration(position_.batches_done));
@@ -189,7 +214,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   votes_.begin_batch();
   run_.gathered->begin_batch();
   run_.scaler.begin_batch();
-  run_.nan.begin_batch(iteration.ends_window && row_is_due());
+  run_.nan.begin_batch(iteration.ends_window && (row_is_due(progress_.logging_step + 1) || run_.stop.agreed()));
   const std::int64_t steps_before = progress_.global_step;
   if (batch) {
     *batch = transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(*batch), 0, 1);
@@ -266,7 +291,8 @@ Votes EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int
   const Votes& agreed = votes_.agreed();
   iteration.end_epoch = agreed.end_epoch;
   const std::int64_t window = std::exchange(window_, agreed.accumulate_grad_batches);
-  if (!plan_.known() && window == 1) progress_.batch.is_last = iteration.is_last = !agreed.has_next;
+  // A loader may end before the number that it told.
+  if (plan_.known() || window == 1) progress_.batch.is_last = iteration.is_last |= !agreed.has_next;
   return agreed;
 }
 
@@ -275,6 +301,7 @@ Votes EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t step
   // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps, samples});
   iteration.end_epoch = outcome.votes.end_epoch;
+  progress_.batch.is_last = iteration.is_last |= !have_next(outcome);
   progress_.batch.samples_of_all = 0;
   for (const BoundaryPayload& payload : outcome.payloads) {
     progress_.global_step = std::max(progress_.global_step, payload[0]);
@@ -318,27 +345,33 @@ void EpochLoop::end_batch_hooks(const Iteration& iteration, const StepOutput& ou
   run(&Callback::saves_state);
 }
 
-bool EpochLoop::row_is_due() const {
+bool EpochLoop::row_is_due(std::int64_t steps) const {
   const std::int64_t every = run_.options().step_row_interval();
-  return every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
+  return every > 0 && steps % every == 0;
 }
 
-void EpochLoop::write_step_row(const Iteration& iteration) {
+void EpochLoop::write_step_row(Iteration& iteration) {
   if (!iteration.ends_window) return;
   rows_.write_local_step(*run_.metrics, progress_.logging_step);
-  if (!row_is_due()) return;
+  const bool is_due = row_is_due(progress_.logging_step + 1);
+  const bool is_last = run_.stop.agreed() && run_.options().step_row_interval() > 0;
+  iteration.row_is_left = is_last && !is_due && stops_inside(iteration);
+  if (is_due || (is_last && !iteration.row_is_left)) meet_for_row(progress_.logging_step);
+}
+
+void EpochLoop::meet_for_row(std::int64_t step) {
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
   const BoundaryOutcome outcome =
       run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.tell(run_.work.take(), run_.strategy()));
   run_.reports.take(outcome.payloads);
-  warn_of_straggler(outcome);
+  warn_of_straggler(outcome, step);
   run_.nan.look_at_deferred();
   run_.nan.look_at_row(outcome.logger_row);
-  rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
+  rows_.write(outcome, step, /*epoch_end=*/false);
 }
 
-void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome) {
-  const auto straggler = run_.stragglers.look(outcome.payloads, progress_.logging_step + 1);
+void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step) {
+  const auto straggler = run_.stragglers.look(outcome.payloads, step + 1);
   if (!straggler) return;
   const Meeting meeting("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
   const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), meeting);
@@ -354,7 +387,7 @@ void EpochLoop::finish_iteration(Iteration& iteration, Place from, int hooks_don
     position_.iteration = iteration;
     write_step_row(iteration);
     const WorkScope work(run_.work, Work::kNone);
-    validation_.run_if_due(iteration, stop_.stopping());
+    validation_.run_if_due(iteration, stop_.stopping(), stops_inside(iteration));
     // A validation that was asked for in a pause does not end it.
     while (commanded_.obey()) validation_.run(iteration);
   } else if (progress_.validates) {
@@ -390,9 +423,11 @@ void EpochLoop::warn_of_epoch_without_training() {
   }
 }
 
-void EpochLoop::end(bool completed, int hooks_done) {
+void EpochLoop::end() {
   warn_of_epoch_without_training();
-  reach_end(completed, hooks_done);
+  const bool stopped = position_.place == Place::kStopped;
+  if (stopped) finish_stop();
+  if (!stopped && !was_empty_ && !position_.iteration.end_epoch) data_.check_size();
   if (run_.commands.stops_after_epoch()) run_.stop.ask(format("it was asked to after epoch {}", progress_.epoch));
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);
@@ -404,22 +439,24 @@ void EpochLoop::end(bool completed, int hooks_done) {
   run_.nan.look_at_row(outcome.logger_row);
   run_.nan.end_epoch();
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
-  if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
+  if (position_.completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);
   save_rows(run_.setup.loggers, hooks_);
   run_.metrics->reset_epoch();
   position_.before_reading.reset();
   // Where an epoch was skipped, gradients that waited for more batches are dropped.
-  if (run_.module().automatic_optimization()) run_.accumulation.window = {};
+  if (!stopped && run_.module().automatic_optimization()) run_.accumulation.window = {};
   save(0);
 }
 
 void EpochLoop::save(int hooks_done) {
-  position_.place = Place::kEpochDone;
+  const bool stopped = position_.place == Place::kStopped;
+  if (!stopped) position_.place = Place::kEpochDone;
   position_.hooks_done = hooks_done;
   HookCounter counter(position_.hooks_done);
   auto left = std::ranges::count_if(run_.parts.callbacks, &Callback::saves_state);
   const auto begin_next = [&] {
+    if (stopped) return;
     begin_place(run_, Place::kEpochStart);
     ++position_.epochs_done;
   };

@@ -36,15 +36,26 @@ class EpochLoop {
   void agree_on_start();
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);
-  bool any_rank_has_batch();
-  /// Ranks: all. An iteration follows: some rank has a batch, or, where a step of the user's own needs them, all have one.
+  /// Goes on where training has stopped, or a batch has begun. True: what has ended it, or would have, ends it here.
+  bool resume_before_batch(const ResumePoint& resume);
+  /// Ranks: all. An iteration follows.
   bool ranks_have_next();
+  /// Some rank has a batch, or, where a step of the user's own needs them, all have one.
+  bool have_next(const BoundaryOutcome& outcome) const;
   void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
   bool is_over(const Iteration& iteration);
   /// Once: the ranks agreed to stop, and min_epochs or min_steps does not let them.
   void tell_of_stop_that_waits() const;
+  /// Training ends with an iteration that is not the epoch's last.
+  bool stops_inside(const Iteration& iteration) const {
+    return !iteration.is_last && !iteration.end_epoch && stop_.ends_epoch();
+  }
   void reach_end(bool completed, int hooks_done);
+  /// From here on nothing counts for a run that goes on.
+  void stop_inside(const Iteration& iteration);
+  /// The row and the validation that were left when ranks stopped.
+  void finish_stop();
 
   Iteration run_iteration(std::int64_t index);
   void plan_iteration(Iteration& iteration);
@@ -59,13 +70,17 @@ class EpochLoop {
   void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
   /// What follows a batch, from a place on: what was asked for, its row, a validation that is due, schedulers.
   void finish_iteration(Iteration& iteration, Place from, int hooks_done);
-  bool row_is_due() const;
-  void write_step_row(const Iteration& iteration);
+  /// By log_every_n_steps; `steps`: Progress::logging_step with the step that a row is of.
+  bool row_is_due(std::int64_t steps) const;
+  void write_step_row(Iteration& iteration);
+  /// Ranks: all.
+  void meet_for_row(std::int64_t step);
   /// Ranks: all, with what they told one another.
-  void warn_of_straggler(const BoundaryOutcome& outcome);
+  void warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step);
 
   void warn_of_epoch_without_training();
-  void end(bool completed, int hooks_done);
+  /// From LoopPosition::hooks_done on.
+  void end();
   /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
   void save(int hooks_done);
 
@@ -85,6 +100,7 @@ class EpochLoop {
   SchedulerRunner schedulers_;
   MetricRows rows_;
   bool was_empty_ = false;
+  bool has_batch_ = true;        ///< where the epoch begins or goes on: ranks have one, or the only rank has
   std::int64_t window_ = 1;      ///< accumulate_grad_batches that iterations are planned with
   std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed
 };

@@ -172,10 +172,11 @@ void EvaluationLoop::run() {
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
     run_.nan.look_at_row(outcome.logger_row);
-    rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
+    rows_.write(outcome, row_step(), /*epoch_end=*/true);
   }
   if (run_.progress.fitting) run_.weights.train();
-  if (run_.progress.fitting && !has_place()) SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
+  const bool before_training = run_.resume.position.place == Place::kTrainStart;
+  if (run_.progress.fitting && before_training) SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
   if (has_place()) {
     run_.resume.position.place = Place::kValidationEnd;
     run_.resume.position.hooks_done = 0;
@@ -208,6 +209,13 @@ void EvaluationLoop::run_end_hooks() {
   run_.boundaries.meet(BoundaryKind::kEvaluationEnd);
 }
 
+std::int64_t EvaluationLoop::row_step() const {
+  const LoopPosition& position = run_.resume.position;
+  // The step of the iteration before which it stopped is counted already.
+  const bool is_counted = position.place == Place::kStopped && position.iteration.ends_window && run_.progress.fitting;
+  return run_.progress.logging_step - (is_counted ? 1 : 0);
+}
+
 void EvaluationLoop::meet_after_batches() {
   std::int64_t batches = 0;
   for (const LoaderProgress& loader : run_.progress.batch.loaders) batches += loader.batches;
@@ -225,7 +233,8 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   const auto index = static_cast<std::size_t>(dataloader_idx);
   progress.dataloader_idx = dataloader_idx;
   if (keep_predictions_) predictions_.emplace_back();
-  LoaderCursor cursor(*loaders_[index], caps_[index]);
+  if (cursors_.size() == index) cursors_.emplace_back(*loaders_[index], caps_[index]);
+  LoaderCursor& cursor = cursors_[index];
   {
     const auto scope = hooks_.enter(dataloaders_hook(stage_));
     cursor.start_epoch(run_.progress.epoch);
@@ -247,6 +256,9 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
     progress.in_work = false;
   }
+  if (stage_ == Stage::kSanityCheck) return;
+  const auto scope = hooks_.enter(dataloaders_hook(stage_));
+  cursor.check_size(loaders_.size() == 1 ? std::string(stage_name(stage_)) : format("{} {}", stage_name(stage_), index));
 }
 
 void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx) {
@@ -277,7 +289,7 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
     // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
     if (stage_ != Stage::kSanityCheck) {
       const std::int64_t batch_of_all_passes = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
-      rows_.write_local_step(*run_.metrics, run_.progress.logging_step, batch_of_all_passes);
+      rows_.write_local_step(*run_.metrics, row_step(), batch_of_all_passes);
     }
   }
   run_.metrics->end_batch();
@@ -372,17 +384,23 @@ bool FitValidation::time_passed() {
   return interval_->accept({first[0], first[1]}, steady_seconds());
 }
 
-void FitValidation::run_if_due(const Iteration& iteration, bool stopping) {
+void FitValidation::run_if_due(Iteration& iteration, bool stopping, bool inside) {
   const Progress& progress = run_.progress;
   const bool may_run = schedule_.epoch_enabled(progress.epoch) && !iteration.end_epoch;
   const bool by_time = may_run && time_passed();
   const bool by_batches =
       may_run && schedule_.due(progress.epoch, iteration.index, progress.total_batch_idx - 1, iteration.is_last);
-  if (iteration.validates || (may_run && stopping) || by_time || by_batches) run(iteration);
+  const bool is_due = iteration.validates || by_time || by_batches;
+  iteration.validation_is_left = may_run && stopping && inside && !is_due;
+  if (is_due || (may_run && stopping && !inside)) run(iteration);
 }
 
 void FitValidation::run(const Iteration& iteration) {
   begin_place(run_, Place::kValidation, run_.metrics->maps());
+  run_here(iteration);
+}
+
+void FitValidation::run_here(const Iteration& iteration) {
   if (iteration.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
   loop_->run();
   if (interval_) interval_->start(steady_seconds());

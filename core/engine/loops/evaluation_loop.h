@@ -45,8 +45,14 @@ class EvaluationLoop {
   void run_hooks(const Hooks& hooks, const Args&... args);
   void run_end_hooks();
   void meet_after_batches();
-  /// A validation of training, whose end is a place where a run goes on. One before training belongs to Place::kTrainStart.
-  bool has_place() const { return stage_ == Stage::kValidate && run_.progress.fitting && run_.progress.total_batch_idx > 0; }
+  /// A validation of training, whose end is a place where a run goes on. One before training belongs to Place::kTrainStart,
+  /// one behind its end to Place::kStopped.
+  bool has_place() const {
+    const Place place = run_.resume.position.place;
+    return stage_ == Stage::kValidate && (place == Place::kValidation || place == Place::kValidationEnd);
+  }
+  /// The x axis of its rows.
+  std::int64_t row_step() const;
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
@@ -58,6 +64,7 @@ class EvaluationLoop {
   const EvaluationHooks& names_;
   LoaderList loaders_;
   std::vector<std::optional<std::int64_t>> caps_;
+  std::vector<LoaderCursor> cursors_;  ///< by loader, each made when it is read first
   std::vector<std::int64_t> num_batches_;
   std::vector<std::vector<Batch>> predictions_;
   bool keep_predictions_;
@@ -90,10 +97,13 @@ class FitValidation {
   /// Training starts.
   void start_clock();
 
-  /// Ranks: all, after each iteration. Runs what is due, or was asked for. `stopping`: training ends with this iteration.
-  void run_if_due(const Iteration& iteration, bool stopping);
+  /// Ranks: all, after each iteration. Runs what is due, or was asked for. `stopping`: training ends with this iteration;
+  /// `inside`: which is not the epoch's last. What is due for that alone is then left (Iteration::validation_is_left).
+  void run_if_due(Iteration& iteration, bool stopping, bool inside);
   /// Runs it, from its beginning.
   void run(const Iteration& iteration);
+  /// The same as a part of the place under way.
+  void run_here(const Iteration& iteration);
   /// Runs what a run that was interrupted in on_validation_end has left: the hooks after the first `hooks_done`.
   void finish(int hooks_done);
 

@@ -80,9 +80,14 @@ bool FitLoop::may_train() const {
 void FitLoop::throw_without_batches() const {
   const bool ends_with_first = run_.world_size() > 1 && !run_.module().automatic_optimization();
   throw of_all_ranks(MisuseError(format(
-      "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its size(), and "
+      "fit has nothing to train on: the training loader gives no batch{}{}. Look at what its dataset reads, at its size(), and "
       "at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
-      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : "")));
+      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : "", claim_of_loader())));
+}
+
+std::string FitLoop::claim_of_loader() const {
+  const std::int64_t size = data_.loader().size().value_or(0);
+  return size > 0 ? format(", though its size() says {}", size) : "";
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {
@@ -99,7 +104,12 @@ void FitLoop::train_epochs(ResumePoint resume) {
   while (true) {
     epoch_.run(std::exchange(resume, {}));
     epoch_.throw_if_signalled();
-    if (epoch_.was_empty() && run_.progress.total_batch_idx == batches_before_) throw_without_batches();
+    if (epoch_.was_empty()) {
+      if (run_.progress.total_batch_idx == batches_before_) throw_without_batches();
+      Console::instance().warn_once(format("Epoch {} had no training batch: the training loader gave none{}.",
+                                           run_.progress.epoch - 1, claim_of_loader()),
+                                    "epoch without batches", Speaker::kRun);
+    }
     if (!epoch_.end_reason()) reload_if_due();
     agree_on_epoch();
     if (done()) break;

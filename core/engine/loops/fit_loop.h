@@ -26,6 +26,8 @@ class FitLoop {
   bool may_train() const;
   /// Ranks: all, where all know that none has a batch.
   [[noreturn]] void throw_without_batches() const;
+  /// ", though its size() says 4"; empty where that says nothing of batches.
+  std::string claim_of_loader() const;
   /// True when training is over; Progress::end_reason then says why.
   bool done();
 

@@ -13,6 +13,7 @@
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/rank_agreement.h"
+#include "levin/core/engine/resume/optimizers_at_start.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/control_group.h"
@@ -100,6 +101,34 @@ void resume_gradients(TrainerState& run, const ResumePoint& resume) {
 }
 
 }  // namespace
+
+bool LoaderCursor::has_more() {
+  const RandomScope random;
+  try {
+    return loader_.next().has_value();
+  } catch (const std::exception&) {
+    return false;  // it says so in a way of its own
+  }
+}
+
+void LoaderCursor::check_size(std::string_view name) {
+  const std::optional<std::int64_t> size = loader_.size();
+  if (next_ || !is_whole_ || !size) return;
+  const auto warn = [&](const std::string& what) {
+    Console::instance().warn_once(
+        format("The {} loader {}. Let size() be the number of batches that next() gives in an epoch, or nothing (nullopt) where "
+               "that is not known before.",
+               name, what),
+        format("size of the {} loader", name));
+  };
+  if (fetched_ < std::min(*size, limit_.value_or(*size))) {
+    warn(format("gave {} {} and then no more, but its size() says {}: the epoch ended there", fetched_,
+                fetched_ == 1 ? "batch" : "batches", *size));
+  } else if (limit_ == size && !loader_.acts() && !std::exchange(looked_for_more_, true) && has_more()) {
+    warn(format("has more than the {} {} that its size() says: what lies behind them is left out in each epoch", *size,
+                size == 1 ? "batch" : "batches"));
+  }
+}
 
 Hook dataloaders_hook(Stage stage) {
   if (stage == Stage::kTest) return Hook::kTestDataloaders;
@@ -244,10 +273,15 @@ Batch TrainingData::take() {
   return batch;
 }
 
+void TrainingData::check_size() {
+  const auto scope = run_.hooks.enter(Hook::kTrainDataloader);
+  cursor_->check_size("training");
+}
+
 void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& visit) {
   const Place place = run_.resume.position.place;
-  const bool is_in_epoch = place > Place::kEpochStart && place < Place::kEpochEnd;
-  if (loader_ == nullptr || (is_in_epoch && cursor_->has_next())) {
+  const bool trains = place > Place::kEpochStart && place < Place::kEpochEnd && place != Place::kStopped;
+  if (loader_ == nullptr || (trains && cursor_->has_next())) {
     throw MisuseError("visit_training_data() works from on_train_start on, and in an epoch after its last batch.");
   }
   const at::NoGradGuard no_grad;
@@ -305,6 +339,10 @@ void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps)
   if (place == Place::kEpochStart) position.batches_done = 0;
   position.start = run.place_now();
   position.start.maps = std::move(maps);
+  const bool has_hooks_again = place == Place::kEpochStart || place == Place::kStopped;
+  if (has_hooks_again) position.start.optimizers = std::make_shared<const OptimizersAtStart>(run.parts);
+  // The end that follows forgets what was recorded of the epoch.
+  if (place == Place::kStopped) position.start.metrics = run.metrics->save(MetricMoment::kNow);
   run.metrics->mark();
 }
 

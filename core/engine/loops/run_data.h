@@ -18,6 +18,7 @@ class LoaderCursor {
   void start_epoch(std::int64_t epoch, std::int64_t batches = 0, const std::optional<std::int64_t>& samples = {}) {
     samples ? loader_.start_epoch_at(epoch, *samples) : loader_.start_epoch(epoch);
     fetched_ = batches;
+    is_whole_ = batches == 0;
     fetch();
   }
   bool has_next() const { return next_.has_value(); }
@@ -31,6 +32,9 @@ class LoaderCursor {
   const std::optional<Batch>& next_batch() const { return next_; }
   /// Random numbers as they were before the next batch was read: a run that resumes reads it again. Unset when there is none.
   const std::optional<RandomSnapshot>& before_reading() const { return before_reading_; }
+  /// Warns, once in a run, where the epoch's batches are others than the loader's size() says: fewer, or, which is looked for
+  /// once, more, which nobody reads. `name`: "training". Called: when the last one is read.
+  void check_size(std::string_view name);
 
  private:
   void fetch() {
@@ -39,12 +43,16 @@ class LoaderCursor {
     if (limit_ && fetched_ >= *limit_) return;
     before_reading_ = RandomSnapshot::take();
     next_ = loader_.next();
-    ++fetched_;
+    if (next_) ++fetched_;
   }
+  /// Random numbers are then as before.
+  bool has_more();
 
   BatchLoader& loader_;
   std::optional<std::int64_t> limit_;
   std::int64_t fetched_ = 0;
+  bool is_whole_ = true;  ///< the epoch began with the loader's first batch
+  bool looked_for_more_ = false;
   std::optional<Batch> next_;
   std::optional<RandomSnapshot> before_reading_;
 };
@@ -113,6 +121,8 @@ class TrainingData {
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
+  /// LoaderCursor::check_size(). Called: when an epoch has come to its last batch.
+  void check_size();
   /// Of the batch that comes, for check_different_batches(): 0 but for the first of a loader that divides its data by itself.
   std::int64_t mark_of_next();
   /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.

@@ -30,7 +30,7 @@ std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches
 
 ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& interval, std::optional<std::int64_t> every_n_epochs,
                                        std::optional<std::int64_t> batches_per_epoch, bool validation_enabled)
-    : enabled_(validation_enabled), every_n_epochs_(every_n_epochs) {
+    : enabled_(validation_enabled), every_n_epochs_(every_n_epochs), batches_per_epoch_(batches_per_epoch) {
   by_time_ = interval && interval->is_time();
   if (by_time_) return;
   const Limit every = interval.value_or(1.0).limit();
@@ -58,8 +58,10 @@ bool ValidationSchedule::due(std::int64_t epoch, std::int64_t batch_idx, std::in
                              bool is_last_batch) const {
   if (by_time_ || !epoch_enabled(epoch)) return false;
   if (!every_n_batches_) return is_last_batch;
-  const std::int64_t current = every_n_epochs_ ? batch_idx : total_batch_idx;
-  return (current + 1) % *every_n_batches_ == 0;
+  const std::int64_t done = (every_n_epochs_ ? batch_idx : total_batch_idx) + 1;
+  if (done % *every_n_batches_ == 0) return true;
+  const bool is_cut = is_last_batch && every_n_epochs_ && batches_per_epoch_;
+  return is_cut && done / *every_n_batches_ < *batches_per_epoch_ / *every_n_batches_;
 }
 
 EpochPlan::EpochPlan(const std::vector<std::int64_t>& rank_batches, bool stop_with_first) {

@@ -29,7 +29,8 @@ class ValidationSchedule {
                      std::optional<std::int64_t> batches_per_epoch, bool validation_enabled);
   ValidationSchedule() = default;
 
-  /// After batch `batch_idx` of epoch `epoch`; `total_batch_idx` counts over all epochs. All from 0.
+  /// After batch `batch_idx` of epoch `epoch`; `total_batch_idx` counts over all epochs. All from 0. Where an epoch ends before
+  /// its time, what was still to come in it is due with its last batch.
   bool due(std::int64_t epoch, std::int64_t batch_idx, std::int64_t total_batch_idx, bool is_last_batch) const;
   /// Validation may run in this epoch at all.
   bool epoch_enabled(std::int64_t epoch) const { return enabled_ && (!every_n_epochs_ || (epoch + 1) % *every_n_epochs_ == 0); }
@@ -38,7 +39,8 @@ class ValidationSchedule {
   bool enabled_ = false;
   bool by_time_ = false;
   std::optional<std::int64_t> every_n_epochs_ = 1;
-  std::optional<std::int64_t> every_n_batches_;  ///< unset: at the last batch
+  std::optional<std::int64_t> every_n_batches_;    ///< unset: at the last batch
+  std::optional<std::int64_t> batches_per_epoch_;  ///< as loaders say
 };
 
 /// Who still has batches in a training epoch, so that all ranks go through it in step. An iteration is one micro-batch on every

@@ -238,4 +238,10 @@ Value states_of(const CallbackList& callbacks) {
   return states;
 }
 
+Value states_of(const std::vector<SchedulerConfig>& schedulers) {
+  Value states(Value::List{});
+  for (const SchedulerConfig& config : schedulers) states.push_back(config.scheduler->state_dict());
+  return states;
+}
+
 }  // namespace levin

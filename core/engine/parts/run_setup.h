@@ -77,5 +77,7 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module);
 void check_state_keys(const CallbackList& callbacks);
 /// What callbacks keep in a checkpoint, by state_key(). Throws likewise: a callback may have nothing to keep before it runs.
 Value states_of(const CallbackList& callbacks);
+/// What learning-rate schedulers keep in a checkpoint, in their order.
+Value states_of(const std::vector<SchedulerConfig>& schedulers);
 
 }  // namespace levin

@@ -10,6 +10,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/resume/fit_continuation.h"
+#include "levin/core/engine/resume/optimizers_at_start.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/options/masked_value.h"
@@ -43,9 +44,11 @@ Value loops_state(const TrainerState& run, const PlaceStart& place) {
                                              {"ends_window", position.iteration.ends_window},
                                              {"is_last", position.iteration.is_last},
                                              {"end_epoch", position.iteration.end_epoch},
-                                             {"validates", position.iteration.validates}}},
+                                             {"validates", position.iteration.validates},
+                                             {"row_is_left", position.iteration.row_is_left},
+                                             {"validation_is_left", position.iteration.validation_is_left}}},
                     {"completed", position.completed},
-                    {"stop_agreed", run.stop.agreed() && !position.is_between_epochs()},
+                    {"stop_agreed", run.stop.agreed() && !position.has_stopped()},
                     {"hooks_done", position.hooks_done},
                     {"world_size", run.world_size()},
                     {"batch_size", accumulation.full_batch_size},
@@ -76,7 +79,8 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   Value& manifest = checkpoint.manifest;
   const PlaceStart place = run.place_to_save();
   manifest["levin_version"] = kVersion;
-  manifest["epoch"] = run.progress.epoch;
+  // Behind its end an epoch counts as done, also one that a run which goes on is still in.
+  manifest["epoch"] = run.resume.position.place == Place::kStopped ? run.resume.position.epochs_done : run.progress.epoch;
   manifest["global_step"] = run.progress.global_step;
   manifest["loops"] = loops_state(run, place);
   manifest["data_seed"] = run.setup.data_seed;
@@ -94,15 +98,14 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
       manifest["callbacks"] = states_of(run.parts.callbacks);
       if (run.parts.data != nullptr) manifest["datamodule"] = run.parts.data->state_dict();
     }
+    const OptimizersAtStart::Scope groups(run.parts, place.optimizers.get());
     manifest["optimizer_states"] = Value(Value::List{});
     for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
       run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
     }
     manifest["trained_parameters"] = parameter_state(run);
     if (Value scaler = run.scaler.state(); !scaler.is_null()) manifest["gradient_scaler"] = std::move(scaler);
-    manifest["lr_schedulers"] = Value(Value::List{});
-    for (const SchedulerConfig& config : run.parts.schedulers)
-      manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
+    manifest["lr_schedulers"] = place.optimizers ? place.optimizers->schedulers : states_of(run.parts.schedulers);
   }
   if (!run.resume.queued_job.empty()) {
     manifest["queued_job"] = Value::Map{{"number", run.resume.queued_job}, {"notes", run.resume.notes->text()}};
@@ -186,8 +189,12 @@ ResumePoint resume_point(const Value& loops) {
                       .ends_window = iteration.at("ends_window").as_bool(),
                       .is_last = iteration.at("is_last").as_bool(),
                       .end_epoch = iteration.at("end_epoch").as_bool()};
-  // An earlier levin did not know it.
-  if (const Value* validates = iteration.find("validates")) resume.iteration.validates = validates->as_bool();
+  // An earlier levin did not know these.
+  for (const auto& [key, member] :
+       {std::pair("validates", &Iteration::validates), std::pair("row_is_left", &Iteration::row_is_left),
+        std::pair("validation_is_left", &Iteration::validation_is_left)}) {
+    if (const Value* value = iteration.find(key)) resume.iteration.*member = value->as_bool();
+  }
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
   resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));

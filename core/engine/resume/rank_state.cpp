@@ -140,8 +140,8 @@ MetricSnapshot saved_metrics(const Value& metrics, const Checkpoint& checkpoint,
 }
 
 Value own_values(TrainerState& run, const PlaceStart& place, Value metrics) {
-  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
-  const bool in_epoch = !run.resume.position.is_between_epochs();
+  // A wish to stop that has had its effect does not count: who wants to go on from there changes what stopped the run.
+  const LoopPosition& position = run.resume.position;
   Value::List rank_rows;
   for (const RowCounts& count : place.rows) rank_rows.push_back(count.rank_rows);
   const StepLoss loss =
@@ -151,8 +151,8 @@ Value own_values(TrainerState& run, const PlaceStart& place, Value metrics) {
       {"window_weight", run.accumulation.window.weight},
       {"window_loss", Value::List{loss.sum, loss.weight}},
       {"bad_loss", run.nan.waits_to_skip()},
-      {"stop", run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value()},
-      {"skip_epoch", in_epoch && place.skip_epoch_wish},
+      {"stop", run.stop.asked() && !position.has_stopped() ? Value(run.stop.reason()) : Value()},
+      {"skip_epoch", place.skip_epoch_wish && !position.is_between_epochs()},
       {"validate", place.validate_wish},
       {"rank_rows", std::move(rank_rows)},
       {"evaluation_steps", Value::List(place.evaluation_steps.begin(), place.evaluation_steps.end())},
@@ -226,8 +226,8 @@ RankState own_rank_state(TrainerState& run) {
       save_tensor(state, format("{}{}.{}", kGradients, rank, name), gradient);
     }
   }
-  const bool begins_anew = run.resume.position.begins_anew();
-  MetricSnapshot metrics = run.metrics->save(begins_anew ? MetricMoment::kMark : MetricMoment::kNow);
+  const MetricMoment moment = run.resume.position.begins_anew() ? MetricMoment::kMark : MetricMoment::kNow;
+  MetricSnapshot metrics = place.metrics ? *place.metrics : run.metrics->save(moment);
   if (place.maps) metrics.maps = *place.maps;
   state.manifest = own_values(run, place, save_metrics(metrics, rank, state.tensors));
   return state;

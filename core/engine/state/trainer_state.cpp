@@ -32,16 +32,18 @@ TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
 }
 
 PlaceStart TrainerState::place_now() {
-  return {RandomSnapshot::take(),
-          resume.position.before_reading,
-          rows_written(setup.loggers),
-          progress.evaluation_steps,
-          /*maps=*/std::nullopt,
-          stop.skips_epoch(),
-          commands.wants_validation(),
-          trained.now(),
-          trained.agreed(),
-          modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module())};
+  return {.random = RandomSnapshot::take(),
+          .before_reading = resume.position.before_reading,
+          .rows = rows_written(setup.loggers),
+          .evaluation_steps = progress.evaluation_steps,
+          .maps = std::nullopt,
+          .metrics = std::nullopt,
+          .skip_epoch_wish = stop.skips_epoch(),
+          .validate_wish = commands.wants_validation(),
+          .parameters = trained.now(),
+          .agreed_parameters = trained.agreed(),
+          .modes = modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module()),
+          .optimizers = nullptr};
 }
 
 ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running, &run)) {}

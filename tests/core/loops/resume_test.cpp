@@ -239,7 +239,8 @@ TEST_CASE("sparse tensors of a checkpoint come back as they lay, and are refused
   CHECK_THROWS_AS(levin::saved_sparse_tensor(checkpoint, "state.weight", {3, 2}), ConfigError);
 }
 
-// LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, from each of their hooks.
+// LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, the first with that seed. From each of their
+// hooks, or from one of LEVIN_RESUME_STRIDE=….
 TEST_CASE("a run resumes exactly from every hook of generated programs") {
   const char* one = std::getenv("LEVIN_RESUME_SEED");
   const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
@@ -249,9 +250,10 @@ TEST_CASE("a run resumes exactly from every hook of generated programs") {
   if (one != nullptr) seeds = {std::stoull(one)};
   if (count != nullptr) {
     seeds.resize(std::stoull(count));
-    std::iota(seeds.begin(), seeds.end(), 1);
+    std::iota(seeds.begin(), seeds.end(), one != nullptr ? std::stoull(one) : 1);
   }
-  const std::size_t stride = one != nullptr || count != nullptr ? 1 : 6;
+  const char* each = std::getenv("LEVIN_RESUME_STRIDE");
+  const std::size_t stride = each != nullptr ? std::stoull(each) : one != nullptr || count != nullptr ? 1 : 6;
   for (const std::uint64_t seed : seeds) {
     INFO("LEVIN_RESUME_SEED=" << seed);
     const TemporaryFolder folder;
