@@ -302,6 +302,13 @@ void ModelPruning::on_validation_end(Trainer& trainer, Module& module) {
   if (trainer.fitting() && !detail::before_training(trainer) && !options_.prune_on_train_epoch_end) prune(trainer, module);
 }
 
+void ModelPruning::on_train_end(Trainer& trainer, Module&) {
+  if (!trainer.epoch_is_unfinished() || has_pruned_ || !options_.apply_pruning) return;
+  rank_zero_warn(
+      "ModelPruning: nothing is pruned, as training ended inside of an epoch, and weights are pruned behind whole ones. Let "
+      "max_steps or max_time leave time for one.");
+}
+
 void ModelPruning::take_in_others(const Trainer& trainer) {
   for (const ModelPruning* const other : trainer.callbacks_of<ModelPruning>()) {
     if (other == this) continue;
@@ -314,6 +321,7 @@ void ModelPruning::take_in_others(const Trainer& trainer) {
 }
 
 void ModelPruning::prune(Trainer& trainer, const Module& module) {
+  if (trainer.epoch_is_unfinished()) return;
   const std::int64_t epoch = trainer.current_epoch();
   const Limit amount = options_.apply_pruning && prunes_in(epoch) ? this->amount(epoch) : Limit(0);
   if (amount == Limit(0) || amount == Limit(0.0)) return;

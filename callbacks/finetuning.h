@@ -142,6 +142,7 @@ class LEVIN_API ModelPruning : public WithOptions<Callback, ModelPruningOptions>
   void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
                           std::int64_t batch_idx) override;
   void on_train_epoch_end(Trainer& trainer, Module& module) override;
+  void on_train_end(Trainer& trainer, Module& module) override;
   void on_validation_end(Trainer& trainer, Module& module) override;
   void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
   void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <typeinfo>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -134,7 +135,12 @@ void WeightsMatch::copy() const {
 void load_module(torch::nn::Module& module, const Checkpoint& checkpoint) {
   const WeightsMatch match(module, saved_weights(checkpoint));
   if (!match.is_whole()) {
-    std::string message = "The checkpoint's weights do not fit the module: was it made by another module, or other options?";
+    const Value* const saved = checkpoint.manifest.find(kModuleClass);
+    const std::string own = class_name_of(typeid(module));
+    std::string message = "The checkpoint's weights do not fit the module";
+    message += saved != nullptr && saved->is_string() && saved->as_string() != own
+                   ? format(": they are of a {}, and this is a {}.", saved->as_string(), own)
+                   : ": was it made by another module, or other options?";
     message += match.differences();
     const auto renaming = match.renaming();
     if (renaming.size() == 1 && renaming.begin()->second.empty()) {

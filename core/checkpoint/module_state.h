@@ -16,6 +16,8 @@ class Checkpoint;
 
 /// What stands before the names of weights in a checkpoint.
 inline constexpr std::string_view kWeightsPrefix = "state_dict.";
+/// Where a checkpoint's manifest has the name of the module's class. Files of an earlier levin lack it.
+inline constexpr const char* kModuleClass = "module_class";
 
 /// Puts a module's parameters and buffers into a checkpoint, as `state_dict.<name>`. They share memory with the module: save
 /// the checkpoint before the next step. A tensor that the module holds under two names is saved under both.

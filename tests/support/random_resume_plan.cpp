@@ -139,8 +139,6 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.ask_in = pick("training_step", "on_after_backward", "on_before_zero_grad");
   plan.cut_by = pick("max_steps", "stop");
   plan.cut_at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
-  // Weights that the end of an epoch prunes stay pruned, also where it was unfinished.
-  if (!plan.pruning.empty()) plan.cut_by.clear();
   if (plan.max_steps >= 0) plan.cut_at = std::min(plan.cut_at, plan.max_steps - 1);
   if (plan.precision == Format::kFloat32 && pick(0, 0, 1) == 1) plan.precision = Format::kBfloat16Mixed;
   return plan;

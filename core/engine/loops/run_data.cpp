@@ -114,19 +114,21 @@ bool LoaderCursor::has_more() {
 void LoaderCursor::check_size(std::string_view name) {
   const std::optional<std::int64_t> size = loader_.size();
   if (next_ || !is_whole_ || !size) return;
-  const auto warn = [&](const std::string& what) {
+  const auto batches = [](std::int64_t count) { return count == 1 ? "batch" : "batches"; };
+  const auto warn = [&](const char* key, const std::string& what) {
     Console::instance().warn_once(
-        format("The {} loader {}. Let size() be the number of batches that next() gives in an epoch, or nothing (nullopt) where "
-               "that is not known before.",
-               name, what),
-        format("size of the {} loader", name));
+        format(
+            "The {} loader {}. Let size() be the number of batches that next() gives in an epoch, or nothing (nullopt) where "
+            "that is not known before.",
+            name, what),
+        format("{} loader: {}", name, key));
   };
   if (fetched_ < std::min(*size, limit_.value_or(*size))) {
-    warn(format("gave {} {} and then no more, but its size() says {}: the epoch ended there", fetched_,
-                fetched_ == 1 ? "batch" : "batches", *size));
+    warn("fewer batches", format("gave {} {} and then no more, but its size() says {}: the epoch ended there", fetched_,
+                                 batches(fetched_), *size));
   } else if (limit_ == size && !loader_.acts() && !std::exchange(looked_for_more_, true) && has_more()) {
-    warn(format("has more than the {} {} that its size() says: what lies behind them is left out in each epoch", *size,
-                size == 1 ? "batch" : "batches"));
+    warn("more batches", format("has more than the {} {} that its size() says: what lies behind them is left out in each epoch",
+                                *size, batches(*size)));
   }
 }
 

@@ -4,9 +4,11 @@
 #include <limits>
 #include <set>
 #include <string_view>
+#include <typeinfo>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/module_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/resume/fit_continuation.h"
@@ -89,6 +91,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   for (const RowCounts& count : place.rows) manifest["logger_rows"].push_back(count.rows);
   const Value hyperparams = hyperparams_of(run.parts);
   manifest["hyper_parameters"] = hyperparams.at("model");
+  manifest[kModuleClass] = class_name_of(typeid(run.module()));
   manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
   if (run.progress.fitting || run.weights.is_evaluating()) run.weights.add_to(checkpoint, weights_only);

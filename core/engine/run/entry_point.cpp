@@ -63,22 +63,24 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   if (run_.entry.active) {
     throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
   }
-  // After a fit the module has the weights to evaluate, and a checkpoint both kinds, until other weights come into it.
-  if (fitting() || options.ckpt_path || run_.parts.module != &module) run_.weights.forget();
+  const bool is_other = run_.parts.module != &module;
   ModuleAttachment::release(module);
   ModuleAttachment::detach(run_);
+  run_.metrics->clear();
+  ModuleAttachment::attach(module, run_);
+  // Nothing throws from here on: without a destructor, an entry point that does not come to be would never end.
+  // After a fit the module has the weights to evaluate, and a checkpoint both kinds, until other weights come into it.
+  if (fitting() || options.ckpt_path || is_other) run_.weights.forget();
   run_.entry.active = true;
   run_.entry.thread = std::this_thread::get_id();
   run_.entry.failing = false;
   run_.entry.failure.reset();
   run_.parts.data = source_.data_module();
-  run_.metrics->clear();
   run_.tracker.reset();
   run_.hooks.forget_names();
   run_.commands.begin();
   run_.stop.begin(is_taken(run_.options().process.signals));
   begin_progress();
-  ModuleAttachment::attach(module, run_);
 }
 
 void EntryPoint::begin_progress() {

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
+#include "levin/metrics/regression.h"
+#include "support/error_of.h"
 #include "support/recording.h"
 
 using namespace levin;
@@ -136,6 +138,63 @@ TEST_CASE("a copy of a module is in no run, and its end ends none") {
   }
   CHECK(&module.trainer() == &trainer);
   CHECK(&module.direct->trainer() == &trainer);
+}
+
+TEST_CASE("a part that is registered in two places has its metrics once, under the first name") {
+  struct Siamese : Module {
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor loss = one->forward(batch[0]).mean();
+      one->errors.update(loss, torch::zeros({}));
+      one->log("error", one->errors, {.on_step = false, .on_epoch = true});
+      return loss;
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
+    struct Tower : Part {
+      Tower() : Part("tower") {}
+      MeanSquaredError& errors = add_metric<MeanSquaredError>("errors");
+    };
+    std::shared_ptr<Tower> one = register_module("one", std::make_shared<Tower>());
+    std::shared_ptr<Tower> same = register_module("same", one);
+  } module;
+  Trainer trainer(quiet_options(2));
+  trainer.fit(module, batches(3));
+  CHECK(trainer.callback_metrics().at("error") == 1.0);
+  CHECK(module.one->errors.name() == "one.errors");
+}
+
+TEST_CASE("an entry point that cannot begin leaves no trace") {
+  struct Clash : Whole {
+    MeanSquaredError& own = add_metric<MeanSquaredError>("direct.errors");
+    MeanSquaredError& of_part = direct->add_metric<MeanSquaredError>("errors");
+  };
+  Trainer trainer(quiet_options(2));
+  Whole whole;
+  trainer.fit(whole, batches(2));
+  {
+    Clash clash;
+    for (int time = 0; time < 2; ++time) {
+      CHECK_THROWS_WITH(trainer.fit(clash, batches(2)), Catch::Contains("two metric objects of a module cannot be told apart"));
+      CHECK_FALSE(clash.has_trainer());
+      CHECK_FALSE(clash.direct->has_trainer());
+      CHECK(trainer.data_module() == nullptr);
+      CHECK_FALSE(trainer.fitting());
+    }
+  }
+  Whole other;
+  std::string nested;
+  other.on_step = [&] { nested = error_of<MisuseError>([&] { Trainer(quiet_options(2)).fit(other, batches(2)); }); };
+  Trainer again(quiet_options(4));
+  again.stop("before it begins");
+  {
+    Clash clash;
+    CHECK_THROWS_AS(again.fit(clash, batches(2)), MisuseError);
+  }
+  again.fit(other, batches(2));
+  CHECK(again.global_step() == 0);  // the wish to stop has waited
+  CHECK(again.stop_reason() == "before it begins");
+  again.fit(other, batches(2));
+  CHECK(again.global_step() == 8);
+  CHECK_THAT(nested, Catch::Contains("already running in another Trainer"));
 }
 
 TEST_CASE("a module that is not registered is in no run") {

@@ -1,7 +1,10 @@
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>
+#include <csignal>
 
+#include "levin/core/base/error.h"
+#include "levin/core/engine/parts/stop_request.h"
 #include "support/recording.h"
 
 using namespace levin;
@@ -36,6 +39,32 @@ std::shared_ptr<FixedLoader> rows(const std::vector<std::vector<float>>& batches
 }
 
 }  // namespace
+
+TEST_CASE("a signal that another fit has taken, or takes just now, leaves out no batch of a run that heeds none") {
+  struct Signalled : RecordingModule {
+    using RecordingModule::RecordingModule;
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      raise(SIGTERM);
+      return RecordingModule::training_step(batch, batch_idx);
+    }
+  };
+  const auto validated = [](ProcessOptions process) {
+    Mean module;
+    Trainer trainer(quiet({.process = process}));
+    return trainer.validate(module, {rows({{1, 2}, {6}})}, {.verbose = false}).at(0).at("mean");
+  };
+  HookTrace trace;
+  Signalled module(trace);
+  CHECK_THROWS_AS(Trainer(quiet({.max_epochs = 1, .process = {.signals = true}})).fit(module, FixedLoader::of_rows(2, 2)),
+                  Interrupted);
+  CHECK(SignalScope::received() == 0);
+  CHECK(validated({.signals = false}) == 3.0);
+  CHECK(validated({.signals = true}) == 3.0);
+  const SignalScope other;
+  raise(SIGTERM);
+  CHECK(SignalScope::received() == SIGTERM);
+  CHECK(validated({.signals = false}) == 3.0);
+}
 
 TEST_CASE("a limit of no batches leaves nothing of any stage, written as a number or as a share") {
   TrainerOptions options = quiet_options();

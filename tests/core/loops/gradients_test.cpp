@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "levin/core/optimizers/optimizer_access.h"
+#include "support/recording.h"
 
 namespace levin {
 namespace {
@@ -188,6 +189,32 @@ TEST_CASE("0 clips nothing, as in Lightning, and what is no bound is refused") {
       CHECK_THROWS_WITH(clip_gradients(optimizer, wrong, algorithm), Catch::Contains("0 clips nothing"));
     }
   }
+}
+
+TEST_CASE("norms before clipping are those of each step, also where nobody tells of a backward pass") {
+  struct Own : Module {
+    Own() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      optimizer().zero_grad();
+      (weight * batch[0]).sum().backward();
+      clip_gradients(optimizer(), 0.5);
+      step_optimizer();
+      return {};
+    }
+    void on_before_optimizer_step(torch::optim::Optimizer& stepped) override {
+      norms.push_back(total_norm(gradient_norms(trainer(), stepped)).value());
+      clipped.push_back(weight.grad().item<double>());
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
+    at::Tensor weight = register_parameter("weight", torch::zeros({1}));
+    std::vector<double> norms, clipped;
+  };
+  std::vector<Batch> batches;
+  for (const double number : {1.0, 8.0, 4.0, 16.0, 2.0}) batches.emplace_back(torch::tensor({number}, torch::kFloat));
+  Own module;
+  Trainer(test::quiet_options(1)).fit(module, std::make_shared<test::FixedLoader>(std::move(batches)));
+  CHECK(module.norms == std::vector<double>{1, 8, 4, 16, 2});
+  for (const double gradient : module.clipped) CHECK(gradient == Approx(0.5).epsilon(1e-5));
 }
 
 TEST_CASE("without gradients nothing is clipped, scaled or set to zero") {
