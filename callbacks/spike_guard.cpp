@@ -170,8 +170,8 @@ void SpikeGuard::on_fit_end(Trainer&, Module&) {
 }
 
 void SpikeGuard::on_save_checkpoint(Trainer& trainer, Module&, Checkpoint& checkpoint) {
-  // One with weights alone has no states of callbacks.
-  if (trainer.fitting() && checkpoint.manifest.contains("callbacks")) good_.save(trainer, kInCheckpoint, checkpoint);
+  // One with weights alone has no states of callbacks. What is saved behind a fit goes on as what it saved itself.
+  if (checkpoint.manifest.contains("callbacks")) good_.save(trainer, kInCheckpoint, checkpoint);
 }
 
 void SpikeGuard::on_load_checkpoint(Trainer& trainer, Module&, const Checkpoint& checkpoint) {

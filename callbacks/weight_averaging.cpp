@@ -24,6 +24,8 @@ namespace {
 constexpr const char* kCount = "averaging_state.n_averaged";
 constexpr const char* kCurrentPrefix = "current_model_state.";
 constexpr const char* kAveragedPrefix = "averaged_model_state.";
+// What StochasticWeightAveraging's statistics were before training's end renewed them.
+constexpr const char* kBufferPrefix = "StochasticWeightAveraging.buffers.";
 
 template <class Options>
 void declare_common(OptionList<Options>& options) {
@@ -237,7 +239,8 @@ void StochasticWeightAveraging::setup(Trainer& trainer, Module& module, Stage st
   if (!trainer.fitting()) return;
   has_taken_over_ = false;
   took_over_in_ = -1;
-  statistics_of_ = 0;
+  statistics_of_ = statistics_before_end_ = 0;
+  buffers_before_end_.clear();
 }
 
 void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
@@ -275,6 +278,20 @@ void StochasticWeightAveraging::on_save_checkpoint(Trainer& trainer, Module& mod
   Value* const own = states == nullptr ? nullptr : states->find(state_key());
   // A run that goes on from here takes over once more: the checkpoint has the schedulers of before.
   if (own != nullptr && trainer.epoch_begins() && took_over_in_ == trainer.current_epoch()) (*own)["has_taken_over"] = false;
+  if (own == nullptr || buffers_before_end_.empty()) return;
+  (*own)["statistics_of"] = statistics_before_end_;
+  for (const auto& [name, average] : buffers_before_end_) checkpoint.tensors[kBufferPrefix + name] = average;
+}
+
+void StochasticWeightAveraging::on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) {
+  WeightAveraging::on_load_checkpoint(trainer, module, checkpoint);
+  if (!trainer.fitting()) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& buffer : module.named_buffers()) {
+    const auto saved = checkpoint.tensors.find(kBufferPrefix + buffer.key());
+    const at::Tensor average = average_of(buffer.value());
+    if (saved != checkpoint.tensors.end() && average.defined()) average.copy_(saved->second);
+  }
 }
 
 // Before the epoch's validation, which sees what it has brought.
@@ -282,13 +299,18 @@ void StochasticWeightAveraging::on_train_batch_end(Trainer& trainer, Module& mod
                                                    std::int64_t) {
   if (!trainer.is_last_batch()) return;
   on_train_epoch_end(trainer, module);
-  if (trainer.current_epoch() + 1 == trainer.options().max_epochs) on_training_done(trainer, module);
+  if (trainer.current_epoch() + 1 == trainer.options().max_epochs) renew_statistics(trainer, module);
 }
 
 void StochasticWeightAveraging::on_training_done(Trainer& trainer, Module& module) {
   if (statistics_of_ == averaged()) return;
+  // A run that goes on from this end validates averages of statistics, as one that has not ended.
+  statistics_before_end_ = statistics_of_;
+  for (const auto& buffer : module.named_buffers()) {
+    const at::Tensor average = average_of(buffer.value());
+    if (average.defined()) buffers_before_end_[buffer.key()] = average.clone();
+  }
   renew_statistics(trainer, module);
-  statistics_of_ = averaged();
 }
 
 void StochasticWeightAveraging::replace_schedulers(Trainer& trainer, const Value& lr) const {
@@ -299,6 +321,7 @@ void StochasticWeightAveraging::replace_schedulers(Trainer& trainer, const Value
 }
 
 void StochasticWeightAveraging::renew_statistics(Trainer& trainer, Module& module) {
+  if (std::exchange(statistics_of_, averaged()) == averaged()) return;
   std::vector<Statistic> statistics = statistics_of(module);
   if (statistics.empty()) return;
   double samples = 0;

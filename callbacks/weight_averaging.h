@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -132,17 +133,21 @@ class LEVIN_API StochasticWeightAveraging : public WeightAveraging {
                           std::int64_t batch_idx) override;
   void on_training_done(Trainer& trainer, Module& module) override;
   void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
+  void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;
 
  private:
   /// `lr`: swa_lrs, or a number where a checkpoint's state comes next.
   void replace_schedulers(Trainer& trainer, const Value& lr) const;
+  /// Of the average, where they are not its own yet.
   void renew_statistics(Trainer& trainer, Module& module);
 
   Options swa_;
   std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
   bool has_taken_over_ = false;
-  std::int64_t took_over_in_ = -1;  ///< the epoch, in this fit
-  std::int64_t statistics_of_ = 0;  ///< how many weights had been averaged when statistics were computed
+  std::int64_t took_over_in_ = -1;                        ///< the epoch, in this fit
+  std::int64_t statistics_of_ = 0;                        ///< how many weights had been averaged when statistics were computed
+  std::int64_t statistics_before_end_ = 0;                ///< the same, before training's end
+  std::map<std::string, at::Tensor> buffers_before_end_;  ///< by name; empty: the end has changed none
 };
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "levin/callbacks/builtin_callbacks.h"
@@ -396,6 +397,18 @@ bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
   return entry.find("batch") == std::string::npos && entry.find("step") == std::string::npos;
 }
 
+/// False where levin refuses: from backward on, where gradients of earlier batches are kept, and while visit_training_data() is
+/// at work, as where StochasticWeightAveraging renews statistics; see docs/checkpoints.md.
+bool save_unless_refused(Trainer& trainer, const std::string& file) {
+  try {
+    trainer.save_checkpoint(file);
+    return true;
+  } catch (const MisuseError& error) {
+    if (std::string(error.what()).find("could not resume exactly") != std::string::npos) return false;
+    throw;
+  }
+}
+
 /// Gives what differs, or nothing.
 std::string difference(const Outcome& whole, const Outcome& resumed) {
   std::ostringstream text;
@@ -427,16 +440,20 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
   return text.str();
 }
 
-/// Resumes from a point, with `rows` written until then. Gives what differs from the whole run, or nothing.
+/// Resumes from a point, with `rows` written until then. Gives what differs from the whole run, or nothing. `apart`: files that
+/// may be written or not.
 std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, const SavePoint& point,
-                              const std::vector<RowLogger::Row>& rows, const Outcome& whole) {
+                              const std::vector<RowLogger::Row>& rows, const Outcome& whole,
+                              const std::set<std::string>& apart = {}) {
   HookTrace silent;
   std::string text;
   try {
-    const Outcome resumed = Run(plan, folder)(silent, rows, point.file);
+    Outcome resumed = Run(plan, folder)(silent, rows, point.file);
     text = difference(whole, resumed);
-    const std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before),
-                                        whole.saved.end());
+    std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before), whole.saved.end());
+    for (auto* files : {&rest, &resumed.saved}) {
+      std::erase_if(*files, [&](const std::string& file) { return apart.contains(file); });
+    }
     if (resumed.saved != rest) {
       text += "saved " + std::to_string(resumed.saved.size()) + " files in place of " + std::to_string(rest.size()) + ":";
       for (const auto& file : rest) text += " " + file;
@@ -459,7 +476,7 @@ std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& f
   std::optional<std::size_t> saved_before;
   const auto save = [&](const std::string& entry) {
     const std::string file = (folder / ("cut " + std::to_string(points.size()) + ".ckpt")).string();
-    trainer->save_checkpoint(file);
+    if (!save_unless_refused(*trainer, file)) return;
     if (!saved_before) saved_before = logger->saved.size();  // those of the end are not the whole run's
     points.push_back({entry, file, *saved_before});
   };
@@ -477,17 +494,14 @@ std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& f
   };
   const Outcome cut = Run(plan, folder, /*is_cut=*/true)(trace, {}, std::nullopt, prepare, finish);
   if (cut.facts.at("batches") == whole.facts.at("batches")) return "";  // something else has ended both
-  // Files of the cut run's end, and scores that its last validation has given, are its own. One of a step that is still the
-  // last one where the epoch ends is not written once more.
-  const auto is_of_end = [&](const std::string& file) {
-    return std::find(cut.saved.begin() + static_cast<std::ptrdiff_t>(saved_before.value_or(0)), cut.saved.end(), file) !=
-           cut.saved.end();
-  };
-  std::erase_if(whole.saved, is_of_end);
+  // Files of the cut run's end, and scores that its last validation has given, are its own. Where a later validation has the
+  // same step, its file is written by who was saved before the end's.
+  const std::set<std::string> of_end(cut.saved.begin() + static_cast<std::ptrdiff_t>(saved_before.value_or(0)),
+                                     cut.saved.end());
   std::erase_if(whole.facts.as_map(), [](const auto& fact) { return fact.first == "best_k_models"; });
   std::string problems;
   for (std::size_t index = plan.seed % stride; index < points.size() && problems.size() < 3000; index += stride) {
-    problems += resumed_otherwise(plan, folder, points[index], cut.rows, whole);
+    problems += resumed_otherwise(plan, folder, points[index], cut.rows, whole, of_end);
   }
   return problems.empty() ? "" : "\n cut:" + problems;
 }
@@ -512,14 +526,7 @@ std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::pat
     const auto is_in = [&](const char* part) { return entry.find(part) != std::string::npos; };
     if (plan.averaging == "swa" && (is_in("zero_grad") || is_in("backward") || is_in("before_optimizer"))) return;
     const std::string file = (folder / (std::to_string(points.size()) + ".ckpt")).string();
-    try {
-      trainer->save_checkpoint(file);
-    } catch (const MisuseError& error) {
-      // From backward on, where gradients of earlier batches are kept; see docs/checkpoints.md.
-      if (std::string(error.what()).find("could not resume exactly") != std::string::npos) return;
-      throw;
-    }
-    points.push_back({entry, file, logger->saved.size()});
+    if (save_unless_refused(*trainer, file)) points.push_back({entry, file, logger->saved.size()});
   };
   const Outcome whole = Run(plan, folder)(trace, {}, std::nullopt, [&](Trainer& its_trainer, const RowLogger& its_logger) {
     trainer = &its_trainer;
