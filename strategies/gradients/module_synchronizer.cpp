@@ -225,9 +225,10 @@ void ModuleSynchronizer::reduce_apart() {
     levin::reduce_apart(world_, apart_,
                         {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
   }
-  if (frozen_.empty()) return;
-  // Frozen among batches that were not reduced, they step with the gradients of those.
-  const std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
+  // Frozen among batches that were not reduced, they step with the gradients of those. What a hook has unfrozen since waits for
+  // parameters_changed(), which averages it: twice would round twice.
+  std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
+  std::erase_if(frozen, [](const at::Tensor& parameter) { return parameter.requires_grad(); });
   levin::reduce_apart(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
 }
 

@@ -264,6 +264,55 @@ void averages(const Settings& settings) {
   report.add("trained", saved.tensors.at("current_model_state.layer.weight").item<float>());
 }
 
+/// Steps by hand under bf16-mixed with gradients of rank 1, which power_sgd gives exactly, and saves in the middle. resumes=1:
+/// goes on from there.
+void approximated(const Settings& settings) {
+  struct Matrix final : Module {
+    Matrix() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      // Not a matrix product, which autocast would round.
+      const at::Tensor gradient = column_of(batch_idx) * torch::linspace(0.1, 0.7, 6) * (1 + 2 * trainer().rank());
+      optimizer().zero_grad();
+      manual_backward((weight_ * gradient).sum() + 0 * batch["x"].sum());
+      const at::Tensor expected = column_of(batch_idx).to(torch::kDouble) * torch::linspace(0.1, 0.7, 6).to(torch::kDouble) * 2;
+      const at::Tensor error = (weight_.grad().to(torch::kDouble) - expected).abs() / expected.abs();
+      worst_ = std::max(worst_, error.max().item<double>());
+      step_optimizer();
+      return {};
+    }
+    OptimizerSetups configure_optimizers() override { return SGD(parameters(), 0.5); }
+    static at::Tensor column_of(std::int64_t batch_idx) {
+      return torch::arange(1, 5).add(0.3 * static_cast<double>(batch_idx)).sin().add(1.5).unsqueeze(1);
+    }
+    at::Tensor weight_ = register_parameter("weight", torch::zeros({4, 6}));
+    double worst_ = 0;
+  };
+  const std::filesystem::path folder = settings.text("folder");
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
+  options.precision = PrecisionFormat::kBfloat16Mixed;
+  options.strategy = {Value("ddp"), Value(Value::Map{{"comm_hook", Value("power_sgd")},
+                                                     {"start_power_sgd_iter", Value(2)},
+                                                     {"min_compression_rate", Value(0.1)}})};
+  const bool resumes = settings.number("resumes") == 1;
+  const std::filesystem::path file = folder / "middle.ckpt";
+  options.callbacks = {LambdaCallback(
+      {.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+        if (!resumes && batch_idx == 4) trainer.save_checkpoint(file);
+      }})};
+  Trainer trainer(options);
+  Matrix module;
+  RunOptions how;
+  if (resumes) how.ckpt_path = file.string();
+  trainer.fit(module, numbers(9, 1), {}, how);
+  Report report(folder, trainer.rank());
+  report.add("steps", trainer.global_step());
+  report.add("worst", module.worst_);
+  std::ostringstream weights;
+  weights.precision(9);
+  for (std::int64_t index = 0; index < 24; ++index) weights << module.weight_.flatten()[index].item<float>() << ',';
+  report.add("weights", weights.str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -274,6 +323,7 @@ int main(int argc, char** argv) {
                                                                    {"draws", draws},
                                                                    {"manual_samples", manual_samples},
                                                                    {"checkpointed_segments", checkpointed_segments},
-                                                                   {"averages", averages}};
+                                                                   {"averages", averages},
+                                                                   {"approximated", approximated}};
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

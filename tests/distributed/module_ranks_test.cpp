@@ -114,3 +114,22 @@ TEST_CASE("averaged weights are the same on all ranks, and statistics those of a
     }
   }
 }
+
+TEST_CASE("power_sgd approximates in full under bf16-mixed where training_step steps by itself, and resumes exactly") {
+  Run run("approximated", 2);
+  REQUIRE(run.outcome.ok());
+  const auto whole = run.by_rank;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(run.number(rank, "steps") == 9);
+    CHECK(run.text(rank, "weights") == run.text(0, "weights"));
+    // Of 24 bits; bfloat16 has 8, and is wrong by some 4e-3.
+    CHECK(run.number(rank, "worst") < 1e-5);
+  }
+  CHECK(levin::test::numbers_in(run.text(0, "weights"))[0] != 0);
+  run.start("module_program", "approximated", 2, {"resumes=1"});
+  REQUIRE(run.outcome.ok());
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(run.number(rank, "steps") == 9);
+    CHECK(run.text(rank, "weights") == whole[rank].at("weights").back());
+  }
+}

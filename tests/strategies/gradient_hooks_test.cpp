@@ -97,6 +97,13 @@ TEST_CASE("a graph that is called static and changes, or differs between ranks, 
   CHECK(program.count(message) >= 1);
 }
 
+TEST_CASE("a gradient is averaged once, also of what is frozen or unfrozen among batches that are not reduced") {
+  const std::string control_group = GENERATE("auto", "gloo");
+  // Ranks have x and 3 x. What is unfrozen has 2 x and x of two batches, its own until ranks have agreed on it.
+  const std::vector<double> mean = {2, 20}, own = {3, 30}, of_both = {6, 60};
+  CHECK(gradients("changed_between", control_group) == std::vector{mean, own, mean, mean, of_both, mean});
+}
+
 TEST_CASE("a gradient that travels in 16 bits is rounded to them, and votes are not") {
   // Ranks have x and 2 x, which are halved and rounded, added up, and rounded again.
   const std::string control_group = GENERATE("auto", "gloo");

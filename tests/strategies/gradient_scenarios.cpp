@@ -252,6 +252,32 @@ void compressed_gradient(Context& context, levin::CommHook hook) {
   say("gradients" + numbers.str());
 }
 
+/// Among batches that are not reduced one parameter is unfrozen, and another frozen. Says the gradients of both behind the pass
+/// that is reduced, and of the first when ranks have agreed on it.
+void changed_between(Context& context) {
+  torch::nn::Module module;
+  at::Tensor first = module.register_parameter("first", torch::zeros({2}));
+  at::Tensor unfrozen = module.register_parameter("unfrozen", torch::zeros({2}), /*requires_grad=*/false);
+  at::Tensor frozen = module.register_parameter("frozen", torch::zeros({2}));
+  const auto own = torch::tensor({1.0f, 10.0f}) * (1 + 2 * context.rank());
+  (frozen * own).sum().backward();
+  frozen.requires_grad_(false);
+  ModuleSynchronizer synchronizer(context.world, module, true, {});
+  unfrozen.requires_grad_(true);
+  (2 * unfrozen * own).sum().backward();
+  const auto loss = ((first + unfrozen) * own).sum();
+  synchronizer.before_backward(loss);
+  loss.backward();
+  synchronizer.finish_reduction();
+  const auto say_gradient = [&](const at::Tensor& parameter) {
+    if (context.rank() == 0)
+      say(levin::format("gradients {} {}", parameter.grad()[0].item<float>(), parameter.grad()[1].item<float>()));
+  };
+  for (const at::Tensor& parameter : {first, unfrozen, frozen}) say_gradient(parameter);
+  synchronizer.parameters_changed(/*after_reduction=*/true);
+  for (const at::Tensor& parameter : {first, unfrozen, frozen}) say_gradient(parameter);
+}
+
 /// Steps of a graph that is called static, of which some use `spare`.
 void static_steps(Context& context, int steps, const std::function<bool(int step)>& uses_spare) {
   torch::manual_seed(1);
@@ -340,6 +366,7 @@ Scenarios gradient_scenarios() {
       {"static_uses_less", [](Context& context) { static_steps(context, 2, [](int step) { return step == 0; }); }},
       {"static_uses_more", [](Context& context) { static_steps(context, 2, [](int step) { return step == 1; }); }},
       {"static_differs", [](Context& context) { static_steps(context, 1, [&](int) { return context.rank() == 0; }); }},
+      {"changed_between", changed_between},
       {"gradient_none", [](Context& context) { compressed_gradient(context, CommHook::kNone); }},
       {"gradient_fp16", [](Context& context) { compressed_gradient(context, CommHook::kFp16Compress); }},
       {"gradient_bf16", [](Context& context) { compressed_gradient(context, CommHook::kBf16Compress); }},
