@@ -385,14 +385,20 @@ void TrainingSnapshot::restore(const Trainer& trainer) const {
     }
     return;
   }
+  const bool has_same_schedulers = are_of(run.parts.schedulers, *schedulers);
   // Optimizers first: when one does not fit, nothing has changed.
   Strategy& strategy = run.strategy();
   for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
     torch::optim::Optimizer& optimizer = *run.parts.optimizers[index];
+    const std::vector<double> rates = get_lrs(optimizer);
     is_own_ ? levin::load_optimizer(optimizer, index, *content_) : strategy.load_optimizer(optimizer, index, *content_);
+    // They are those of the schedulers that there are.
+    for (std::size_t group = 0; group < rates.size() && !has_same_schedulers; ++group) {
+      set_lr(optimizer.param_groups()[group], rates[group]);
+    }
   }
   is_own_ ? levin::load_module(run.module(), *content_) : strategy.load_module(run.module(), *content_);
-  if (are_of(run.parts.schedulers, *schedulers)) {
+  if (has_same_schedulers) {
     for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
       run.parts.schedulers[index].scheduler->load_state_dict(schedulers->as_list()[index]);
     }

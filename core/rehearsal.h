@@ -137,8 +137,8 @@ class LEVIN_API TrainingSnapshot {
   /// Takes the newest whole checkpoint of this fit, one that it goes on from included, as it stands on the disk. False where
   /// there is none. Ranks: all, and each reads the file.
   bool take_newest_checkpoint(const Trainer& trainer);
-  /// Goes back to it; it stays. Schedulers that have come in place of those that there were go on as they are. Throws
-  /// ConfigError when parameters are in other groups by now.
+  /// Goes back to it; it stays. Schedulers that have come in place of those that there were go on as they are,
+  /// with their rates. Throws ConfigError when parameters are in other groups by now.
   void restore(const Trainer& trainer) const;
 
   /// What was taken, and of a checkpoint all of it; null where nothing was.

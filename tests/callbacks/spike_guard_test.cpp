@@ -9,6 +9,7 @@
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
@@ -33,8 +34,9 @@ class GuardedModule final : public Module {
   }
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const at::Tensor& weight = layer_->weight;
-    const at::Tensor loss = torch::mse_loss(layer_->forward(norm_->forward(batch["x"])), batch["y"]) +
-                            (batch["steep"] * (weight - weight.detach())).sum();
+    at::Tensor loss = torch::mse_loss(layer_->forward(norm_->forward(batch["x"])), batch["y"]) +
+                      (batch["steep"] * (weight - weight.detach())).sum();
+    if (trainer().fitting() && global_step() == spikes_at) loss = loss + 1e6;
     if (automatic_optimization()) return loss;
     optimizer().zero_grad();
     manual_backward(loss);
@@ -48,6 +50,7 @@ class GuardedModule final : public Module {
   }
 
   std::function<std::shared_ptr<LrScheduler>(torch::optim::Optimizer&)> schedule;
+  std::int64_t spikes_at = -1;  ///< a step whose loss leaps, whatever its batch
 
  private:
   torch::nn::BatchNorm1d norm_ = register_module("norm", torch::nn::BatchNorm1d(2));
@@ -77,10 +80,12 @@ struct GuardedFit {
     run.options.logger = logger;
     run.options.log_every_n_steps = 1;
   }
-  /// Weights, buffers and optimizer state at the end.
-  std::map<std::string, at::Tensor> operator()(std::vector<Batch> batches) {
+  /// Weights, buffers and optimizer state at the end. `from`: the fit at whose end this one goes on; null: none.
+  std::map<std::string, at::Tensor> operator()(std::vector<Batch> batches, const GuardedFit* from = nullptr) {
     Trainer trainer(run.options);
-    trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
+    RunOptions how;
+    if (from != nullptr) how.ckpt_path = (from->run.folder / "end.ckpt").string();
+    trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)), {}, how);
     trainer.save_checkpoint(run.folder / "end.ckpt");
     Checkpoint end = Checkpoint::load(run.folder / "end.ckpt");
     std::erase_if(end.tensors, [](const auto& entry) {
@@ -216,6 +221,104 @@ TEST_CASE("a rollback to a checkpoint takes the newest of the fit; before the fi
   CHECK(guard->skipped() == 3);
   CHECK(guard->rollbacks() == 2);
   CHECK(guarded.rates == by_hand.rates);
+}
+
+TEST_CASE("a run that goes on with another action of its guard has what that one needs, and nothing of the other's") {
+  const auto guard_of = [](SpikeAction action, std::int64_t every = 100) {
+    return guard_with([&](SpikeGuardOptions& options) {
+      options.action = action;
+      options.every_n_steps = every;
+    });
+  };
+  // Inside an epoch of 24 batches.
+  const auto fit_until = [](GuardedFit& fit, std::int64_t steps, const std::vector<Batch>& batches,
+                            const GuardedFit* from = nullptr) {
+    fit.run.options.max_steps = steps;
+    return fit(batches, from);
+  };
+  std::vector<Batch> batches = good_batches(24);
+  SECTION("skip, then rollback: to where it went on") {
+    GuardedFit first({guard_of(SpikeAction::kSkip)});
+    const auto then = fit_until(first, 10, batches);
+    plant(batches[20], "y", 1e4);
+    const auto guard = guard_of(SpikeAction::kRollback);
+    GuardedFit second({guard});
+    check_same(fit_until(second, 21, batches, &first), then);
+    CHECK(guard->rollbacks() == 1);
+  }
+  SECTION("rollback, then skip: the step alone, and not those since the last state in memory") {
+    GuardedFit first({guard_of(SpikeAction::kRollback, 4)});
+    const auto then = fit_until(first, 10, batches);
+    plant(batches[10], "y", 1e4);
+    const auto guard = guard_of(SpikeAction::kSkip);
+    GuardedFit second({guard});
+    check_same(fit_until(second, 11, batches, &first), then);
+    CHECK(guard->skipped() == 1);
+  }
+  SECTION("rollback, then warn: nothing") {
+    GuardedFit first({guard_of(SpikeAction::kRollback, 4)});
+    fit_until(first, 10, batches);
+    plant(batches[10], "y", 1e4);
+    const auto guard = guard_of(SpikeAction::kWarn);
+    GuardedFit second({guard});
+    GuardedFit plain;
+    check_same(fit_until(second, 14, batches, &first), fit_until(plain, 14, batches, &first));
+    CHECK(guard->spikes() == std::vector<std::int64_t>{10});
+    for (const auto& [name, tensor] : Checkpoint::load(second.run.folder / "end.ckpt").tensors) {
+      INFO(name);
+      CHECK_FALSE(name.starts_with("SpikeGuard."));
+    }
+  }
+}
+
+TEST_CASE("a rollback to before StochasticWeightAveraging took over leaves its schedule and its rates alone") {
+  const bool schedules = GENERATE(false, true);
+  // Six batches an epoch; the state in memory is that of the beginning.
+  const auto rates_with = [&](std::int64_t spike_at, std::map<std::string, at::Tensor>* end) {
+    const auto guard = guard_with([](SpikeGuardOptions& options) {
+      options.action = SpikeAction::kRollback;
+      options.every_n_steps = 1000;
+    });
+    std::vector<double> rates;
+    const auto note = [&](Trainer& trainer, Module&, torch::optim::Optimizer& optimizer) {
+      if (trainer.global_step() == spike_at) return;
+      rates.push_back(get_lrs(optimizer).front());
+    };
+    const auto averaging = std::make_shared<StochasticWeightAveraging>(StochasticWeightAveragingOptions{
+        .swa_lrs = 0.002, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = "linear"});
+    GuardedFit fit(
+        {guard, averaging, std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_before_optimizer_step = note})});
+    fit.run.options.max_epochs = 6;
+    fit.module.spikes_at = spike_at;
+    if (schedules)
+      fit.module.schedule = [](torch::optim::Optimizer& optimizer) {
+        return std::make_shared<StepLr>(optimizer, StepLrOptions{.step_size = 6, .gamma = 0.5});
+      };
+    auto tensors = fit(good_batches(6));
+    CHECK(guard->rollbacks() == (spike_at < 0 ? 0 : 1));
+    if (end != nullptr) *end = std::move(tensors);
+    return rates;
+  };
+  std::vector<double> expected;
+  for (const double rate : schedules ? std::vector{0.01, 0.005, 0.0025, 0.00225, 0.002, 0.002}
+                                     : std::vector{0.01, 0.01, 0.01, 0.006, 0.002, 0.002}) {
+    expected.insert(expected.end(), 6, rate);
+  }
+  const auto check = [&](std::vector<double> rates, std::size_t left_out) {
+    std::vector<double> wanted = expected;
+    if (left_out < wanted.size()) wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(left_out));
+    REQUIRE(rates.size() == wanted.size());
+    for (std::size_t step = 0; step < rates.size(); ++step) {
+      INFO("step " << step);
+      CHECK(rates[step] == Approx(wanted[step]).epsilon(1e-9));
+    }
+  };
+  check(rates_with(-1, nullptr), 100);
+  for (const std::int64_t spike_at : {14, 20, 35}) {  // as it begins, while it anneals, the last one
+    INFO("spike at " << spike_at);
+    std::map<std::string, at::Tensor> end;
+    check(rates_with(spike_at, &end), static_cast<std::size_t>(spike_at));
+  }
 }
 
 TEST_CASE("after so many rollbacks a spike ends the run") {

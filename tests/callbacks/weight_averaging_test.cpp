@@ -221,6 +221,93 @@ TEST_CASE("StochasticWeightAveraging has Lightning's rates, and averages what ea
   }
 }
 
+namespace {
+
+/// Gives its second layer to the optimizer at the start of an epoch, as a group with a rate of its own. Each epoch has rates
+/// and, at its end, weights.
+class Growing final : public Module {
+ public:
+  explicit Growing(std::int64_t grows_in) : grows_in_(grows_in) {
+    for (at::Tensor& parameter : parameters()) {
+      parameter.set_data(torch::arange(1, parameter.numel() + 1, torch::kDouble).cos().reshape(parameter.sizes()));
+    }
+    for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(false);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    if (batch_idx == 0) lrs.push_back(get_lrs(optimizer()));
+    return torch::mse_loss(late_->forward(first_->forward(batch["inputs"])), batch["targets"]);
+  }
+  void on_train_epoch_start() override {
+    if (current_epoch() != grows_in_) return;
+    for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(true);
+    torch::optim::OptimizerParamGroup group(late_->parameters());
+    group.set_options(std::make_unique<torch::optim::SGDOptions>(0.05));
+    optimizer().add_param_group(group);
+  }
+  void on_train_epoch_end() override { ends.push_back(weights()); }
+  OptimizerSetups configure_optimizers() override { return SGD(first_->parameters(), 0.1); }
+  at::Tensor weights() const {
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor& parameter : parameters()) flat.push_back(parameter.detach().flatten());
+    return torch::cat(flat);
+  }
+
+  std::vector<std::vector<double>> lrs;
+  std::vector<at::Tensor> ends;
+
+ private:
+  std::int64_t grows_in_;
+  torch::nn::Linear first_ = register_module("first", torch::nn::Linear(2, 3));
+  torch::nn::Linear late_ = register_module("late", torch::nn::Linear(3, 1));
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a parameter group that is added before or while StochasticWeightAveraging is on follows it, also in runs that resume") {
+  const std::int64_t grows_in = GENERATE(1, 3);
+  const auto run_with = [&](ScriptedRun& run, Growing& module, const std::string& ckpt_path = "") {
+    run.options.max_epochs = 6;
+    run.options.precision = PrecisionFormat::kFloat64;
+    run.options.enable_checkpointing = std::nullopt;
+    run.options.callbacks = {
+        StochasticWeightAveraging(
+            {.swa_lrs = 0.01, .swa_epoch_start = 3, .annealing_epochs = 4, .annealing_strategy = "linear"}),
+        ModelCheckpoint({.dirpath = run.folder.path(), .filename = "{epoch}", .save_top_k = -1})};
+    RunOptions how;
+    if (!ckpt_path.empty()) how.ckpt_path = ckpt_path;
+    Trainer(run.options).fit(module, loader(12, 3), {}, how);
+  };
+  ScriptedRun run(6);
+  Growing whole(grows_in);
+  run_with(run, whole);
+  // A quarter of the way to 0.01 with each epoch behind epoch 2, and from where a group is when it comes.
+  const std::vector<double> first = {0.1, 0.1, 0.1, 0.0775, 0.055, 0.0325};
+  const double begin = (0.05 - 0.25 * 0.01) / 0.75;  // of a line that is at 0.05 in epoch 3
+  const std::vector<double> late =
+      grows_in == 1 ? std::vector{0.05, 0.05, 0.04, 0.03, 0.02} : std::vector{0.05, (begin + 0.01) / 2, (begin + 0.03) / 4};
+  REQUIRE(whole.lrs.size() == 6);
+  for (std::size_t epoch = 0; epoch < 6; ++epoch) {
+    INFO("epoch " << epoch);
+    CHECK(whole.lrs[epoch].at(0) == Approx(first[epoch]).epsilon(1e-12));
+    const auto since = static_cast<std::ptrdiff_t>(epoch) - grows_in;
+    REQUIRE(whole.lrs[epoch].size() == (since < 0 ? 1 : 2));
+    if (since >= 0) CHECK(whole.lrs[epoch][1] == Approx(late[static_cast<std::size_t>(since)]).epsilon(1e-12));
+  }
+  // The mean of what the epoch before it and each from there on ended with.
+  const std::vector<at::Tensor> averaged(whole.ends.begin() + 1, whole.ends.end());
+  CHECK(torch::allclose(whole.weights(), torch::stack(averaged).mean(0), 1e-12, 1e-12));
+  CHECK_FALSE(torch::equal(whole.ends[5], whole.ends[4]));
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    INFO("resumed from the end of epoch " << epoch);
+    ScriptedRun another(6);
+    Growing resumed(grows_in);
+    run_with(another, resumed, (run.folder / ("epoch=" + std::to_string(epoch) + ".ckpt")).string());
+    CHECK(torch::equal(resumed.weights(), whole.weights()));
+    CHECK(resumed.lrs == std::vector(whole.lrs.begin() + epoch + 1, whole.lrs.end()));
+  }
+}
+
 TEST_CASE("statistics are computed anew also where training ends before max_epochs, and in a run that goes on from its end") {
   const Value reference = parse_json(read_text(LEVIN_SOURCE_DIR "/tests/callbacks/swa_references.json")).as_list().back();
   AveragedFit averaged({"StochasticWeightAveraging", reference.at("arguments")});

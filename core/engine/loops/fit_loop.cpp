@@ -101,6 +101,8 @@ void FitLoop::train_epochs(ResumePoint resume) {
   if (begins && run_.progress.total_batch_idx == 0) validation_.validate_before_training();
   epoch_.throw_if_signalled();
   validation_.start_clock();
+  const ScheduleWatch schedules(run_.parts);
+  const std::int64_t steps_before = run_.progress.global_step;
   while (true) {
     epoch_.run(std::exchange(resume, {}));
     epoch_.throw_if_signalled();
@@ -116,6 +118,8 @@ void FitLoop::train_epochs(ResumePoint resume) {
   }
   hand_over();
   run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
+  const bool trains = run_.progress.global_step > steps_before && !run_.options().fast_dev_run;
+  if (trains) schedules.warn_of_unstepped(run_.parts);
 }
 
 void FitLoop::hand_over() {

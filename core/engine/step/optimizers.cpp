@@ -260,6 +260,24 @@ void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& le
   }
 }
 
+ScheduleWatch::ScheduleWatch(const RunParts& parts) {
+  if (parts.module->automatic_optimization()) return;
+  for (const SchedulerConfig& config : parts.schedulers) states_.push_back(config.scheduler->state_dict());
+}
+
+void ScheduleWatch::warn_of_unstepped(const RunParts& parts) const {
+  if (states_.size() != parts.schedulers.size()) return;
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const LrScheduler& scheduler = *parts.schedulers[index].scheduler;
+    // A class without a state of its own does not tell.
+    if (!states_[index].is_map() || scheduler.state_dict() != states_[index]) continue;
+    rank_zero_warn(
+        format("{} was not stepped in this fit, so it has changed no learning rate of {}. With manual optimization call "
+               "lr_scheduler({}).step(), in training_step or on_train_epoch_end.",
+               class_name_of(typeid(scheduler)), optimizer_class_name(scheduler.optimizer()), index));
+  }
+}
+
 bool SchedulerRunner::is_due(const SchedulerConfig& config, Interval interval, bool on_metric) const {
   const std::int64_t done = (interval == Interval::kStep ? progress_.batch.batch_idx : progress_.epoch) + 1;
   return parts_.module->automatic_optimization() && config.scheduler->needs_metric() == on_metric &&

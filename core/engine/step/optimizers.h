@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/optimizers/optimizer_factory.h"
@@ -49,6 +50,19 @@ class SchedulerRunner {
   const Progress& progress_;
   const MetricStore& metrics_;
   HookRunner& hooks_;
+};
+
+/// Tells on rank 0, when training has ended, of schedules that nobody has stepped: under manual optimization only the module
+/// does.
+class ScheduleWatch {
+ public:
+  /// Training begins, or goes on.
+  explicit ScheduleWatch(const RunParts& parts);
+  /// Training has ended, after an optimizer's step.
+  void warn_of_unstepped(const RunParts& parts) const;
+
+ private:
+  std::vector<Value> states_;  ///< by scheduler; empty: there is nothing to look for
 };
 
 /// Warns on rank 0 of schedules whose end or milestones training does not come to, by PyTorch's names in a scheduler's state.

@@ -346,6 +346,48 @@ TEST_CASE("a schedule whose end training does not come to is told, with the numb
   check_one(warnings_of(module), "training has 2 of its steps, one after every 2 optimizer steps.");
 }
 
+TEST_CASE("a schedule of manual optimization that nobody steps is told of when the fit ends") {
+  struct ByHand : Two {
+    ByHand() {
+      set_automatic_optimization(false);
+      setups = [](Two& two) -> OptimizerSetups {
+        const auto first = std::make_shared<torch::optim::SGD>(two.used->parameters(), 1.0);
+        const auto second = std::make_shared<torch::optim::SGD>(two.spare->parameters(), 1.0);
+        const auto halves = [](torch::optim::Optimizer& optimizer) {
+          return std::make_shared<StepLr>(optimizer, StepLrOptions{.step_size = 100, .gamma = 0.5});
+        };
+        return {{first, {{.scheduler = halves(*first)}}}, {second, {{.scheduler = halves(*second)}}}};
+      };
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      manual_backward((used->forward(batch[0]) + spare->forward(batch[0])).mean());
+      for (const std::size_t index : {0, 1}) {
+        if (takes_steps) step_optimizer(index);
+      }
+      return {};
+    }
+    void on_train_epoch_end() override {
+      for (const std::size_t index : stepped) lr_scheduler(index).step();
+    }
+    std::vector<std::size_t> stepped;
+    bool takes_steps = true;
+  };
+  ByHand module;
+  const auto warnings = warnings_of(module);
+  REQUIRE(warnings.size() == 2);
+  CHECK_THAT(warnings[0], Catch::Contains("StepLr was not stepped in this fit, so it has changed no learning rate of SGD. With "
+                                          "manual optimization call lr_scheduler(0).step()"));
+  CHECK_THAT(warnings[1], Catch::Contains("lr_scheduler(1).step()"));
+  // A step that leaves the rate as it is, is one.
+  module.stepped = {0};
+  check_one(warnings_of(module), "call lr_scheduler(1).step()");
+  module.stepped = {0, 1};
+  CHECK(warnings_of(module).empty());
+  module.stepped = {};
+  module.takes_steps = false;
+  check_one(warnings_of(module), "training_step took no optimizer's step in epoch 0");
+}
+
 TEST_CASE("an optimizer of the configuration that takes the place of the module's own is told, with the names of both") {
   const auto log_of = [](Module& module) {
     const TemporaryFolder folder;
