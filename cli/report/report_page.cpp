@@ -14,13 +14,13 @@
 
 #include "levin/cli/embedded_file.h"
 #include "levin/cli/report/curves_json.h"
-#include "levin/cli/report/metric_mode.h"
 #include "levin/cli/report/profile_tables.h"
 #include "levin/cli/report/rank_departures.h"
 #include "levin/cli/report/run_media.h"
 #include "levin/cli/report/run_metrics.h"
 #include "levin/cli/report/settings_table.h"
 #include "levin/cli/report/sweep_values.h"
+#include "levin/cli/runs/metric_direction.h"
 #include "levin/core/base/format.h"
 #include "levin/core/options/value_json.h"
 
@@ -89,7 +89,7 @@ Value last_and_best(const RunFolder& run, const RunMetrics& metrics) {
     if (points.empty()) continue;
     const auto number = [](double value) { return std::isfinite(value) ? Value(value) : Value(); };
     Value::Map entry = {{"last", number(points.back().last)}};
-    if (const auto is_larger_better = larger_is_better(run.config, name)) {
+    if (const auto is_larger_better = is_larger_better_in(run.config, name)) {
       double best = std::numeric_limits<double>::quiet_NaN();
       for (const CurvePoint& point : points) best = *is_larger_better ? std::fmax(best, point.max) : std::fmin(best, point.min);
       entry.emplace_back("best", number(best));

@@ -31,6 +31,11 @@ std::optional<bool> monitored_as_larger(const Value& config, const std::string& 
   return std::nullopt;
 }
 
+std::optional<bool> is_larger_better_in(const Value& config, const std::string& metric) {
+  const std::optional<bool> monitored = monitored_as_larger(config, metric);
+  return monitored ? monitored : is_larger_better(metric);
+}
+
 std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, const std::string& metric) {
   const RunRecord* first = nullptr;
   std::optional<bool> known;

@@ -13,6 +13,9 @@ namespace levin::cli {
 /// configuration; nothing where none does.
 std::optional<bool> monitored_as_larger(const Value& config, const std::string& metric);
 
+/// The same, else as the metric's name says it ("val_acc", "loss"); nothing where neither does.
+std::optional<bool> is_larger_better_in(const Value& config, const std::string& metric);
+
 /// The same of several runs' callbacks, else of the metric's name ("val_acc", "loss"); nothing where neither says it. Throws
 /// ConfigError, which names --mode, where the runs contradict one another.
 std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, const std::string& metric);
