@@ -36,7 +36,7 @@ struct Rows {
 };
 
 /// "Float [*, 3]": what all rows have to be.
-std::string kind_of(const at::Tensor& rows) {
+std::string kind_of_rows(const at::Tensor& rows) {
   return format("{} [*{}]", c10::toString(rows.scalar_type()),
                 join(rows.sizes().slice(1), "", [](std::int64_t size) { return format(", {}", size); }));
 }
@@ -54,10 +54,10 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
       continue;
     }
     parts.push_back(batch.detach().to(at::kCPU));
-    if (kind_of(parts.back()) == kind_of(parts.front())) continue;
+    if (kind_of_rows(parts.back()) == kind_of_rows(parts.front())) continue;
     throw MisuseError(
         format("{}: all batches need rows of one type and shape, but they are {} and {}. Pad or convert them first.", call,
-               kind_of(parts.front()), kind_of(parts.back())));
+               kind_of_rows(parts.front()), kind_of_rows(parts.back())));
   }
   return parts.empty() ? empty.clone() : at::cat(parts).contiguous();
 }
@@ -97,9 +97,10 @@ std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::
   const auto first = std::ranges::find_if_not(by_rank, is_empty);
   if (first == by_rank.end()) return {by_rank.front()};
   for (auto rows = first; rows != by_rank.end(); ++rows) {
-    if (is_empty(*rows) || kind_of(rows->values) == kind_of(first->values)) continue;
+    if (is_empty(*rows) || kind_of_rows(rows->values) == kind_of_rows(first->values)) continue;
     throw DesyncError(format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call,
-                             kind_of(first->values), first - by_rank.begin(), kind_of(rows->values), rows - by_rank.begin()));
+                             kind_of_rows(first->values), first - by_rank.begin(), kind_of_rows(rows->values),
+                             rows - by_rank.begin()));
   }
   std::erase_if(by_rank, is_empty);
   return by_rank;
