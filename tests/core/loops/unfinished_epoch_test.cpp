@@ -54,7 +54,7 @@ struct Ended {
 /// What a fit has beside its options. The last one goes on from `ckpt_path`.
 struct Fit {
   TrainerOptions options;
-  std::string ckpt_path;
+  std::string ckpt_path = {};
   std::int64_t stop_at = -1;
   bool knows_size = true;
 };

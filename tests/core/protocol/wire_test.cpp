@@ -70,7 +70,7 @@ TEST_CASE("new metrics cut short anywhere, or with more after their end, are ref
 }
 
 TEST_CASE("what is told of a metric object travels as its layout says, and no more or less") {
-  NewMetric metric{Hook::kTrainingStep, -1, "auroc", {.on_step = true}, {}, "a.cpp:7", {}, {}};
+  NewMetric metric{Hook::kTrainingStep, -1, "auroc", {.on_step = true}, {}, "a.cpp:7", {}, {}, {}};
   metric.options.object = object_id("auroc");
   metric.layout.numbers = 2;
   metric.layout.rows = 1;
