@@ -17,7 +17,7 @@ inline constexpr std::array<const char*, kProbed> kProbedNames = {"0", "null", "
 struct NumericOption {
   std::string name;  ///< "trainer.max_epochs", "EarlyStopping.patience"
   /// What the class says against each of the values; empty: it takes it.
-  std::array<std::string, kProbed> objections;
+  std::array<std::string, kProbed> objections = {};
   bool may_be_null = false;  ///< null is a value of its own to it
 };
 
