@@ -19,8 +19,8 @@ struct Trial {
   std::string status = "waiting";  ///< or "running", "finished", "failed", "interrupted"
   /// The best value of the metric after each rung that has ended; none where it had no finite value.
   std::vector<std::optional<double>> scores;
-  double seconds = 0;   ///< in all rungs
-  std::string failure;  ///< the last lines of a failed trial's output
+  double seconds = 0;        ///< in all rungs
+  std::string failure = {};  ///< the last lines of a failed trial's output
 
   std::string name() const;  ///< "trial_007"
   std::optional<double> score() const { return scores.empty() ? std::nullopt : scores.back(); }
@@ -36,8 +36,8 @@ struct SweepState {
   /// Each rung trains the best third of the trials of the one before, up to so many epochs. Without halving there is one, of 0:
   /// as many epochs as the configuration says.
   std::vector<std::int64_t> rungs = {0};
-  Value sampler;     ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
-  Value begun_with;  ///< the options that it was begun with, which it goes on with: random, seed, sampler, halving
+  Value sampler = {};     ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
+  Value begun_with = {};  ///< the options that it was begun with, which it goes on with: random, seed, sampler, halving
   std::vector<Trial> trials;
 
   std::filesystem::path folder_of(const Trial& trial) const { return folder / trial.name(); }
