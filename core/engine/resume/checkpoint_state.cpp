@@ -91,7 +91,8 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   for (const RowCounts& count : place.rows) manifest["logger_rows"].push_back(count.rows);
   const Value hyperparams = hyperparams_of(run.parts);
   manifest["hyper_parameters"] = hyperparams.at("model");
-  manifest[kModuleClass] = class_name_of(typeid(run.module()));
+  const Module& module = run.module();
+  manifest[kModuleClass] = class_name_of(typeid(module));
   manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
   if (run.progress.fitting || run.weights.is_evaluating()) run.weights.add_to(checkpoint, weights_only);
