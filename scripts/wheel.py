@@ -53,7 +53,7 @@ def stage(build, folder, version):
     shared = folder / f"{PACKAGE}-{version}.data/data/share"
     shared.mkdir(parents=True)
     for name in ("man", "bash-completion", "zsh", "fish"):
-        shutil.move(folder / "levin/share" / name, shared / name)
+        shutil.move(folder / PACKAGE / "share" / name, shared / name)
     for module in (ROOT / "python" / PACKAGE).glob("*.py"):
         shutil.copy(module, folder / PACKAGE / module.name)
 
