@@ -192,9 +192,10 @@ void check_stopped_at_one_step(const LongRun& run, int signal) {
   for (std::sregex_iterator match(output.begin(), output.end(), stop); match != std::sregex_iterator(); ++match) {
     steps.push_back((*match)[1]);
   }
-  // Each rank's program says what it caught, and the run says it once.
-  REQUIRE(steps.size() == kRanks + 1);
-  CHECK(count(output, " Saved its state as checkpoints/") == 1);
+  // Each rank's program says what it caught; where the run has saved for it, and not just before, it says so once.
+  const int told = count(output, " Saved its state as checkpoints/");
+  CHECK(told <= 1);
+  REQUIRE(steps.size() == static_cast<std::size_t>(kRanks + told));
   for (const std::string& step : steps) CHECK(step == steps[0]);
   CHECK(output.find("failed") == std::string::npos);
   bool saved = false;
