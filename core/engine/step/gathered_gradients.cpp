@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <functional>
 #include <unordered_set>
 
@@ -53,6 +52,15 @@ class Tie final : public torch::autograd::Function<Tie> {
 
 }  // namespace
 
+std::vector<bool> marked_by_any(const Strategy& strategy, const std::vector<std::byte>& marks, const Meeting& meeting) {
+  const std::vector<std::byte> by_rank = RankExchange(strategy.control_group()).gather_bytes(marks, meeting);
+  std::vector<bool> any(marks.size(), false);
+  for (std::size_t at = 0; at < by_rank.size(); ++at) {
+    if (by_rank[at] != std::byte{}) any[at % marks.size()] = true;
+  }
+  return any;
+}
+
 void GatheredGradients::begin_batch() {
   first_ += static_cast<std::int64_t>(gathers_.size());
   gathers_.clear();
@@ -94,15 +102,11 @@ std::vector<std::byte> GatheredGradients::reached_from(const at::Tensor& loss) c
 
 at::Tensor GatheredGradients::tied(const at::Tensor& loss) {
   const std::vector<std::byte> own = reached_from(loss);
-  const std::vector<std::byte> by_rank =
-      RankExchange(strategy_->control_group())
-          .gather_bytes(own,
-                        {"which gathered tensors a loss uses", "all have gathered them, and come to the same backward passes"});
+  const std::vector<bool> reached = marked_by_any(
+      *strategy_, own, {"which gathered tensors a loss uses", "all have gathered them, and come to the same backward passes"});
   at::Tensor tied = loss;
   for (std::size_t index = 0; index < gathers_.size(); ++index) {
-    bool any = false;
-    for (std::size_t at = index; at < by_rank.size(); at += own.size()) any |= by_rank[at] != std::byte{};
-    if (!any || own[index] != std::byte{}) continue;
+    if (!reached[index] || own[index] != std::byte{}) continue;
     const at::Tensor& all = gathers_[index].all;
     tied = Tie::apply(tied.defined() ? tied : at::zeros({}, all.options().requires_grad(false)), all);
   }

@@ -56,15 +56,11 @@ void reduce_after_pass(const StepContext& step) {
   const std::vector<at::Tensor> parameters = step.parts.module->parameters();
   std::vector<std::byte> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(std::byte{parameter.grad().defined()});
-  const std::vector<std::byte> by_rank =
-      RankExchange(step.strategy.control_group())
-          .gather_bytes(mine,
-                        {"the gradients that there are", "all have come to the end of a backward pass in which they met"});
+  const std::vector<bool> used = marked_by_any(
+      step.strategy, mine, {"the gradients that there are", "all have come to the end of a backward pass in which they met"});
   step.strategy.reduce_gradients(*step.parts.module);
   for (std::size_t index = 0; index < parameters.size(); ++index) {
-    bool any = false;
-    for (std::size_t at = index; at < by_rank.size(); at += parameters.size()) any |= by_rank[at] != std::byte{};
-    if (!any) parameters[index].mutable_grad().reset();
+    if (!used[index]) parameters[index].mutable_grad().reset();
   }
 }
 
