@@ -95,11 +95,12 @@ clang: ## Build what is not a test with clang 14 in build-clang, where a warning
 	@scripts/configure.sh build-clang -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_WERROR=ON $(CMAKE_FLAGS)
 	@cmake --build build-clang -j $(JOBS) --target levin_program examples benchmarks
 
-# TIDY: all, or names of sources.
+# TIDY: library, all, or names of sources. Many sources are looked at together, as they are compiled.
 TIDY ?=
-tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
+TIDY_UNITY = $(if $(filter library all,$(TIDY)),ON,OFF)
+tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=library or TIDY=all
 	@scripts/setup.sh lint
-	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
+	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=$(TIDY_UNITY) -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
 	@cmake --build build-tidy --target generated_headers
 	@scripts/tidy.sh build-tidy $(TIDY)
 
