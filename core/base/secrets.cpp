@@ -177,7 +177,7 @@ std::vector<std::string> without_secrets(std::vector<std::string> words) {
       continue;
     }
     word = without_secrets(word);
-    const bool has_own_value = equals == std::string::npos && name.starts_with("-") && names_secret(name) &&
+    const bool has_own_value = equals == std::string::npos && name.starts_with('-') && names_secret(name) &&
                                index + 1 < words.size() && !words[index + 1].starts_with("--");
     if (has_own_value && !is_no_secret(name, words[index + 1])) words[++index] = kMask;
   }

@@ -39,7 +39,7 @@ void refuse_masked_under(const std::string& name, const std::string& path, const
   for (const Value& element : value.is_list() ? value.as_list() : Value::List{}) refuse_masked_under(name, path, element);
   for (const auto& [key, part] : value.is_map() ? value.as_map() : Value::Map{}) {
     if (key == kNamesOfWeights) continue;
-    const std::string below = path.empty() ? key : path + "." + key;
+    const std::string below = path.empty() ? key : format("{}.{}", path, key);
     refuse_masked_under(names_secret(key) || !names_secret(name) ? key : name, below, part);
   }
   if (!value.is_string() || !is_masked(name, value.as_string())) return;

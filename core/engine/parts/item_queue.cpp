@@ -25,7 +25,7 @@ std::string call_text(const LoggedItem& item) {
 
 std::size_t index_of(LoggedItem::Kind kind) { return static_cast<std::size_t>(kind); }
 
-std::size_t bytes_of(const std::string& text) { return sizeof(text) + text.size(); }
+std::size_t bytes_of(const std::string& text) { return sizeof(std::string) + text.size(); }
 
 template <class Number>
 std::size_t bytes_of(const std::vector<Number>& numbers) {
@@ -47,7 +47,7 @@ struct ContentBytes {
   std::size_t operator()(const Table& table) const {
     std::size_t bytes = bytes_of(table.columns);
     for (const std::vector<Value>& row : table.rows) {
-      bytes += sizeof(row) + row.size() * sizeof(Value);
+      bytes += sizeof(std::vector<Value>) + row.size() * sizeof(Value);
       for (const Value& cell : row) bytes += cell.is_string() ? bytes_of(cell.as_string()) : 0;
     }
     return bytes;

@@ -41,7 +41,6 @@ std::optional<std::string> best_named_in(const fs::path& file) {
   }
   std::stable_partition(states.begin(), states.end(), [](const Value* one) { return !text_at(*one, "monitor").empty(); });
   if (states.empty()) return std::nullopt;
-  const std::string monitor = text_at(*states.front(), "monitor");
   fs::path best = text_at(*states.front(), "best_model_path");
   // A run's folder may have been moved since.
   if (const fs::path beside = file.parent_path() / best.filename(); !is_there(best) && is_there(beside)) best = beside;
