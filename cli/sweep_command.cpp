@@ -27,6 +27,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"
 #include "levin/core/base/secrets.h"
+#include "levin/core/base/signal_handlers.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
@@ -307,6 +308,7 @@ int run_sweep(const SweepOptions& options, const CommandLine& line) {
   TrialDevices devices;
   SweepState sweep = is_new ? new_sweep(options, line, devices) : resumed_sweep(options, line, devices);
   if (is_new) lock = locked(sweep.folder);
+  ignore_broken_pipes();  // of a console that is gone
   std::cout << format("sweep: {}, {}\n", one_line(as_typed(sweep.folder)), counted(sweep.trials.size(), "trial")) << std::flush;
   TrialRunner(sweep, options.jobs, devices).run();
   write_file(sweep.folder / "results.csv", results_csv(sweep));

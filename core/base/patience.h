@@ -9,14 +9,24 @@ namespace levin {
 /// Async-signal-safe.
 class HeededSignals {
  public:
-  static void note() noexcept { is_pending_.store(true, std::memory_order_relaxed); }
+  /// `again`: somebody who has sent one before asks once more.
+  static void note(bool again = false) noexcept {
+    is_pending_.store(true, std::memory_order_relaxed);
+    if (again) asks_again_.store(true, std::memory_order_relaxed);
+  }
   /// What has come so far is heeded, or is of no account: the run ends for it, or begins.
-  static void settle() noexcept { is_pending_.store(false, std::memory_order_relaxed); }
+  static void settle() noexcept {
+    is_pending_.store(false, std::memory_order_relaxed);
+    asks_again_.store(false, std::memory_order_relaxed);
+  }
   /// One has come since.
   static bool is_pending() noexcept { return is_pending_.load(std::memory_order_relaxed); }
+  /// One has come since that asks again: what could be waited for is given up.
+  static bool asks_again() noexcept { return asks_again_.load(std::memory_order_relaxed); }
 
  private:
   inline static std::atomic<bool> is_pending_ = false;
+  inline static std::atomic<bool> asks_again_ = false;
 };
 
 /// For how long somebody is waited for who may never come: so long without any progress, and no longer once a signal is

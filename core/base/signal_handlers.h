@@ -58,4 +58,17 @@ class SignalHandlers {
   std::vector<Taken> taken_;
 };
 
+/// From here on SIGPIPE does nothing, unless the program has decided otherwise: what is written to a pipe that nobody reads, or
+/// to a process that is gone, is an error of that writing alone. In programs that this one starts it works as usual.
+inline void ignore_broken_pipes() {
+  struct sigaction action {};
+  sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler != SIG_DFL) return;
+  // A handler that does nothing, since an ignored signal stays ignored in programs that this one starts.
+  action = {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
 }  // namespace levin

@@ -1,13 +1,23 @@
 #include "levin/core/checkpoint/background_files.h"
 
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/file_watch.h"
+#include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {
@@ -17,9 +27,41 @@ namespace fs = std::filesystem;
 /// One file has one name here, however its path is written.
 std::string name_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
 
+std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)).parent_path().string(); }
+
 }  // namespace
 
-BackgroundFiles::BackgroundFiles() = default;
+struct BackgroundFiles::Job {
+  std::function<void()> work;
+  std::map<std::string, bool> changes;
+  std::function<void()> tell;
+  bool holds_copy = false;
+  std::shared_ptr<void> unfinished{};  ///< exit() waits for it
+};
+
+/// What the thread works with.
+struct BackgroundFiles::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Job> jobs;  ///< the first is under way
+  std::size_t copies = 0;
+  Checkpoint spare;                         ///< a copy that is written: memory for the next one
+  std::vector<std::function<void()>> done;  ///< to be told
+  std::exception_ptr error;
+  std::atomic<bool> has_news = false;
+  bool ends = false;
+  FileWatch watch;
+
+  /// With the lock, while there is something to do.
+  std::string file_under_way() const {
+    for (const Job& job : jobs) {
+      if (!job.changes.empty()) return job.changes.begin()->first;
+    }
+    return "the files of a callback";
+  }
+};
+
+BackgroundFiles::BackgroundFiles() : shared_(std::make_shared<Shared>()) {}
 
 BackgroundFiles::~BackgroundFiles() {
   try {
@@ -28,28 +70,43 @@ BackgroundFiles::~BackgroundFiles() {
     Console::instance().error(error_text(error));
   }
   {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->ends = true;
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
   if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundFiles::begin(Limits limits) {
+  limits_ = limits;
+  given_up_.clear();
 }
 
 void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   constexpr std::size_t kMostCopies = 2;
+  refuse_given_up(file);
   Checkpoint memory;
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return copies_ < kMostCopies; });
-    memory = std::exchange(spare_, {});
+    std::unique_lock lock(shared_->mutex);
+    wait_until(lock, [shared = shared_.get()] { return shared->copies < kMostCopies; });
+    memory = std::exchange(shared_->spare, {});
   }
   const auto copy = std::make_shared<Checkpoint>(std::move(checkpoint).copy(std::move(memory)));
-  const auto save = [this, copy, file] {
+  const auto save = [shared = shared_.get(), copy, file] {
     copy->save(file);
-    const std::lock_guard lock(mutex_);
-    std::swap(spare_, *copy);  // an older one goes with the copy, when the lock is gone
+    const std::lock_guard lock(shared->mutex);
+    std::swap(shared->spare, *copy);  // an older one goes with the copy, when the lock is gone
   };
   give({.work = save, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
+}
+
+void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
+  refuse_given_up(file);
+  wait();
+  const auto on_host = std::make_shared<Checkpoint>(std::move(checkpoint).on_host());
+  if (start_thread()) return on_host->save(file);
+  give({.work = [on_host, file] { on_host->save(file); }, .changes = {{name_of(file), true}}, .tell = {}});
+  wait();
 }
 
 void BackgroundFiles::then(std::function<void()> work, const std::map<std::string, bool>& changes) {
@@ -67,29 +124,37 @@ void BackgroundFiles::when_done(std::function<void()> tell) {
 void BackgroundFiles::give(Job job) {
   job.unfinished = std::make_shared<UnfinishedWork>();
   {
-    const std::lock_guard lock(mutex_);
-    if (error_) return;
-    try {
-      if (!thread_.joinable()) thread_ = quiet_thread([this] { work(); });
-    } catch (const std::system_error& error) {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->error) return;
+    if (const std::error_code error = start_thread()) {
       throw IoError(
           format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
                  "user or container more processes and threads, or set ModelCheckpoint's async to false.",
-                 error.code().message()));
+                 error.message()));
     }
-    if (job.holds_copy) ++copies_;
-    jobs_.push_back(std::move(job));
+    if (job.holds_copy) ++shared_->copies;
+    shared_->jobs.push_back(std::move(job));
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
-void BackgroundFiles::work() {
-  std::unique_lock lock(mutex_);
+std::error_code BackgroundFiles::start_thread() {
+  try {
+    if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
+    return {};
+  } catch (const std::system_error& error) {
+    return error.code();
+  }
+}
+
+void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
+  const WatchedFiles watched(shared->watch);
+  std::unique_lock lock(shared->mutex);
   while (true) {
-    changed_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
+    shared->changed.wait(lock, [&] { return shared->ends || !shared->jobs.empty(); });
+    if (shared->jobs.empty()) return;
     // It stays in the list meanwhile: the file is not there yet.
-    std::function<void()> work = std::move(jobs_.front().work);
+    std::function<void()> work = std::move(shared->jobs.front().work);
     std::exception_ptr error;
     lock.unlock();
     try {
@@ -99,37 +164,43 @@ void BackgroundFiles::work() {
     }
     work = nullptr;  // the copy goes before anybody hears of the room for the next
     lock.lock();
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    if (job.holds_copy) --copies_;
+    if (shared->watch.is_given_up) return;
+    shared->watch.note_progress();
+    const Job job = std::move(shared->jobs.front());
+    shared->jobs.pop_front();
+    if (job.holds_copy) --shared->copies;
     if (error) {
-      error_ = error;
-      jobs_.clear();
-      copies_ = 0;
+      shared->error = error;
+      shared->jobs.clear();
+      shared->copies = 0;
     } else if (job.tell) {
-      done_.push_back(job.tell);
+      shared->done.push_back(job.tell);
     }
-    if (error_ || !done_.empty()) has_news_.store(true, std::memory_order_release);
-    changed_.notify_all();
+    if (shared->error || !shared->done.empty()) shared->has_news.store(true, std::memory_order_release);
+    shared->changed.notify_all();
   }
 }
 
 bool BackgroundFiles::is_there(const fs::path& file) const {
   const std::string name = name_of(file);
   {
-    const std::lock_guard lock(mutex_);
-    for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) {
+    const std::lock_guard lock(shared_->mutex);
+    for (auto job = shared_->jobs.rbegin(); job != shared_->jobs.rend(); ++job) {
       const auto change = job->changes.find(name);
       if (change != job->changes.end()) return change->second;
     }
   }
+  // A look there would not come back.
+  if (given_up_.contains(folder_name_of(file))) return false;
   std::error_code error;
   return fs::exists(fs::symlink_status(file, error));
 }
 
+bool BackgroundFiles::has_news() const { return shared_->has_news.load(std::memory_order_acquire); }
+
 bool BackgroundFiles::busy() const {
-  const std::lock_guard lock(mutex_);
-  return !jobs_.empty() || has_news();
+  const std::lock_guard lock(shared_->mutex);
+  return !shared_->jobs.empty() || has_news();
 }
 
 void BackgroundFiles::check() {
@@ -137,10 +208,10 @@ void BackgroundFiles::check() {
   std::vector<std::function<void()>> done;
   std::exception_ptr error;
   {
-    const std::lock_guard lock(mutex_);
-    has_news_.store(false, std::memory_order_relaxed);
-    done.swap(done_);
-    error = std::exchange(error_, nullptr);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->has_news.store(false, std::memory_order_relaxed);
+    done.swap(shared_->done);
+    error = std::exchange(shared_->error, nullptr);
   }
   for (const auto& tell : done) tell();
   if (error) std::rethrow_exception(error);
@@ -149,11 +220,55 @@ void BackgroundFiles::check() {
 void BackgroundFiles::wait() {
   Checkpoint spare;
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return jobs_.empty(); });
-    std::swap(spare, spare_);
+    std::unique_lock lock(shared_->mutex);
+    wait_until(lock, [shared = shared_.get()] { return shared->jobs.empty(); });
+    std::swap(spare, shared_->spare);
   }
   check();
+}
+
+void BackgroundFiles::refuse_given_up(const fs::path& file) const {
+  if (!given_up_.contains(folder_name_of(file))) return;
+  throw IoError(format("Cannot save '{}': the file system of its folder has stopped to answer.", file));
+}
+
+void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  constexpr std::chrono::milliseconds kBetweenLooks(100);
+  using Clock = std::chrono::steady_clock;
+  bool is_told = false;
+  std::int64_t progress = shared_->watch.progress;
+  for (Clock::time_point newest = Clock::now(); !shared_->changed.wait_for(lock, kBetweenLooks, done);) {
+    if (HeededSignals::asks_again()) give_up(lock, "a signal came again while its file system was waited for");
+    if (std::exchange(progress, shared_->watch.progress) != progress) newest = Clock::now();
+    const std::chrono::duration<double> still = Clock::now() - newest;
+    if (still >= limits_.longest)
+      give_up(lock, format("its file system has taken nothing for {:.0f} s (timeout_seconds)", still.count()));
+    if (is_told || still < limits_.told) continue;
+    is_told = true;
+    const std::string file = shared_->file_under_way();
+    lock.unlock();
+    Console::instance().warn(
+        format("Waiting for '{}': its file system has taken nothing for {:.0f} s. After {:.0f} s (timeout_seconds) the run "
+               "ends without it; at once, when Ctrl-C or, ten seconds after the first, SIGTERM comes again.",
+               file, still.count(), limits_.longest.count()));
+    lock.lock();
+  }
+}
+
+void BackgroundFiles::give_up(std::unique_lock<std::mutex>& lock, const std::string& why) {
+  const std::shared_ptr<Shared> left = std::exchange(shared_, std::make_shared<Shared>());
+  const std::string file = left->file_under_way();
+  const bool was_last = left->jobs.size() == 1;
+  left->watch.is_given_up = true;
+  left->jobs.clear();
+  // What was done before is told as ever.
+  shared_->done = std::move(left->done);
+  shared_->has_news = !shared_->done.empty();
+  lock.unlock();
+  thread_.detach();
+  given_up_.insert(folder_name_of(file));
+  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged{}.", file, why,
+                       was_last ? "" : ", and nothing is done that was to follow"));
 }
 
 }  // namespace levin

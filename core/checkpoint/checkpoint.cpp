@@ -68,22 +68,24 @@ void wait_for(const std::unordered_set<at::Device>& devices) {
   for (const at::Device& device : devices) current_stream(device).synchronize();
 }
 
-/// Tensors of one block of memory in row-major order on the CPU, each its own where possible. Larger elements first: then every
-/// tensor of the file is aligned to its elements, without holes between them.
-std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
-  std::vector<std::pair<std::string, at::Tensor>> ordered;
+/// Tensors of one block of memory in row-major order on the CPU, each its own where possible.
+std::map<std::string, at::Tensor> plain_tensors(const std::map<std::string, at::Tensor>& tensors) {
+  std::map<std::string, at::Tensor> all;
   std::unordered_set<at::Device> devices;
   for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
     const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
-    if (plain.is_cpu()) {
-      ordered.emplace_back(name, plain.contiguous());
-    } else {
-      ordered.emplace_back(name, sent_to_host(plain));
-      devices.insert(plain.device());
-    }
+    if (!plain.is_cpu()) devices.insert(plain.device());
+    all[name] = plain.is_cpu() ? plain.contiguous() : sent_to_host(plain);
   }
   wait_for(devices);
+  return all;
+}
+
+/// Larger elements first: then every tensor of the file is aligned to its elements, without holes between them.
+std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
+  const std::map<std::string, at::Tensor> plain = plain_tensors(tensors);
+  std::vector<std::pair<std::string, at::Tensor>> ordered(plain.begin(), plain.end());
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& left, const auto& right) {
     return left.second.element_size() > right.second.element_size();
   });
@@ -243,6 +245,14 @@ void save_safetensors(const fs::path& file, const std::map<std::string, at::Tens
     output.write_at(0, write_safetensors_header(header, preliminary.size()));
   }
   output.commit();
+}
+
+Checkpoint Checkpoint::on_host() && {
+  Checkpoint plain;
+  plain.tensors = plain_tensors(tensors);
+  plain.manifest = std::move(manifest);
+  tensors.clear();
+  return plain;
 }
 
 void Checkpoint::save(const fs::path& file) const { save_safetensors(file, tensors, &manifest); }

@@ -35,6 +35,8 @@ class LEVIN_API Checkpoint {
   /// `memory`: an earlier copy that is of no use any more, whose tensors are filled again where name, type and shape are the
   /// same: new memory takes several times as long. Throws MisuseError for what save() cannot write.
   Checkpoint copy(Checkpoint memory) &&;
+  /// The same as another thread can save it: with tensors of this thread's devices on the CPU. Others stay where they are.
+  Checkpoint on_host() &&;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.

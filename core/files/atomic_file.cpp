@@ -22,6 +22,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/files/file_bytes.h"
+#include "levin/core/files/file_watch.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/written_files.h"
 
@@ -44,6 +45,7 @@ bool write_all_at(const Descriptor& file, std::int64_t offset, std::string_view 
   return write_all(bytes, [&](std::string_view rest) {
     const ssize_t written = ::pwrite(file.number(), rest.data(), rest.size(), offset);
     offset += std::max<ssize_t>(written, 0);
+    WatchedFiles::note_progress();
     return written;
   });
 }
@@ -172,6 +174,8 @@ void AtomicFile::commit(Disk disk) {
   // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
   const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;
   if (copy >= 0 && close(copy) != 0) fail("write it", errno);
+  WatchedFiles::note_progress();
+  if (WatchedFiles::are_given_up()) fail("write it in time", ETIMEDOUT);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
   committed_ = is_in_place_ = true;
   note_written(file_);

@@ -61,6 +61,7 @@ class AtomicFile {
   void send_to_disk();
   /// Puts the new file in the old one's place. Throws IoError. kWait: for good, by fsync, rename, and fsync of the folder.
   /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
+  /// Where nobody waits for it any more (FileWatch), the old one stays.
   void commit(Disk disk = Disk::kWait);
   /// After commit(): the file, still open.
   OutputFile take();

@@ -13,6 +13,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/signal_handlers.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal_guard.h"
 #include "levin/strategies/failure/children.h"
@@ -29,17 +30,6 @@ namespace {
 
 constexpr const char* kNotesKey = "notes";
 constexpr const char* kGloo = "gloo";
-
-void ignore_broken_pipes() {
-  struct sigaction action {};
-  sigaction(SIGPIPE, nullptr, &action);
-  if (action.sa_handler != SIG_DFL) return;
-  // A handler that does nothing, since an ignored signal stays ignored in programs that this one starts.
-  action = {};
-  action.sa_handler = [](int) {};
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGPIPE, &action, nullptr);
-}
 
 /// Of the ranks that share this memory one shows a warning.
 void warn_once_in(const std::shared_ptr<RunSegment>& segment) {

@@ -1,4 +1,5 @@
 // Checkpoints that are written while training goes on, and what happens to them when the run is killed or the disk fails.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "acceptance/digits_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 #include "support/whole_matrix.h"
 
@@ -116,6 +118,63 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
     if (call > 60) CHECK(found.whole >= 1);
   }
   CHECK(failed > (whole ? 100 : 4));
+}
+
+/// Digits on so many ranks that save after every step into a folder whose file system stops to answer with the first step.
+Command on_hung_files(const TemporaryFolder& folder, int ranks, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = saving_each_step(folder.path(), more);
+  arguments.push_back("--trainer.devices=" + std::to_string(ranks));
+  return {.arguments = arguments,
+          .environment = {{"OMP_NUM_THREADS", "1"},
+                          {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
+                          {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
+                          {"LEVIN_FAULT_ERRNO", "hang"},
+                          {"LEVIN_FAULT_MARK", (folder / "fault").string()},
+                          {"LEVIN_FAULT_AT", "40"}},
+          .copied = true};
+}
+
+TEST_CASE("a run whose checkpoints lie where nothing answers any more ends after timeout_seconds, and older files are whole") {
+  const int ranks = GENERATE(1, 2);
+  const std::string async = GENERATE("true", "false");
+  const TemporaryFolder folder;
+  const Outcome outcome = run(on_hung_files(
+      folder, ranks,
+      {"--trainer.max_steps=9", "--trainer.timeout_seconds=3", "--trainer.callbacks.0.init_args.async=" + async}));
+  INFO(outcome.text());
+  CHECK_FALSE(outcome.timed_out);
+  CHECK(outcome.status == 1);
+  CHECK(fs::exists(folder / "fault"));
+  CHECK_THAT(outcome.err, Catch::Contains("its file system has taken nothing for 3 s (timeout_seconds)") &&
+                              Catch::Contains("Cannot save '" + (folder / "kept").string()));
+  const Found found = checkpoints_in(folder / "kept");
+  CHECK(found.damaged == std::vector<std::string>{});
+  CHECK(found.whole >= 1);
+}
+
+TEST_CASE("signals end a run whose checkpoints lie where nothing answers: Ctrl-C the second time, SIGTERM ten seconds later") {
+  const int ranks = GENERATE(1, 2);
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  const TemporaryFolder folder;
+  const int out = open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  Started run(on_hung_files(folder, ranks, {"--trainer.max_steps=9"}), out, out);
+  close(out);
+  INFO(read_text(folder / "out"));
+  for (int looks = 0; looks < 3000 && !fs::exists(folder / "fault"); ++looks) usleep(10'000);
+  REQUIRE(fs::exists(folder / "fault"));
+  kill(run.process(), signal);
+  CHECK_FALSE(run.wait(std::chrono::milliseconds(signal == SIGINT ? 1000 : 10500)));
+  kill(run.process(), signal);
+  const auto status = run.wait(std::chrono::seconds(20));
+  REQUIRE(status);
+  // What SIGTERM has asked for is not done: the step that waited could not be saved.
+  CHECK(*status == (signal == SIGINT ? 128 + signal : 1));
+  const std::string text = read_text(folder / "out");
+  if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("a signal came again while its file system was waited for"));
+  if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("Waiting for '"));
+  const Found found = checkpoints_in(folder / "kept");
+  CHECK(found.damaged == std::vector<std::string>{});
+  CHECK(found.whole >= 1);
 }
 
 }  // namespace

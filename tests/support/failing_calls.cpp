@@ -1,6 +1,7 @@
 // Loaded before all other libraries (LD_PRELOAD): the call of the kernel with the number LEVIN_FAULT_AT that concerns a file in
 // LEVIN_FAULT_FOLDER fails with LEVIN_FAULT_ERRNO, and a folder LEVIN_FAULT_MARK then says that it has. Counted are open,
-// write, pwrite, fsync, rename and symlink, from 1 on.
+// write, pwrite, fsync, rename and symlink, from 1 on. With LEVIN_FAULT_ERRNO=hang that call and all later ones never come
+// back, as where a file server is away.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,8 +29,11 @@ bool fails(const char* path) {
   if (folder == nullptr || at == nullptr || error == nullptr || path == nullptr) return false;
   if (!std::string(path).starts_with(folder)) return false;
   static std::atomic<int> calls{0};
-  if (++calls != std::atoi(at)) return false;
+  const bool hangs = std::string(error) == "hang";
+  const int call = ++calls;
+  if (call < std::atoi(at) || (call > std::atoi(at) && !hangs)) return false;
   if (const char* mark = std::getenv("LEVIN_FAULT_MARK")) mkdir(mark, 0700);
+  while (hangs) pause();
   errno = std::atoi(error);
   return true;
 }

@@ -78,7 +78,6 @@ namespace {
 std::atomic<int> last_signal{0};
 
 void remember(int signal) {
-  HeededSignals::note();
   static std::atomic<int> times{0};
   static std::atomic<double> first_seconds{0};
   timespec now{};
@@ -88,7 +87,9 @@ void remember(int signal) {
     times = 0;
     first_seconds = seconds;
   }
-  if (ends_at_once(signal, ++times, seconds - first_seconds)) {
+  const int time = ++times;
+  HeededSignals::note(asks_again(signal, time, seconds - first_seconds));
+  if (ends_at_once(signal, time, seconds - first_seconds)) {
     restore_terminal();
     std::signal(signal, SIG_DFL);
     raise(signal);

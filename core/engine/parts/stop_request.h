@@ -64,13 +64,17 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
-/// True for a signal that ends the process at once: SIGINT when it comes the second time, from somebody at a keyboard; SIGTERM
-/// and SIGHUP when they come the third time, later than what a launcher and a group of processes may send together.
-/// `times`: how often it has come in a row, this one included. Async-signal-safe.
+/// True for a signal by which somebody asks again, `times` in a row, this one included: SIGINT from a keyboard, but not what
+/// `timeout` passes on of one that the process has got itself; SIGTERM and SIGHUP later than what a launcher and a group of
+/// processes may send together. Async-signal-safe.
+constexpr bool asks_again(int signal, int times, double seconds_since_first) {
+  constexpr double kMomentOfKeys = 0.25, kMomentOfLaunchers = 10;
+  if (signal == SIGINT) return times >= 2 && seconds_since_first >= kMomentOfKeys;
+  return (signal == SIGTERM || signal == SIGHUP) && times >= 2 && seconds_since_first >= kMomentOfLaunchers;
+}
+/// True for one that ends the process at once: SIGINT the second time, SIGTERM and SIGHUP the third. Async-signal-safe.
 constexpr bool ends_at_once(int signal, int times, double seconds_since_first) {
-  constexpr double kMomentOfLaunchers = 10;
-  if (signal == SIGINT) return times >= 2;
-  return (signal == SIGTERM || signal == SIGHUP) && times >= 3 && seconds_since_first >= kMomentOfLaunchers;
+  return asks_again(signal, times, seconds_since_first) && (signal == SIGINT || times >= 3);
 }
 
 /// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1, and SIGUSR2 where it is wanted `also`, are remembered instead of ending

@@ -295,7 +295,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     if (!run.is_global_zero()) return;
     // Rather without the gradients of a window than with those of one batch twice.
     if (gradients_are_between(run)) run.accumulation.window = {};
-    assemble(run, weights_only).save(file);
+    run.files.save(assemble(run, weights_only), file);
     if (!weights_only) note_written(run, file, run.resume.rank_states_at_end.empty() && run.world_size() > 1);
     return;
   }
@@ -322,7 +322,8 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
       return;
     }
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
-    if (notes) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
+    if (notes)
+      run.files.then([kept = run.resume.notes, file] { kept->note_checkpoint(file, /*alone=*/false); }, {{file, true}});
     run.files.when_done([&run, file, step = run.progress.global_step] {
       run.resume.newest_file = run.resume.good_file = file;
       run.resume.newest_step = step;
@@ -332,8 +333,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   std::string problem;
   if (run.is_global_zero()) {
     try {
-      run.files.wait();
-      checkpoint.save(file);
+      run.files.save(std::move(checkpoint), file);
     } catch (const IoError& error) {
       problem = error.what();
     }

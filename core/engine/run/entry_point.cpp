@@ -11,6 +11,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/signal_handlers.h"
 #include "levin/core/base/text.h"
 #include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/held_memory.h"
@@ -79,6 +80,9 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.tracker.reset();
   run_.hooks.forget_names();
   run_.commands.begin();
+  // Before other ranks, which wait for this one, end the run without knowing of the file.
+  const double share = run_.world_size() > 1 ? 0.9 : 1;
+  run_.files.begin({.longest = std::chrono::duration<double>(share * run_.options().timeout_seconds)});
   run_.stop.begin(is_taken(run_.options().process.signals));
   begin_progress();
 }
@@ -131,6 +135,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
   std::optional<CrashReport> crash_report;
   if (is_taken(taken.signals)) signals.emplace([&](int signal) { return taken.requeues_on(signal); });
   if (is_taken(taken.memory)) keep_heap_memory();
+  if (OwnProcess::is_one()) ignore_broken_pipes();  // of a console that is gone
   if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {

@@ -6,8 +6,16 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <future>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/patience.h"
+#include "levin/core/base/process.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/atomic_file.h"
+#include "support/file_text.h"
 #include "support/no_threads.h"
 #include "support/temporary_folder.h"
 
@@ -145,6 +153,165 @@ TEST_CASE("what fails in the background is told once with path and cause, and no
   files.write(checkpoint_of(torch::full({1}, 5.0)), folder / "next.ckpt");
   files.wait();
   CHECK(first_value(folder / "next.ckpt") == 5);
+}
+
+/// What a person is told.
+class Told {
+ public:
+  Told() {
+    set_message_sink([this](const Message& message) { text_ += message.text + "\n"; });
+  }
+  ~Told() { set_message_sink(nullptr); }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// A file system that does not answer, until it is let go: of what is written meanwhile nothing shows in the file.
+class Hung {
+ public:
+  /// Writes "new" there.
+  Hung(BackgroundFiles& files, const std::filesystem::path& file) : files_(files) {
+    std::ofstream(file) << "old";
+    const auto caller = std::this_thread::get_id();
+    const auto work = [this, file, caller, gate = gate_.get_future().share()] {
+      if (std::this_thread::get_id() == caller) return;
+      AtomicFile output(file);
+      output.write("new");
+      gate.wait();
+      try {
+        output.commit();
+      } catch (const IoError&) {
+      }
+      done_.set_value();
+    };
+    while (files_.is_there(file.parent_path() / "hung") == false) {
+      files_.write(checkpoint_of(torch::zeros({1})), file.parent_path() / "before.ckpt");
+      files_.then(work, {{file.string(), true}, {(file.parent_path() / "hung").string(), true}});
+    }
+  }
+  ~Hung() { let_go(); }
+  /// And waits until its thread has nothing more to do with the file.
+  void let_go() {
+    if (std::exchange(is_let_go_, true)) return;
+    gate_.set_value();
+    done_.get_future().wait();
+  }
+
+ private:
+  BackgroundFiles& files_;
+  std::promise<void> gate_;
+  std::promise<void> done_;
+  bool is_let_go_ = false;
+};
+
+TEST_CASE("a file system that does not answer is given up after the limit, and nothing of it comes true later") {
+  const TemporaryFolder folder, other;
+  BackgroundFiles files;
+  const std::filesystem::path file = folder / "a.ckpt", best = folder / "best.ckpt";
+  checkpoint_of(torch::full({1}, 1.0)).save(best);
+  Hung hung(files, file);
+  bool told = false;
+  files.write(checkpoint_of(torch::full({1}, 2.0)), folder / "next.ckpt");
+  files.then([best] { std::filesystem::remove(best); }, {{best.string(), false}});
+  files.when_done([&] { told = true; });
+  files.begin({.told = std::chrono::milliseconds(150), .longest = std::chrono::milliseconds(400)});
+  const Told told_to_person;
+  const double begin = steady_seconds();
+  CHECK_THROWS_MATCHES(files.wait(), IoError, Catch::Matchers::Predicate<IoError>([&](const IoError& error) {
+                         const std::string text = error.what();
+                         return text.find("'" + file.string() + "'") != std::string::npos &&
+                                text.find("has taken nothing for") != std::string::npos &&
+                                text.find("nothing is done that was to follow") != std::string::npos;
+                       }));
+  CHECK(steady_seconds() - begin >= 0.4);
+  CHECK_THAT(told_to_person.text(), Catch::Contains("Waiting for '" + file.string() + "'"));
+  // The folder is not looked at any more, and others are written to.
+  CHECK_FALSE(files.is_there(best));
+  CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("later.ckpt"));
+  CHECK_THROWS_WITH(files.save(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("stopped to answer"));
+  files.write(checkpoint_of(torch::full({1}, 5.0)), other / "b.ckpt");
+  files.save(checkpoint_of(torch::full({1}, 6.0)), other / "c.ckpt");
+  CHECK(first_value(other / "b.ckpt") == 5);
+  CHECK(first_value(other / "c.ckpt") == 6);
+  hung.let_go();
+  CHECK(read_text(file) == "old");
+  CHECK(first_value(best) == 1);
+  CHECK_FALSE(std::filesystem::exists(folder / "next.ckpt"));
+  CHECK_FALSE(told);
+  // Another entry point tries it again.
+  files.begin({});
+  files.save(checkpoint_of(torch::full({1}, 7.0)), folder / "later.ckpt");
+  CHECK(first_value(folder / "later.ckpt") == 7);
+}
+
+TEST_CASE("a step that waits for the memory of copies gives a file system up, too, and a program that ends does") {
+  const TemporaryFolder folder;
+  std::optional<BackgroundFiles> files(std::in_place);
+  Hung hung(*files, folder / "a.ckpt");
+  files->begin({.longest = std::chrono::milliseconds(200)});
+  const auto write = [&](const char* name) { files->write(checkpoint_of(torch::ones({1})), folder / name); };
+  SECTION("a step") {
+    write("1.ckpt");
+    write("2.ckpt");
+    CHECK_THROWS_WITH(write("3.ckpt"), Catch::Contains("a.ckpt"));
+  }
+  SECTION("the end") {
+    const Told told_to_person;
+    files.reset();
+    CHECK_THAT(told_to_person.text(), Catch::Contains("a.ckpt") && Catch::Contains("has taken nothing"));
+  }
+}
+
+TEST_CASE("a file system that is slow is waited for as long as it takes something") {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  Held held(files, folder.path());
+  const auto slow = [&] {
+    AtomicFile output(folder / "slow");
+    for (int part = 0; part < 8; ++part) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      output.write("part");
+    }
+    output.commit();
+  };
+  files.then(slow, {{(folder / "slow").string(), true}});
+  files.begin({.longest = std::chrono::milliseconds(1000)});
+  held.let_go();
+  files.wait();
+  CHECK(read_text(folder / "slow").size() == 32);
+}
+
+TEST_CASE("a signal that asks again ends the wait for a file system, and the first one does not") {
+  struct Settled {
+    ~Settled() { HeededSignals::settle(); }
+  } settled;
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  Hung hung(files, folder / "a.ckpt");
+  HeededSignals::note();
+  auto asks = std::async(std::launch::async, [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    HeededSignals::note(/*again=*/true);
+  });
+  const double begin = steady_seconds();
+  CHECK_THROWS_WITH(files.wait(), Catch::Contains("a signal came again") && Catch::Contains("a.ckpt"));
+  CHECK(steady_seconds() - begin >= 0.4);
+  hung.let_go();
+  CHECK(read_text(folder / "a.ckpt") == "old");
+}
+
+TEST_CASE("where no thread can be had, a file that is waited for is written all the same") {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  {
+    const NoThreads no_threads;
+    files.save(checkpoint_of(torch::full({1}, 3.0)), folder / "one.ckpt");
+  }
+  CHECK(first_value(folder / "one.ckpt") == 3);
 }
 
 TEST_CASE("what a file cannot hold is an error at once") {

@@ -306,10 +306,14 @@ TEST_CASE("the correction makes a sum of weighted losses the mean over the sampl
 
 TEST_CASE("a signal that comes again ends the process: SIGINT the second time, SIGTERM and SIGHUP the third, some time later") {
   CHECK_FALSE(ends_at_once(SIGINT, 1, 100));
-  CHECK(ends_at_once(SIGINT, 2, 0));
+  CHECK_FALSE(ends_at_once(SIGINT, 2, 0.01));  // of a terminal, and of `timeout`, which the terminal has told, too
+  CHECK(ends_at_once(SIGINT, 2, 0.3));
+  CHECK(asks_again(SIGINT, 2, 0.3));
   for (const int signal : {SIGTERM, SIGHUP}) {
     CHECK_FALSE(ends_at_once(signal, 1, 0));
     CHECK_FALSE(ends_at_once(signal, 2, 100));
+    CHECK_FALSE(asks_again(signal, 2, 9.9));
+    CHECK(asks_again(signal, 2, 10));
     CHECK_FALSE(ends_at_once(signal, 5, 9.9));  // of a launcher, a group and an impatient script
     CHECK(ends_at_once(signal, 3, 10));
   }

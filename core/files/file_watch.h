@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace levin {
+
+/// What a thread that writes files and one that waits for it tell one another. Threading: any.
+struct FileWatch {
+  std::atomic<std::int64_t> progress = 0;  ///< grows whenever a file system has taken something
+  std::atomic<bool> is_given_up = false;   ///< nobody waits any more: no file is to be put into its place
+
+  void note_progress() { progress.fetch_add(1, std::memory_order_relaxed); }
+};
+
+/// While it lives, the AtomicFiles of its thread go with a watch, which it does not own.
+class WatchedFiles {
+ public:
+  explicit WatchedFiles(FileWatch& watch) : outer_(std::exchange(current_, &watch)) {}
+  ~WatchedFiles() { current_ = outer_; }
+  WatchedFiles(const WatchedFiles&) = delete;
+  WatchedFiles& operator=(const WatchedFiles&) = delete;
+
+  static void note_progress() {
+    if (current_ != nullptr) current_->note_progress();
+  }
+  static bool are_given_up() { return current_ != nullptr && current_->is_given_up; }
+
+ private:
+  inline static thread_local FileWatch* current_ = nullptr;
+
+  FileWatch* outer_;
+};
+
+}  // namespace levin
