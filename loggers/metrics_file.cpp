@@ -12,6 +12,7 @@
 #include "levin/core/base/metric_names.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/csv_text.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/logger.h"
 
 namespace levin {
@@ -26,8 +27,8 @@ void append_csv_number(std::string& line, double value) {
 
 void append_csv_number(std::string& line, std::int64_t value) { line += std::to_string(value); }
 
-CsvReader::CsvReader(const std::filesystem::path& file) : file_(file), stream_(file, std::ios::binary) {
-  if (!stream_) throw IoError(format("cannot read {}: {}", file, std::strerror(errno)));
+CsvReader::CsvReader(const std::filesystem::path& file) : file_(file), stream_(open_plain_stream(file)) {
+  if (!stream_) throw IoError(format("cannot read {}: {}", file, why_not_opened(errno)));
 }
 
 bool CsvReader::next(std::vector<std::string>& cells) try {

@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/process_id.h"
+#include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
@@ -39,6 +40,15 @@ Value read_record(const fs::path& folder) {
   } catch (const IoError&) {
   }
   return Value(Value::Map{});
+}
+
+/// What a person or another program has put in the file's place is kept.
+void set_aside_if_foreign(const fs::path& folder, const Value& record) {
+  const fs::path file = folder / kRunFile;
+  std::error_code none;
+  if (record.find("started") != nullptr || !fs::exists(fs::symlink_status(file, none))) return;
+  const fs::path aside = set_aside(file, [](int number) { return format("{}.bak-{}", kRunFile, number); });
+  Console::instance().warn(format("{} is of no run of levin: it is kept as {}", as_typed(file), aside.filename().string()));
 }
 
 std::int64_t int_at(const Value& map, const char* key) {
@@ -95,6 +105,7 @@ void note_start(const fs::path& folder, int ranks) {
   refuse_if_in_use(folder);
   const ProcessId self = ProcessId::self();
   Value record = read_record(folder);
+  set_aside_if_foreign(folder, record);
   const ProcessId earlier = process_in(record);
   const bool goes_on =
       earlier.number == self.number && earlier.start_time == self.start_time && record.find("started") != nullptr;

@@ -45,6 +45,17 @@ Descriptor open_plain_file(const std::filesystem::path& file, Links links) {
   return opened;
 }
 
+std::ifstream open_plain_stream(const std::filesystem::path& file) {
+  const bool is_plain = open_plain_file(file).is_open();
+  std::ifstream stream;
+  if (is_plain) {
+    stream.open(file, std::ios::binary);
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
+  return stream;
+}
+
 std::string why_not_opened(int error) {
   if (error == EINVAL || error == ENXIO) return "it is no plain file";
   return error == ELOOP ? "it is a symbolic link, which is not followed" : std::generic_category().message(error);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,8 @@ enum class Links { kFollowed, kRefused };
 /// Opens a file to read it, if it is a plain one. Anything else does not open, with errno set, and nothing waits for it: a FIFO
 /// would wait for somebody to write, and a device may have no end.
 Descriptor open_plain_file(const std::filesystem::path& file, Links links = Links::kFollowed);
+/// The same as a stream, which has failed where it did not open.
+std::ifstream open_plain_stream(const std::filesystem::path& file);
 /// Why it did not, by the errno that it left: "No such file or directory", "it is no plain file".
 std::string why_not_opened(int error);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/mlflow/texts.h"
 
@@ -272,7 +272,7 @@ void Delivery::send_file(const Value& entry) {
   const std::string& path = entry.at("artifact").as_string();
   const std::string& place = journal_.state().at("run").at("artifact_uri").as_string();
   Console& console = Console::instance();
-  if (!std::ifstream(file)) return console.warn_once(format("{} is gone: MLflow does not get it", file));
+  if (!open_plain_file(file).is_open()) return console.warn_once(format("{} is gone: MLflow does not get it", file));
   if (MlflowServer::takes_files(place)) {
     try {
       server_.upload(place, path, file);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/options/value_json.h"
 #include "levin/loggers/each_leaf.h"
 
@@ -37,7 +37,7 @@ std::string parameter_text(const Value& value) {
 }
 
 std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
+  std::ifstream stream = open_plain_stream(file);
   std::string line;
   std::getline(stream, line);
   return line;

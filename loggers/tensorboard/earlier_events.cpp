@@ -1,5 +1,6 @@
 #include "levin/loggers/tensorboard/earlier_events.h"
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/written_files.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "tensorboard/messages.pb.h"
@@ -21,10 +23,11 @@ namespace fs = std::filesystem;
 /// killed.
 class RecordReader {
  public:
-  explicit RecordReader(const fs::path& file) : stream_(file, std::ios::binary) {
+  explicit RecordReader(const fs::path& file) : stream_(open_plain_stream(file)) {
+    if (!stream_) throw IoError(format("TensorBoardLogger: cannot read {}: {}", file, why_not_opened(errno)));
     std::error_code error;
     left_ = fs::file_size(file, error);
-    if (!stream_ || error) throw IoError(format("TensorBoardLogger: cannot read {}", file));
+    if (error) throw IoError(format("TensorBoardLogger: cannot read {}: {}", file, error.message()));
   }
 
   bool next(std::string& record) {

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::wandb {
 namespace {
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 /// The password of a host in a file of netrc's form; empty: none.
 std::string password_in(const fs::path& netrc, const std::string& host) {
-  std::ifstream stream(netrc);
+  std::ifstream stream = open_plain_stream(netrc);
   bool is_it = false;
   for (std::string word; stream >> word;) {
     if (word == "machine") is_it = (stream >> word) && word == host;

@@ -3,10 +3,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/file_bytes.h"
 
 namespace levin::wandb {
 namespace {
@@ -77,9 +79,9 @@ void RecordFile::add(std::string_view record) {
   size_ += std::ssize(chunks);
 }
 
-RecordReader::RecordReader(const fs::path& path) : stream_(path, std::ios::binary) {
+RecordReader::RecordReader(const fs::path& path) : stream_(open_plain_stream(path)) {
   std::string header(kFileHeader.size(), '\0');
-  if (!stream_) throw IoError(format("WandbLogger: cannot read {}", path));
+  if (!stream_) throw IoError(format("WandbLogger: cannot read {}: {}", path, why_not_opened(errno)));
   stream_.read(header.data(), std::ssize(header));
   if (header != kFileHeader) stream_.setstate(std::ios::failbit);
   place_ = std::ssize(header);

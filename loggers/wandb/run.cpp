@@ -53,7 +53,8 @@ void each_record(const fs::path& wandb, const std::string& id, const std::functi
   for (fs::directory_iterator entry(wandb, none), end; !none && entry != end; entry.increment(none)) {
     const std::string name = entry->path().filename().string();
     const std::size_t date = name.find("run-");
-    const bool is_run = (date == 0 || name.starts_with("offline-run-")) && fs::exists(entry->path() / file_name(id));
+    std::error_code ignored;
+    const bool is_run = (date == 0 || name.starts_with("offline-run-")) && fs::exists(entry->path() / file_name(id), ignored);
     if (is_run) files.emplace_back(name.substr(date), entry->path() / file_name(id));
   }
   std::ranges::sort(files);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <random>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/written_files.h"
 #include "levin/core/options/registry.h"
@@ -45,7 +45,7 @@ std::string new_id() {
 }
 
 std::string id_in(const fs::path& folder) {
-  std::ifstream stream(folder / kIdFile);
+  std::ifstream stream = open_plain_stream(folder / kIdFile);
   std::string id;
   stream >> id;
   return id;

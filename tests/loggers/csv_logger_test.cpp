@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -281,6 +283,25 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
   CHECK(read_text(folder / "logs/version_0/metrics.csv") == old_file);
   log_run({}, resumed_in(folder.path(), 2, folder / "a checkpoint from elsewhere.ckpt"), {});
   CHECK_FALSE(fs::exists(folder / "logs/version_2/metrics.csv"));
+}
+
+TEST_CASE("a FIFO or a device in the place of earlier rows is refused, and not waited for") {
+  const TemporaryFolder folder;
+  const bool is_fifo = GENERATE(true, false);
+  const std::string name = GENERATE("metrics.csv", "metrics.csv.journal");
+  log_run({.version = 0}, run_in(folder.path()), {row_of(0, {{"a", 0.0}}), row_of(1, {{"a", 1.0}})});
+  const fs::path odd = folder / "logs/version_0" / name;
+  fs::remove(odd);
+  if (is_fifo) {
+    REQUIRE(mkfifo(odd.c_str(), 0600) == 0);
+  } else {
+    fs::create_symlink("/dev/zero", odd);
+  }
+  const RunInfo run = resumed_in(folder.path(), 1, folder / "logs/version_0/checkpoints/last.ckpt");
+  for (const Value& version : {Value(), Value(0)}) {
+    CHECK_THROWS_WITH(log_run({.version = version}, run, {}),
+                      Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
+  }
 }
 
 TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoint lies") {

@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/process_id.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/loggers/csv_logger.h"
 #include "support/error_of.h"
 #include "support/file_text.h"
@@ -162,6 +165,33 @@ TEST_CASE("a run does not take the folder of one that is on; when that is over, 
   other.end();
   started_again_in(folder.path()).finalize("success");
   started_again_in(folder.path()).finalize("success");  // in the same process, one after the other
+}
+
+TEST_CASE("a folder that another process keeps locked is waited for some seconds, and no longer") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "logs/same");
+  const levin::Descriptor other(open((folder / "logs/same").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(flock(other.number(), LOCK_EX) == 0);
+  const double begin = levin::steady_seconds();
+  started_again_in(folder.path()).finalize("success");
+  CHECK(levin::steady_seconds() - begin >= 5);
+  CHECK(levin::steady_seconds() - begin < 30);
+  CHECK(nlohmann::json::parse(levin::test::read_text(folder / "logs/same/run.json"))["pid"] == getpid());
+}
+
+TEST_CASE("a run.json of another program is kept beside the run's, whatever it is") {
+  const TemporaryFolder folder;
+  const std::filesystem::path own = folder / "logs/same";
+  for (const std::string content : {R"({"status": "running", "pid": 1, "name": "mine"})", "no JSON", "[1]"}) {
+    levin::write_file(own / "run.json", content);
+    started_again_in(folder.path()).finalize("success");
+    CHECK(nlohmann::json::parse(levin::test::read_text(own / "run.json"))["status"] == "finished");
+    CHECK(levin::test::read_text(own / "run.json.bak-1") == content);
+    std::filesystem::remove(own / "run.json.bak-1");
+  }
+  // Its own is written again.
+  started_again_in(folder.path()).finalize("success");
+  CHECK_FALSE(std::filesystem::exists(own / "run.json.bak-1"));
 }
 
 TEST_CASE("a process that only has the number of a run's is not the run's, nor is one of another host") {

@@ -1,5 +1,7 @@
 #include "levin/loggers/tensorboard/tensorboard_logger.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -277,6 +279,26 @@ TEST_CASE("a file that a kill has cut short is gone on with up to its last whole
   start(logger, resumed_in(root.path(), 1));
   logger.save();
   CHECK(curve(root / "logs/version_0", "loss") == Curve{{0, 1}});
+}
+
+TEST_CASE("a FIFO or a device among earlier event files is refused, and not waited for") {
+  const TemporaryFolder root;
+  const bool is_fifo = GENERATE(true, false);
+  {
+    TensorBoardLogger logger({.version = 0});
+    start(logger, run_in(root.path()));
+    logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+    logger.save();
+  }
+  const fs::path odd = root / "logs/version_0/events.out.tfevents.0";
+  if (is_fifo) {
+    REQUIRE(mkfifo(odd.c_str(), 0600) == 0);
+  } else {
+    fs::create_symlink("/dev/zero", odd);
+  }
+  TensorBoardLogger logger;
+  CHECK_THROWS_WITH(start(logger, resumed_in(root.path(), 1)),
+                    Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
 }
 
 TEST_CASE("a start that failed leaves no version behind") {

@@ -1,6 +1,7 @@
 #include "levin/loggers/wandb/wandb_logger.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -247,6 +248,30 @@ TEST_CASE("a run that resumes keeps its id, goes on with its row numbers, and se
   CHECK(steps == std::vector<std::string>{"0", "1", "1n", "2", "2n", "3", "3n"});
   CHECK(numbers == std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6"});
   CHECK(only(records_of(folders[1]), &Record::has_run).run().resume());
+}
+
+TEST_CASE("a FIFO among the files of earlier parts is refused, and not waited for") {
+  const TemporaryFolder root;
+  fs::path checkpoint, folder;
+  {
+    WandbLogger logger = offline();
+    start(logger, run_in(root.path()));
+    checkpoint = logger.log_dir() / "checkpoints" / "last.ckpt";
+    folder = logger.log_dir();
+    logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+    logger.finalize("success");
+  }
+  const fs::path part = runs_in(root.path()).at(0);
+  const fs::path odd = part.parent_path() / ("offline-run-20200101_000000-" + folder.filename().string()) /
+                       ("run-" + folder.filename().string() + ".wandb");
+  fs::create_directories(odd.parent_path());
+  REQUIRE(mkfifo(odd.c_str(), 0600) == 0);
+  RunInfo run = run_in(root.path());
+  run.resuming = true;
+  run.resume_step = 1;
+  run.resume_checkpoint = checkpoint;
+  WandbLogger logger = offline();
+  CHECK_THROWS_WITH(start(logger, run), Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
 }
 
 TEST_CASE("a test after a fit adds to the run, and a new logger begins one of its own") {

@@ -1,5 +1,7 @@
 #include "levin/loggers/wandb/record_file.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -88,7 +90,16 @@ TEST_CASE("what is no run file has no records, and what is not there is an error
   const TemporaryFolder folder;
   std::ofstream(folder / "notes") << "notes of a person's, which are no run";
   CHECK(records_in(folder / "notes").empty());
-  CHECK_THROWS_AS(records_in(folder / "missing"), IoError);
+  CHECK_THROWS_WITH(records_in(folder / "missing"), Catch::Contains("No such file"));
+}
+
+TEST_CASE("a FIFO, a device or a folder is no run file, and is not waited for") {
+  const TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/zero", folder / "zeros");
+  fs::create_directory(folder / "folder");
+  for (const char* name : {"fifo", "zeros"}) CHECK_THROWS_WITH(records_in(folder / name), Catch::Contains("no plain file"));
+  CHECK_THROWS_WITH(records_in(folder / "folder"), Catch::Contains("Is a directory"));
 }
 
 TEST_CASE("SHA-256 is that of FIPS 180-4") {
