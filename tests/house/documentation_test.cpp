@@ -152,6 +152,8 @@ std::string all_tests() {
     // Cases that are texts: tests/acceptance/cases.
     if (entry.path().extension() == ".txt")
       tests += std::regex_replace(read_text(entry.path()), std::regex("\n== ([^\n]*)"), "\nTEST_CASE(\"$1\"");
+    if (entry.path().extension() == ".py")
+      tests += std::regex_replace(read_text(entry.path()), std::regex("def (test_\\w+)"), "\nTEST_CASE(\"$1\"");
   }
   return tests;
 }
@@ -167,6 +169,22 @@ TEST_CASE("the tests that the documentation names exist") {
     }
   }
   CHECK(named > 60);
+  CHECK(missing == std::vector<std::string>());
+}
+
+TEST_CASE("each wait that the documentation lists has a test") {
+  const auto first_cells = [](const std::string& page, const std::string& heading) {
+    const std::string text = read_text(kRoot / page);
+    const std::string section = text.substr(text.find(heading));
+    return matches(section.substr(0, section.find("\n## ", 1)), std::regex("\n\\| ([^|]+) \\|"));
+  };
+  std::vector<std::string> tested = first_cells("docs/promises.md", "## [Waits]");
+  std::vector<std::string> missing;
+  for (std::string wait : first_cells("docs/processes.md", "## What ends each wait")) {
+    wait = std::regex_replace(wait, std::regex(" \\(`.*|:.*|, hooks, .*| \\(.*"), "");
+    if (std::ranges::find(tested, wait == "what waits" ? "promise" : wait) == tested.end()) missing.push_back(wait);
+  }
+  CHECK(tested.size() > 20);
   CHECK(missing == std::vector<std::string>());
 }
 

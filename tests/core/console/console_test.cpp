@@ -6,9 +6,11 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <future>
 #include <regex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/base/error.h"
@@ -177,6 +179,24 @@ TEST_CASE_METHOD(Files,
   const std::string log = read_text(folder / "log.rank_1");
   CHECK(log.find("warning: two") != std::string::npos);
   CHECK(log.find("error: broken") != std::string::npos);
+}
+
+TEST_CASE("a message that must not wait is not kept up by a sink at work") {
+  Files files;
+  Console& console = files.console;
+  std::promise<void> arrived, gate;
+  console.set_sink([&, is_first = true](const Message&) mutable {
+    if (!std::exchange(is_first, false)) return;
+    arrived.set_value();
+    gate.get_future().wait();
+  });
+  std::thread other([&] { console.info("first"); });
+  arrived.get_future().wait();
+  CHECK_FALSE(console.hand_to_sink(LogLevel::kError, "from a watch"));
+  gate.set_value();
+  other.join();
+  CHECK(console.hand_to_sink(LogLevel::kError, "from a watch"));
+  console.set_sink(nullptr);
 }
 
 TEST_CASE_METHOD(Files, "threads tell a sink what they have to say one at a time, and nothing once it is gone") {
