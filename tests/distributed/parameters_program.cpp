@@ -307,6 +307,94 @@ void changed_by_callback(const Settings& settings) {
   report.add("weights", text.str() + std::to_string(get_lrs(*trainer.optimizers()[0]).back()));
 }
 
+/// Its parameters change in a hook between two batches whose gradients make one step. Sums over ranks are rounded.
+class ChangedBetween final : public Module {
+ public:
+  ChangedBetween(std::string what, std::string hook, std::int64_t at)
+      : what_(std::move(what)), hook_(std::move(hook)), at_(at) {
+    first_ = register_parameter("first", torch::linspace(0.1, 0.7, 5));
+    second_ = register_parameter("second", torch::linspace(0.3, 0.2, 5), /*requires_grad=*/what_ != "unfreeze");
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor x = batch[0] * 0.37;
+    at::Tensor loss = ((first_ * x).sin() + second_ * x.cos()).pow(2).mean();
+    if (third_.defined()) loss = loss + (third_ * x).sin().mean();
+    return loss;
+  }
+  void on_train_batch_start(const Batch&, std::int64_t) override { change_in("on_train_batch_start"); }
+  void on_after_backward() override { change_in("on_after_backward"); }
+  void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override { change_in("on_train_batch_end"); }
+  OptimizerSetups configure_optimizers() override {
+    std::vector<at::Tensor> trained = {first_};
+    if (what_ != "unfreeze") trained.push_back(second_);
+    return std::make_shared<torch::optim::SGD>(trained, torch::optim::SGDOptions(0.3).momentum(0.7));
+  }
+  std::string weights() const {
+    std::ostringstream text;
+    text.precision(9);
+    for (const at::Tensor& weight : parameters()) {
+      for (std::int64_t index = 0; index < 5; ++index) text << weight[index].item<float>() << ',';
+    }
+    return text.str();
+  }
+
+ private:
+  void change_in(const std::string& hook) {
+    if (hook != hook_ || trainer().total_batch_idx() != at_) return;
+    at_ = -1;
+    if (what_ == "freeze") {
+      second_.requires_grad_(false);
+    } else if (what_ == "unfreeze") {
+      second_.requires_grad_(true);
+      trainer().optimizers().at(0)->add_param_group({{second_}});
+    } else {
+      third_ = register_parameter("third", torch::linspace(0.5, 0.4, 5));
+      trainer().optimizers().at(0)->add_param_group({{third_}});
+    }
+  }
+
+  std::string what_;
+  std::string hook_;
+  std::int64_t at_;
+  at::Tensor first_;
+  at::Tensor second_;
+  at::Tensor third_;
+};
+
+/// what=add, unfreeze, freeze; strategy=. Saves as each batch up to that begins, and goes on from each: "equal" counts those
+/// that end with the same bits.
+void changed_between(const Settings& settings) {
+  const std::filesystem::path folder = settings.text("folder");
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
+  options.strategy = settings.text("strategy", "auto");
+  options.max_epochs = 2;
+  options.accumulate_grad_batches = 2;
+  Trainer trainer(options);
+  Report report(folder, trainer.rank());
+  // Of the batches 10 and 11, which make a step.
+  const std::vector<std::pair<std::string, std::int64_t>> hooks = {
+      {"on_after_backward", 10}, {"on_train_batch_end", 10}, {"on_train_batch_start", 11}};
+  for (const auto& [hook, at] : hooks) {
+    const auto fit = [&, hook = hook, at = at](const std::optional<std::string>& ckpt_path) {
+      TrainerOptions own = options;
+      own.callbacks = {LambdaCallback({.on_train_batch_start = [&](Trainer& trainer, Module&, const Batch&, std::int64_t) {
+        const std::int64_t batch = trainer.total_batch_idx();
+        if (!ckpt_path && batch <= at) trainer.save_checkpoint(folder / (hook + std::to_string(batch)));
+      }})};
+      Trainer another(own);
+      ChangedBetween module(settings.text("what"), hook, at);
+      another.fit(module, numbers(8, 1 + trainer.rank() * 0.3), {}, {.ckpt_path = ckpt_path});
+      return module.weights();
+    };
+    const std::string whole = fit(std::nullopt);
+    report.add("weights", whole);
+    int equal = 0;
+    for (std::int64_t batch = 7; batch <= at; ++batch)
+      equal += fit((folder / (hook + std::to_string(batch))).string()) == whole;
+    report.add(hook, equal);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -316,6 +404,7 @@ int main(int argc, char** argv) {
     const std::string scenario = settings.text("scenario");
     if (scenario == "two_losses") return two_losses(settings);
     if (scenario == "changed_by_callback") return changed_by_callback(settings);
+    if (scenario == "changed_between") return changed_between(settings);
     scenario == "watched" ? watched(settings) : in_every_hook(settings);
   });
 }

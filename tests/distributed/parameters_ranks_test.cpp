@@ -69,6 +69,22 @@ TEST_CASE("what a callback trains later or prunes comes to one process's weights
   }
 }
 
+TEST_CASE("parameters that change between batches of one step are averaged alike, and runs saved before resume to the bit") {
+  const std::string what = GENERATE("add", "unfreeze", "freeze");
+  const std::string strategy = GENERATE("auto", "ddp_find_unused_parameters_true", "ddp_sharded");
+  const int ranks = GENERATE(2, 3);
+  const levin::test::RankRun run("parameters_program", "changed_between", ranks, {"what=" + what, "strategy=" + strategy});
+  REQUIRE(run.outcome.ok());
+  for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
+    CHECK(run.by_rank[rank].at("weights") == run.by_rank[0].at("weights"));
+    // Of the checkpoints of the batches 7 to 10, and 11.
+    CHECK(run.number(rank, "on_after_backward") == 4);
+    CHECK(run.number(rank, "on_train_batch_end") == 4);
+    CHECK(run.number(rank, "on_train_batch_start") == 5);
+  }
+  CHECK(levin::test::numbers_in(run.text(0, "weights")).size() == (what == "add" ? 15 : 10));
+}
+
 TEST_CASE("toggled optimizers train by turns to the weights of one process, and nothing is set up anew for it") {
   const int ranks = GENERATE(2, 3);
   const std::string how = GENERATE("unused=0", "unused=1", "counted=1", "tied=1");
