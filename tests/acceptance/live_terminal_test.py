@@ -228,11 +228,28 @@ class LiveTerminal(unittest.TestCase):
         with Session("--trainer.progress=live", columns=90, rows=20) as session:
             session.wait_for(KEYS)
 
+    def pause_within_an_epoch(self, session):
+        """Not at the end of one, which a checkpoint of its own has: a stop has something to save there."""
+        pauses = []
+        while not pauses or pauses[-1] % 20 == 0:  # batches of an epoch: 40, or 20 of each of two ranks
+            if pauses:
+                os.write(session.master, b"p")
+                session.wait_for("no pause", lambda: " PAUSED " not in session.terminal.text())
+            before = len(pauses)
+            os.write(session.master, b"p")
+
+            def paused():
+                pauses[:] = map(int, re.findall(r"Training pauses in epoch \d+ after global step (\d+)\.", session.terminal.text()))
+                return len(pauses) > before
+
+            session.wait_for("pause", paused)
+        session.wait_for(" PAUSED ")
+
     def test_an_interruption_ends_a_pause_and_gives_the_terminal_back(self):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks), Session(f"--trainer.devices={ranks}") as session:
                 session.wait_for(KEYS)
-                session.press("p", r" PAUSED ")
+                self.pause_within_an_epoch(session)
                 session.press("\x03", r"Stopped by signal 2")
                 session.ends_with(128 + signal.SIGINT)
                 self.assert_clean(session)
