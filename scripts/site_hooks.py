@@ -21,3 +21,12 @@ def on_page_markdown(markdown, **_):
         return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
 
     return PAGE.sub(titled, OUTSIDE.sub(named, LAST_LINE.sub("\n", markdown)))
+
+
+def on_post_build(config, **_):
+    """The search works from a folder, too (site_search.js), which reads its index as a script."""
+    folder = pathlib.Path(config.site_dir, "search")
+    (folder / "search_index.js").write_text(f"const siteIndex = {(folder / 'search_index.json').read_text()};\n")
+    (folder / "main.js").write_text((DOCS.parent / "scripts/site_search.js").read_text())
+    (folder / "search_index.json").unlink()
+    (folder / "worker.js").unlink()
