@@ -19,7 +19,11 @@ void build_and_train(const std::string& template_name, bool builds) {
   const fs::path plugin = "lib" + template_name + ".so";
   if (builds || std::getenv("LEVIN_MATRIX") != nullptr) {
     project.build();
-    project.command({"ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error"});
+    // As on GitHub, whose levin is in a folder v: what is built already stays.
+    const std::string workflow = read_text(project.folder() / ".github/workflows/test.yml");
+    fs::create_directories(project.folder() / "v/bin");
+    fs::create_symlink(levin_program(), project.folder() / "v/bin/levin");
+    project.command({"bash", "-ec", workflow.substr(workflow.rfind("run: |") + std::string_view("run: |").size())});
   } else {
     fs::create_directory(project.folder() / "build");
     fs::copy_file(LEVIN_BINARY_DIR "/tests/plugins/libtemplates.so", project.folder() / "build" / plugin);
