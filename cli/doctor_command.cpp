@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <initializer_list>
 #include <iostream>
 #include <memory>
@@ -73,18 +74,16 @@ Findings accelerator_findings() {
   return found;
 }
 
+fs::path cache_folder() { return environment_or("LEVIN_CACHE", environment_or("HOME", "/") + "/.cache/levin"); }
+
 Findings storage_findings() {
-  const auto variable = [](const char* name, const char* otherwise) {
-    const char* const text = std::getenv(name);
-    return fs::path(text != nullptr && *text != '\0' ? text : otherwise);
-  };
   const auto look_at = [](const char* what, const fs::path& folder) {
     return look_within(kPatience, what, [=] { return folder_findings(what, folder); });
   };
   std::error_code error;
-  const fs::path cache = variable("LEVIN_CACHE", (variable("HOME", "/") / ".cache/levin").c_str());
+  const fs::path cache = cache_folder();
   const fs::space_info shared = fs::space("/dev/shm", error);
-  return joined({look_at("working folder", fs::current_path()), look_at("temporary files", variable("TMPDIR", "/tmp")),
+  return joined({look_at("working folder", fs::current_path()), look_at("temporary files", environment_or("TMPDIR", "/tmp")),
                  fs::exists(cache) ? look_at("cache", cache) : Findings(),
                  error ? shared_memory_findings(0, 0) : shared_memory_findings(shared.capacity, shared.available)});
 }
@@ -111,6 +110,10 @@ Findings process_findings() {
 }
 
 std::vector<DoctorSection> examine() {
+  // Beside all else: what is asked for its version may not answer.
+  std::future<Findings> programs = std::async(std::launch::async, [] {
+    return look_within(kPatienceWithRanks, "programs", [] { return program_findings(kPatience); });
+  });
   Dl_info torch{};
   dladdr(reinterpret_cast<const void*>(&at::show_config), &torch);
   const std::string torch_file = torch.dli_fname != nullptr ? torch.dli_fname : "";
@@ -119,15 +122,18 @@ std::vector<DoctorSection> examine() {
     // Our own main() sets it.
     if (*entry != format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins)) variables.emplace_back(*entry);
   }
-  return {{"versions", joined({version_findings(own_stamp(), at::show_config(), torch_file), system_findings(kRoot)})},
-          {"devices",
-           joined({processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr), memory_findings(kRoot),
-                   look_within(kPatienceWithDevices, "accelerators", accelerator_findings), graphics_findings(kRoot)})},
+  return {{"versions", joined({version_findings(own_stamp(), at::show_config(), torch_file),
+                               other_libtorch_findings(torch_file, environment_or("LD_LIBRARY_PATH", ""), cache_folder()),
+                               system_findings(kRoot)})},
+          {"devices", joined({processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr),
+                              memory_findings(kRoot), look_within(kPatienceWithDevices, "accelerators", accelerator_findings),
+                              graphics_findings(kRoot, at::show_config())})},
           {"links",
            joined({look_within(kPatienceWithRanks + 1, "ranks", [] { return rank_findings(rank_bench(), kPatienceWithRanks); }),
                    interface_findings(), look_within(kPatience, "host name", own_host_name_findings)})},
           {"storage", storage_findings()},
           {"limits and clock", process_findings()},
+          {"programs", programs.get()},
           {"environment", environment_findings(variables)}};
 }
 

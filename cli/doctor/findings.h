@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,9 @@
 
 namespace levin::cli {
 
-/// kWarning: it works, but worse than it could. kWrong: something will fail.
-enum class Verdict { kOk, kWarning, kWrong };
+/// kMissing: something that only some need is not here. kWarning: it works, but worse than it could. kWrong: something will
+/// fail.
+enum class Verdict { kOk, kMissing, kWarning, kWrong };
 
 /// Something that levin doctor has looked at.
 struct Finding {
@@ -41,6 +43,17 @@ int report_status(const std::vector<DoctorSection>& sections);
 /// an error.
 Findings look_within(double seconds, const std::string& what, std::function<Findings()> look);
 
+/// What a program came to.
+struct Ended {
+  std::optional<int> status;       ///< nothing where it was ended because it took too long
+  std::vector<std::string> lines;  ///< what it has printed, without empty lines
+};
+/// Runs it without a shell: `words` are its file and its arguments. It is ended after so many seconds.
+Ended ended_program(const std::vector<std::string>& words, double seconds);
+
+/// What an environment variable says, where it says something.
+std::string environment_or(const char* name, const std::string& otherwise);
+
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(double bytes);
 
@@ -50,12 +63,17 @@ std::string bytes_text(double bytes);
 /// levin and its LibTorch: the stamp that plug-ins have to fit (own_stamp()), and what the LibTorch that was loaded says of
 /// itself (at::show_config()), and its file.
 Findings version_findings(std::string_view stamp, const std::string& loaded_config, const std::string& loaded_file);
+/// LibTorches that are not the loaded one: in `search_path`, which is LD_LIBRARY_PATH, and in `cache`, where `levin setup` puts
+/// them.
+Findings other_libtorch_findings(const std::string& loaded_file, const std::string& search_path,
+                                 const std::filesystem::path& cache);
 /// The kernel, the distribution and the C library.
 Findings system_findings(const std::filesystem::path& root);
 /// The processor and the cores that may be used; `chooses_threads`: OMP_NUM_THREADS is set.
 Findings processor_findings(const std::filesystem::path& root, int usable_cores, bool chooses_threads);
-/// NVIDIA's driver and the GPUs that it knows; nothing where it is not there.
-Findings graphics_findings(const std::filesystem::path& root);
+/// NVIDIA's driver and the GPUs that it knows; nothing where it is not there. `loaded_config`: what the LibTorch that was
+/// loaded says of itself.
+Findings graphics_findings(const std::filesystem::path& root, const std::string& loaded_config);
 /// Memory, and how much of it this process may have.
 Findings memory_findings(const std::filesystem::path& root);
 /// Limits of a process, as getrlimit() has them.
@@ -71,6 +89,10 @@ Findings environment_findings(const std::vector<std::string>& variables);
 Findings folder_findings(const std::string& what, const std::filesystem::path& folder);
 /// /dev/shm, of which so many bytes are free.
 Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available);
+
+/// What only some need: to build plug-ins a compiler, CMake and Ninja or make, and for what the documentation names beside
+/// levin Python, Optuna, W&B and libcurl. Those that PATH, CXX, PYTHON and WANDB_CORE name are asked for their versions.
+Findings program_findings(double seconds);
 
 /// What two ranks of this host say to one another, in the table that `levin bench comm` prints: `bench` is that program, with
 /// its words. It is ended after so many seconds.

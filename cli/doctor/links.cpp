@@ -80,13 +80,19 @@ std::vector<std::string> rank_bench() {
   return words;
 }
 
-Findings rank_findings(const std::vector<std::string>& bench, double seconds) {
+Ended ended_program(const std::vector<std::string>& words, double seconds) {
   // No file of a folder, which may not be one to write to.
   const Descriptor output(memfd_create("levin", MFD_CLOEXEC));
   const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const std::optional<int> status = wait_for(start_child(bench, nothing.number(), output.number(), output.number()), seconds);
-  std::vector<std::string> lines = split(file_bytes(format("/proc/self/fd/{}", output.number())).value_or(""), "\n");
-  std::erase(lines, "");
+  Ended ended;
+  ended.status = wait_for(start_child(words, nothing.number(), output.number(), output.number()), seconds);
+  ended.lines = split(file_bytes(format("/proc/self/fd/{}", output.number())).value_or(""), "\n");
+  std::erase(ended.lines, "");
+  return ended;
+}
+
+Findings rank_findings(const std::vector<std::string>& bench, double seconds) {
+  const auto [status, lines] = ended_program(bench, seconds);
   const std::string said = lines.empty() ? "without a word" : lines.front();  // the first failure
   if (status == 0) return times_in(lines);
   const std::string end = status ? format("ended with status {}", *status) : format("did not end within {} s", seconds);

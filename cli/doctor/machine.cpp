@@ -42,6 +42,13 @@ std::string field_of(const std::string& text, std::string_view name, std::string
   return "";
 }
 
+/// "2.13.0" of "USE_CUDA=ON, TORCH_VERSION=2.13.0, …", which is what LibTorch says of itself.
+std::string setting_of(const std::string& config, std::string_view name) {
+  const std::size_t at = config.find(name);
+  const std::string rest = at == std::string::npos ? "" : config.substr(at + name.size());
+  return rest.substr(0, rest.find_first_of(", \n"));
+}
+
 /// The number that a text begins with; nothing for "max".
 std::optional<std::uint64_t> number_in(const std::string& text) {
   std::uint64_t number = 0;
@@ -121,16 +128,31 @@ Findings version_findings(std::string_view stamp, const std::string& loaded_conf
   Findings found = {{"levin", format("{}, ABI {}, headers {}, compiled by {}", kVersion, stamp_field(stamp, "levin"),
                                      stamp_field(stamp, "headers"), stamp_field(stamp, "compiler"))}};
   const std::string built_with(stamp_field(stamp, "torch"));
-  constexpr std::string_view kName = "TORCH_VERSION=";
-  const std::size_t at = loaded_config.find(kName);
-  const std::string rest = at == std::string::npos ? "" : loaded_config.substr(at + kName.size());
-  const std::string loaded = rest.substr(0, rest.find_first_of(", \n"));
+  const std::string loaded = setting_of(loaded_config, "TORCH_VERSION=");
   const bool is_same = loaded.substr(0, loaded.find('+')) == built_with.substr(0, built_with.find('+'));
   found.push_back({"LibTorch",
                    format("built with {}, loaded {} ({})", built_with, loaded.empty() ? "an unknown one" : loaded, loaded_file),
                    is_same ? Verdict::kOk : Verdict::kWrong,
                    "classes of the two do not fit; is another one in LD_LIBRARY_PATH or LD_PRELOAD? Build levin with the one "
                    "that is loaded (Torch_DIR), or let it find its own"});
+  return found;
+}
+
+Findings other_libtorch_findings(const std::string& loaded_file, const std::string& search_path, const fs::path& cache) {
+  Findings found;
+  std::error_code ignored;
+  const fs::path loaded = fs::weakly_canonical(loaded_file, ignored).parent_path();
+  for (const fs::path folder : split(search_path, ":")) {
+    if (folder.empty() || !fs::exists(folder / "libtorch_cpu.so", ignored) || fs::weakly_canonical(folder, ignored) == loaded)
+      continue;
+    found.push_back({"LD_LIBRARY_PATH", format("leads to another LibTorch: {}", folder), Verdict::kWarning,
+                     "plug-ins and their libraries may take it, whose classes do not fit: take it out of LD_LIBRARY_PATH"});
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(cache, ignored)) {
+    if (!fs::exists(entry.path() / "torch/lib/libtorch_cpu.so", ignored)) continue;
+    if (fs::weakly_canonical(entry.path() / "torch/lib", ignored) != loaded)
+      found.push_back({"also there", format("{} (this levin does not use it)", entry.path())});
+  }
   return found;
 }
 
@@ -150,11 +172,21 @@ Findings processor_findings(const fs::path& root, int usable_cores, bool chooses
   return found;
 }
 
-Findings graphics_findings(const fs::path& root) {
+Findings graphics_findings(const fs::path& root, const std::string& loaded_config) {
   const fs::path driver = root / "proc/driver/nvidia";
   const std::string version = text_of(driver / "version");
   if (version.empty()) return {};
   Findings found = {{"NVIDIA's driver", split(version, "\n").front()}};
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  …"; what CUDA's release notes say that each version needs.
+  const std::string cuda = setting_of(loaded_config, "CUDA_VERSION=");
+  const std::uint64_t least = cuda.starts_with("11.") ? 450 : cuda.starts_with("12.") ? 525 : cuda.starts_with("13.") ? 580 : 0;
+  for (const std::string& word : split(split(version, "\n").front(), " ")) {
+    const std::optional<std::uint64_t> number = word.find('.') == std::string::npos ? std::nullopt : number_in(word);
+    if (!number || *number >= least) continue;
+    found.back().verdict = Verdict::kWarning;
+    found.back().advice =
+        format("LibTorch's CUDA {} needs {} or newer: install a newer driver, else runs can use the CPU only", cuda, least);
+  }
   std::error_code ignored;
   for (const fs::directory_entry& gpu : fs::directory_iterator(driver / "gpus", ignored))
     found.push_back(

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <memory>
 
@@ -19,7 +20,17 @@ constexpr std::size_t kColumns = 100;
 constexpr std::size_t kIndent = 28;
 
 const char* verdict_name(Verdict verdict) {
-  return verdict == Verdict::kOk ? "ok" : verdict == Verdict::kWarning ? "warning" : "wrong";
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kMissing:
+      return "missing";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kWrong:
+      break;
+  }
+  return "wrong";
 }
 
 std::size_t count_of(const std::vector<DoctorSection>& sections, Verdict verdict) {
@@ -51,8 +62,11 @@ std::string wrapped(std::string line, const std::string& text) {
 }  // namespace
 
 std::string report_text(const std::vector<DoctorSection>& sections) {
-  std::string text = format("levin doctor: {} wrong, {}\n", count_of(sections, Verdict::kWrong),
+  std::string text = format("levin doctor: {} wrong, {}", count_of(sections, Verdict::kWrong),
                             counted(count_of(sections, Verdict::kWarning), "warning"));
+  if (const std::size_t missing = count_of(sections, Verdict::kMissing); missing > 0)
+    text += format("; {} missing, which only some need", missing);
+  text += "\n";
   for (const DoctorSection& section : sections) {
     text += format("\n{}\n", section.title);
     for (const auto& [what, value, verdict, advice] : section.findings) {
@@ -74,6 +88,7 @@ Value report_value(const std::vector<DoctorSection>& sections) {
   }
   return Value::Map{{"wrong", static_cast<std::int64_t>(count_of(sections, Verdict::kWrong))},
                     {"warnings", static_cast<std::int64_t>(count_of(sections, Verdict::kWarning))},
+                    {"missing", static_cast<std::int64_t>(count_of(sections, Verdict::kMissing))},
                     {"sections", std::move(written)}};
 }
 
@@ -90,6 +105,11 @@ Findings look_within(double seconds, const std::string& what, std::function<Find
   } catch (const std::exception& error) {
     return {{what, error_text(error), Verdict::kWrong}};
   }
+}
+
+std::string environment_or(const char* name, const std::string& otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? text : otherwise;
 }
 
 std::string bytes_text(double bytes) {

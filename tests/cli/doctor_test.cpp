@@ -1,9 +1,12 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
+#include "core/console/pseudo_terminal.h"
 #include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
+#include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
 #include "support/temporary_folder.h"
 
@@ -11,6 +14,7 @@ namespace levin::cli {
 namespace {
 
 using Catch::Contains;
+using levin::test::EnvironmentVariable;
 using levin::test::TemporaryFolder;
 
 /// A machine whose files are these.
@@ -49,6 +53,103 @@ TEST_CASE("a LibTorch that is not the one levin was built with is wrong") {
   CHECK(of("").verdict == Verdict::kWrong);
   CHECK_THAT(finding(version_findings(stamp, "", ""), "levin").value, Contains("ABI 0.1, headers abc, compiled by g++ 12.2"));
   CHECK_FALSE(stamp_field(own_stamp(), "torch").empty());
+}
+
+TEST_CASE("other LibTorches are told, and are wrong where they may be loaded") {
+  Machine machine;
+  for (const char* folder : {"mine", "cache/torch-1-cpu/torch/lib", "cache/torch-2-cpu/torch/lib"})
+    machine.with(format("{}/libtorch_cpu.so", folder), "");
+  machine.with("cache/pch/of_levin", "");
+  const std::string loaded = machine.root() / "cache/torch-2-cpu/torch/lib/libtorch_cpu.so";
+  const auto found = [&](const std::string& search_path) {
+    return other_libtorch_findings(loaded, search_path, machine.root() / "cache");
+  };
+  CHECK(found("").size() == 1);
+  CHECK(finding(found(""), "also there").verdict == Verdict::kOk);
+  CHECK_THAT(finding(found(""), "also there").value, Contains("cache/torch-1-cpu (this"));
+  const std::string own = (machine.root() / "cache/torch-2-cpu/torch/lib").string();
+  CHECK(found("/usr/lib::" + own).size() == 1);
+  const Finding led_astray = finding(found(own + ":" + (machine.root() / "mine").string()), "LD_LIBRARY_PATH");
+  CHECK(led_astray.verdict == Verdict::kWarning);
+  CHECK_THAT(led_astray.value, Contains((machine.root() / "mine").string()));
+  CHECK(other_libtorch_findings(loaded, "", machine.root() / "none").empty());
+}
+
+namespace {
+
+/// Programs that say this, and nothing else, are on PATH.
+class Programs {
+ public:
+  Programs& with(const std::string& name, const std::string& script) {
+    machine_.with(name, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(machine_.root() / name, std::filesystem::perms::owner_all);
+    return *this;
+  }
+  Finding found(const std::string& what) const { return finding(program_findings(60), what); }
+  std::string place(const std::string& name) const { return machine_.root() / name; }
+
+ private:
+  Machine machine_;
+  EnvironmentVariable path_{"PATH", machine_.root().c_str()}, cxx_{"CXX", nullptr}, python_{"PYTHON", nullptr},
+      wandb_{"WANDB_CORE", nullptr};
+};
+
+}  // namespace
+
+TEST_CASE("what a plug-in is built with is missing, too old, or named") {
+  Programs programs;
+  for (const auto& [what, advice] : {std::pair{"compiler", "apt-get install g++"},
+                                     {"CMake", "apt-get install cmake"},
+                                     {"build tool", "apt-get install ninja-build"}}) {
+    CHECK(programs.found(what).verdict == Verdict::kMissing);
+    CHECK_THAT(programs.found(what).advice, Contains(advice));
+  }
+  const auto verdict = [&](const char* name, const std::string& says, const char* what) {
+    return programs.with(name, "echo '" + says + "'").found(what).verdict;
+  };
+  CHECK(verdict("c++", "c++ (Debian 12.2.0-14) 12.2.0", "compiler") == Verdict::kOk);
+  CHECK(verdict("c++", "g++ (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", "compiler") == Verdict::kMissing);
+  CHECK_THAT(programs.found("compiler").value, Contains("which is older than 12.0"));
+  CHECK(verdict("c++", "Debian clang version 14.0.6", "compiler") == Verdict::kOk);
+  CHECK(verdict("c++", "Ubuntu clang version 13.0.1-2ubuntu2", "compiler") == Verdict::kMissing);
+  const EnvironmentVariable chosen("CXX", "g++-13");
+  CHECK(programs.found("compiler").value == "no g++-13");
+  CHECK(verdict("g++-13", "g++-13 (GCC) 13.1.0", "compiler") == Verdict::kOk);
+  CHECK(verdict("cmake", "cmake version 3.18.4", "CMake") == Verdict::kMissing);
+  CHECK(verdict("cmake", "cmake version 3.25.1", "CMake") == Verdict::kOk);
+  CHECK(verdict("cmake", "cmake version 4.0.0-rc1", "CMake") == Verdict::kOk);
+  CHECK(verdict("make", "GNU Make 4.3", "build tool") == Verdict::kOk);
+  CHECK(programs.with("ninja", "echo 1.11.1").found("build tool").value == "Ninja 1.11.1");
+  // One that fails is not there.
+  CHECK(programs.with("cmake", "echo cmake version 3.30.0; exit 1").found("CMake").verdict == Verdict::kMissing);
+}
+
+TEST_CASE("what the documentation names beside levin is missing with its cure") {
+  Programs programs;
+  CHECK(programs.found("Python").value == "no python3");
+  programs.with("python3", "printf 'python 3.11.2\\n'");
+  CHECK(programs.found("Python").value == "python3 3.11.2, without venv");
+  CHECK(programs.found("Python").verdict == Verdict::kMissing);
+  CHECK_THAT(programs.found("Python").advice, Contains("apt-get install python3-venv"));
+  CHECK(programs.found("Optuna").verdict == Verdict::kMissing);
+  CHECK_THAT(programs.found("Optuna").advice, Contains("pip install optuna"));
+  CHECK(programs.found("wandb-core").value == "none");
+  programs.with("python3", "printf 'python 3.11.2\\nvenv yes\\noptuna 4.0.0\\nwandb 0.20.1\\n'");
+  CHECK(programs.found("Python").verdict == Verdict::kOk);
+  CHECK(programs.found("Optuna").value == "4.0.0");
+  CHECK_THAT(programs.found("wandb-core").value, Contains("not on PATH"));
+  CHECK(programs.found("wandb-core").verdict == Verdict::kMissing);
+  programs.with("wandb", "");
+  CHECK(programs.found("wandb-core").verdict == Verdict::kOk);
+  CHECK_THAT(programs.found("wandb-core").value, Contains("0.20.1, " + programs.place("wandb")));
+  const EnvironmentVariable core("WANDB_CORE", "/nowhere/wandb-core");
+  CHECK(programs.found("wandb-core").verdict == Verdict::kWarning);
+}
+
+TEST_CASE("the Python that is asked answers what the doctor reads") {
+  const EnvironmentVariable python("PYTHON", nullptr);
+  if (std::system("python3 --version >/dev/null 2>&1") != 0) return;
+  CHECK_THAT(finding(program_findings(60), "Python").value, Catch::Matches("python3 3\\.[0-9]+\\..*"));
 }
 
 TEST_CASE("memory is what the machine has and its control groups leave") {
@@ -95,11 +196,24 @@ TEST_CASE("fewer cores' worth of time than cores is told with the number of thre
 
 TEST_CASE("GPUs are those that the driver knows") {
   Machine machine;
-  CHECK(graphics_findings(machine.root()).empty());
+  const auto graphics_findings = [&](const std::string& config = "CUDA_VERSION=12.6, USE_CUDA=ON") {
+    return cli::graphics_findings(machine.root(), config);
+  };
+  CHECK(graphics_findings().empty());
   machine.with("proc/driver/nvidia/version", "NVRM version: 580.159\nGCC version: 12\n");
   machine.with("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100\nIRQ: 1\n");
-  CHECK(finding(graphics_findings(machine.root()), "NVIDIA's driver").value == "NVRM version: 580.159");
-  CHECK(finding(graphics_findings(machine.root()), "GPU").value == "NVIDIA H100 at 0000:01:00.0");
+  CHECK(finding(graphics_findings(), "NVIDIA's driver").value == "NVRM version: 580.159");
+  CHECK(finding(graphics_findings(), "GPU").value == "NVIDIA H100 at 0000:01:00.0");
+
+  // A driver that is older than what LibTorch's CUDA needs.
+  const auto driver_with = [&](const std::string& config) { return finding(graphics_findings(config), "NVIDIA's driver"); };
+  CHECK(driver_with("CUDA_VERSION=13.0, USE_CUDA=ON").verdict == Verdict::kOk);
+  machine.with("proc/driver/nvidia/version",
+               "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12\nGCC version: 12.2\n");
+  CHECK(driver_with("CUDA_VERSION=12.6, USE_CUDA=ON").verdict == Verdict::kOk);
+  CHECK(driver_with("USE_CUDA=OFF").verdict == Verdict::kOk);
+  CHECK(driver_with("CUDA_VERSION=13.0, USE_CUDA=ON").verdict == Verdict::kWarning);
+  CHECK_THAT(driver_with("CUDA_VERSION=13.0, USE_CUDA=ON").advice, Contains("CUDA 13.0 needs 580"));
 }
 
 TEST_CASE("low limits are told") {
@@ -205,9 +319,10 @@ TEST_CASE("the report fits 100 columns, and says how much is wrong") {
   const std::vector<DoctorSection> sections = {
       {"storage",
        {{"a folder", path + " " + path, Verdict::kWrong, "choose another one"}, {"A_VARIABLE_WITH_A_VERY_LONG_NAME", "1"}}},
+      {"programs", {{"CMake", "no cmake", Verdict::kMissing, "install it"}}},
       {"clock", {{"time", "slow", Verdict::kWarning, "wait"}, {"steady", "yes", Verdict::kOk, "never shown"}}}};
   const std::string text = report_text(sections);
-  CHECK_THAT(text, Catch::StartsWith("levin doctor: 1 wrong, 1 warning\n"));
+  CHECK_THAT(text, Catch::StartsWith("levin doctor: 1 wrong, 1 warning; 1 missing, which only some need\n"));
   CHECK_THAT(
       text,
       Contains(
@@ -215,10 +330,12 @@ TEST_CASE("the report fits 100 columns, and says how much is wrong") {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
   CHECK(report_status(sections) == 1);
-  CHECK(report_status({sections[1]}) == 0);
+  CHECK_THAT(text, Contains("\n  missing  CMake            no cmake\n                            install it\n"));
+  CHECK(report_status({sections[1], sections[2]}) == 0);
   const Value value = report_value(sections);
   CHECK(value.at("wrong") == Value(1));
-  CHECK(value.at("sections").as_list()[1].at("findings").as_list()[0].at("verdict") == Value("warning"));
+  CHECK(value.at("missing") == Value(1));
+  CHECK(value.at("sections").as_list()[2].at("findings").as_list()[0].at("verdict") == Value("warning"));
 }
 
 }  // namespace levin::cli
