@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -16,11 +17,14 @@ inline bool leaves_folder(const std::filesystem::path& name) {
 }
 
 /// The path with $HOME in place of a "~" that it begins with, as a shell makes of it: in YAML, and behind "--option=", none
-/// does.
+/// does. "~" is the folder itself, "~/" has a slash at its end, and "~other" stays as it is.
 inline std::filesystem::path expand_home(const std::filesystem::path& path) {
   const char* const home = std::getenv("HOME");
+  const std::string& text = path.native();
   if (home == nullptr || path.empty() || *path.begin() != "~") return path;
-  return std::filesystem::path(home) / path.lexically_relative("~");
+  if (text == "~") return home;
+  const std::size_t rest = text.find_first_not_of('/', 1);
+  return std::filesystem::path(home) / (rest == std::string::npos ? "" : text.substr(rest));
 }
 
 /// The path as a person would type it here: relative when it is below the current folder.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/options/option_check.h"
 #include "levin/core/options/options.h"
 
@@ -121,10 +121,7 @@ std::string OptionType<std::string>::read(const Value& value) {
 
 std::filesystem::path OptionType<std::filesystem::path>::read(const Value& value) {
   if (!value.is_string() && !value.is_number()) detail::throw_wrong_type(value, name());
-  const std::string text = OptionType<std::string>::read(value);
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || (text != "~" && text.rfind("~/", 0) != 0)) return text;
-  return std::filesystem::path(home) / text.substr(text.size() == 1 ? 1 : 2);
+  return expand_home(OptionType<std::string>::read(value));
 }
 
 Duration OptionType<Duration>::read(const Value& value) {

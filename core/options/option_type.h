@@ -246,7 +246,7 @@ struct LEVIN_API OptionType<std::string> {
   static std::string name() { return "string"; }
   static Value schema() { return detail::schema_of_type("string"); }
 };
-/// A leading "~/" is the user's home folder.
+/// A leading "~" is the user's home folder.
 template <>
 struct LEVIN_API OptionType<std::filesystem::path> {
   static std::filesystem::path read(const Value& value);

@@ -187,6 +187,7 @@ TEST_CASE("the schema lets null pass where the reader does") {
 TEST_CASE("a leading tilde in a path is the home folder") {
   const std::string home = std::getenv("HOME");
   CHECK(read("folder", "~/data").folder == fs::path(home) / "data");
+  CHECK(read("folder", "~").folder == fs::path(home));
   CHECK(read("folder", "data/~x").folder == "data/~x");
 }
 
