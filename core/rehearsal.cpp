@@ -113,6 +113,7 @@ void EntryPoint::run_trial(const std::function<void()>& loop) {
   const Checkpoint before = module_state(run_);
   const auto put_back = [&] {
     run_.strategy().teardown();
+    restore_data(run_, before);
     restore_module(run_, *precision_, before);
   };
   try {

@@ -212,6 +212,35 @@ LabelledTable rows_of(const LabelledTable& table, const std::vector<std::int64_t
   return taken;
 }
 
+std::string shown_names(std::vector<std::string> names) {
+  constexpr std::size_t kMostShown = 20;
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMostShown));
+  return quoted_list(names) + (count > kMostShown ? format(" and {} more", count - kMostShown) : "");
+}
+
+bool are_distinct_names(const std::vector<std::string>& names) {
+  const std::set<std::string> distinct(names.begin(), names.end());
+  return !names.empty() && distinct.size() == names.size() && !distinct.contains("");
+}
+
+LabelledTable with_features(const LabelledTable& table, const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> place_of;
+  for (const std::string& name : table.columns) place_of.emplace(name, std::ssize(place_of));
+  LabelledTable taken = table;
+  taken.columns = names;
+  taken.texts.clear();
+  std::vector<std::int64_t> places;
+  for (const std::string& name : names) {
+    const std::int64_t place = place_of.at(name);
+    if (const auto texts = table.texts.find(place); texts != table.texts.end())
+      taken.texts.emplace(std::ssize(places), texts->second);
+    places.push_back(place);
+  }
+  taken.features = table.features.index_select(1, at::tensor(places, at::kLong));
+  return taken;
+}
+
 CsvTable TableReader::read_file(const fs::path& path, const Columns& columns) const {
   const std::string file = path.string();
   CsvTable table;
@@ -290,6 +319,7 @@ LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Colu
         .is_one_hot = is_in(columns.one_hot)};
   }
   taken.columns = table.columns;
+  if (label && !table.columns.empty()) taken.label_column = table.columns[static_cast<std::size_t>(*label)];
   taken.features = label ? without_column(table.values, *label) : table.values;
   if (label && !taken.columns.empty()) taken.columns.erase(taken.columns.begin() + *label);
   if (taken.features.numel() == 0) throw ConfigError(format("{}: no column is left for features", taken.file));
@@ -350,7 +380,7 @@ LabelledTable TableReader::read_training() {
 }
 
 /// The training data's columns, as another file has them: by name where both have names, else by number.
-TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predicted) const {
+TableReader::Columns TableReader::columns_of(const char* option, const fs::path& path, bool is_predicted) const {
   const auto numbers = [](const std::set<std::int64_t>& columns) {
     std::vector<std::string> texts;
     for (const std::int64_t column : columns) texts.push_back(format("{}", column));
@@ -360,11 +390,6 @@ TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predi
   if (label_) columns.label = format("{}", *label_);
   if (!is_csv(path)) return columns;
 
-  const auto name_of = [this](std::int64_t column) -> std::string {
-    if (names_.empty()) return "";
-    const std::string& name = names_[static_cast<std::size_t>(column)];
-    return std::count(names_.begin(), names_.end(), name) == 1 ? name : "";
-  };
   CsvOptions head = csv_options(options_, path);
   head.most_rows = 0;
   // A file without names is read by numbers, one with names by these.
@@ -377,11 +402,12 @@ TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predi
   if (label_ && options_.task == TableTask::kClassification) head.class_column = columns.label;
   const CsvTable first = read_csv(path, head);
   const std::vector<std::string>& names = first.columns_of_file;
+  if (!names.empty() && are_distinct_names(features_)) return columns_by_name(option, path, first, is_predicted);
   // Without names, only as many columns as the training data's tell that the label is one.
   const bool lacks_label = is_predicted && label_ && (names.empty() || names_.empty()) && first.width_of_file != width_;
   const auto in_file = [&](std::int64_t column) {
     const std::string name = name_of(column);
-    const bool has_name = std::find(names.begin(), names.end(), name) != names.end();
+    const bool has_name = !name.empty() && std::find(names.begin(), names.end(), name) != names.end();
     if (has_name) return name;
     // Of a file of another width only names tell.
     if (!names.empty() && !names_.empty() && first.width_of_file != width_) return name;
@@ -394,6 +420,68 @@ TableReader::Columns TableReader::columns_of(const fs::path& path, bool is_predi
   };
   columns = {.ignored = translated(ignored_), .one_hot = translated(one_hot_), .coded = translated(coded_)};
   if (label_ && !lacks_label) columns.label = in_file(*label_);
+  return columns;
+}
+
+/// The name of one of the training data's columns that no other has; else "".
+std::string TableReader::name_of(std::int64_t column) const {
+  if (names_.empty()) return "";
+  const std::string& name = names_[static_cast<std::size_t>(column)];
+  return std::count(names_.begin(), names_.end(), name) == 1 ? name : "";
+}
+
+/// Of a file with names, whose columns may be others, and in another order.
+TableReader::Columns TableReader::columns_by_name(const char* option, const fs::path& path, const CsvTable& head,
+                                                  bool is_predicted) const {
+  const std::string file = path.string();
+  const std::vector<std::string>& names = head.columns_of_file;
+  std::map<std::string, std::vector<std::int64_t>> places;
+  for (std::int64_t place = 0; place < head.width_of_file; ++place)
+    places[names[static_cast<std::size_t>(place)]].push_back(place);
+  const auto reference_to = [&](std::int64_t place) {
+    const std::string& name = names[static_cast<std::size_t>(place)];
+    return name.empty() || places.at(name).size() > 1 ? format("{}", place) : name;
+  };
+  std::set<std::int64_t> used;
+  std::vector<std::string> missing;
+  for (const std::string& name : features_) {
+    const auto found = places.find(name);
+    if (found == places.end()) {
+      missing.push_back(name);
+    } else {
+      used.insert(find_in_file(option, head, name, file));
+    }
+  }
+  if (!missing.empty()) {
+    throw ConfigError(format("{}: {} lacks {} of the training data, {}: {}; it has {}", option, file,
+                             counted(missing.size(), "column"), file_, shown_names(missing), known_columns(head)));
+  }
+  Columns columns;
+  for (const std::int64_t column : one_hot_) columns.one_hot.push_back(name_of(column));
+  for (const std::int64_t column : coded_) columns.coded.push_back(name_of(column));
+  if (label_) {
+    const std::string name = name_of(*label_);
+    const bool has_name = !name.empty() && places.contains(name);
+    const bool is_at_its_place = head.width_of_file == width_ && !used.contains(*label_);
+    if (has_name) {
+      columns.label = name;
+    } else if (is_at_its_place) {
+      columns.label = reference_to(*label_);
+    } else if (!is_predicted) {
+      columns.label = name.empty() ? format("{}", *label_) : name;
+    }
+  }
+  const auto label = find_column(names, head.width_of_file, columns.label);
+  const std::set<std::string> known(names_.begin(), names_.end());
+  std::vector<std::string> others;
+  for (std::int64_t place = 0; place < head.width_of_file; ++place) {
+    if (used.contains(place) || place == label) continue;
+    columns.ignored.push_back(reference_to(place));
+    const std::string& name = names[static_cast<std::size_t>(place)];
+    if (!name.empty() && !known.contains(name)) others.push_back(name);
+  }
+  if (!others.empty())
+    rank_zero_info(format("{}: left out, since the training data lacks them: {}", file, shown_names(others)));
   return columns;
 }
 
@@ -411,17 +499,24 @@ void TableReader::check_same_features(const char* option, const LabelledTable& t
   }
 }
 
-LabelledTable TableReader::read(const char* option, const fs::path& path, const std::optional<fs::path>& label_path) const {
-  Columns columns = columns_of(path, /*is_predicted=*/false);
-  LabelledTable table = take(read_file(path, columns), path, columns);
-  if (label_path) take_label_file(table, *label_path);
+/// With the features of the training data, in its order.
+LabelledTable TableReader::fit_to_training(const char* option, LabelledTable table) const {
+  const bool is_by_name = !table.columns.empty() && are_distinct_names(features_);
+  if (is_by_name && table.columns != features_) table = with_features(table, features_);
   check_same_features(option, table);
   table.features = scaled(table, options_);
   return table;
 }
 
+LabelledTable TableReader::read(const char* option, const fs::path& path, const std::optional<fs::path>& label_path) const {
+  Columns columns = columns_of(option, path, /*is_predicted=*/false);
+  LabelledTable table = take(read_file(path, columns), path, columns);
+  if (label_path) take_label_file(table, *label_path);
+  return fit_to_training(option, std::move(table));
+}
+
 LabelledTable TableReader::read_to_predict(const fs::path& path) const {
-  Columns columns = columns_of(path, /*is_predicted=*/true);
+  Columns columns = columns_of("predict_path", path, /*is_predicted=*/true);
   if (!columns.label.empty()) columns.ignored.push_back(std::exchange(columns.label, ""));
   if (!is_csv(path)) columns.ignored.clear();
   CsvTable read = read_file(path, columns);
@@ -436,10 +531,7 @@ LabelledTable TableReader::read_to_predict(const fs::path& path) const {
     }
     read.values = read.values.index_select(1, at::tensor(kept, at::kLong));
   }
-  LabelledTable table = take(std::move(read), path, columns);
-  check_same_features("predict_path", table);
-  table.features = scaled(table, options_);
-  return table;
+  return fit_to_training("predict_path", take(std::move(read), path, columns));
 }
 
 }  // namespace levin::detail

@@ -32,6 +32,7 @@ struct LabelledTable {
   /// Labels that are texts: the texts, sorted, whose indices the labels are.
   std::vector<std::string> classes = {};
   std::vector<std::string> columns = {};                                ///< names of the features; empty without a header
+  std::string label_column = {};                                        ///< its name, where it has one
   std::map<std::int64_t, TextFeature> texts = {};                       ///< by the column of features
   std::vector<std::pair<std::int64_t, std::int64_t>> line_starts = {};  ///< as CsvTable's
   at::Tensor rows = {};                                                 ///< of the file, where it has more of them
@@ -42,6 +43,12 @@ struct LabelledTable {
 
 /// These rows of a table.
 LabelledTable rows_of(const LabelledTable& table, const std::vector<std::int64_t>& rows);
+/// In a message: the first of them, in quotes, and how many more.
+std::string shown_names(std::vector<std::string> names);
+/// Whether columns can be told by these names.
+bool are_distinct_names(const std::vector<std::string>& names);
+/// A table with these features alone, in this order. Each must be among its columns.
+LabelledTable with_features(const LabelledTable& table, const std::vector<std::string>& names);
 
 /// Reads the files of a TableDataModule. Throws IoError on a damaged file, ConfigError when options do not fit what it holds.
 class TableReader {
@@ -69,7 +76,10 @@ class TableReader {
   LabelledTable take(CsvTable table, const std::filesystem::path& path, const Columns& columns) const;
   void take_label_file(LabelledTable& table, const std::filesystem::path& path) const;
   void remember_columns(const CsvTable& table, const Columns& columns, const std::string& file);
-  Columns columns_of(const std::filesystem::path& path, bool is_predicted) const;
+  Columns columns_of(const char* option, const std::filesystem::path& path, bool is_predicted) const;
+  Columns columns_by_name(const char* option, const std::filesystem::path& path, const CsvTable& head, bool is_predicted) const;
+  std::string name_of(std::int64_t column) const;
+  LabelledTable fit_to_training(const char* option, LabelledTable table) const;
   void check_same_features(const char* option, const LabelledTable& table) const;
 
   const TableDataOptions& options_;

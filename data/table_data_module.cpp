@@ -222,27 +222,41 @@ DataFacts TableDataModule::facts() const {
     facts.label_mean = train_->labels.mean().item<double>();
     const double deviation = train_->labels.std(/*unbiased=*/false).item<double>();
     if (deviation > 0) facts.label_deviation = deviation;
-  } else if (!classes().empty()) {
-    facts.classes = std::ssize(classes());
   } else {
-    std::optional<std::int64_t> least;
-    std::int64_t most = 0, samples = 0;
-    for (const Parts& parts : {Parts{train_}, val_, test_}) {
-      for (const auto& part : parts) {
-        if (part->labels.numel() == 0) continue;
-        samples += part->labels.numel();
-        const auto least_of_part = part->labels.min().item<std::int64_t>();
-        least = std::min(least.value_or(least_of_part), least_of_part);
-        most = std::max(most, part->labels.max().item<std::int64_t>());
-      }
-    }
-    if (least == 0 && most < samples) facts.classes = most + 1;
+    facts.classes = number_of_classes();
   }
   return facts;
 }
 
-Value TableDataModule::state_dict() const { return encoder_->state_dict(); }
-void TableDataModule::load_state_dict(const Value& state) { encoder_->load_state_dict(state); }
+std::optional<std::int64_t> TableDataModule::number_of_classes() const {
+  if (!classes().empty()) return std::ssize(classes());
+  if (saved_classes_) return saved_classes_;
+  std::optional<std::int64_t> least;
+  std::int64_t most = 0, samples = 0;
+  for (const Parts& parts : {Parts{train_}, val_, test_}) {
+    for (const auto& part : parts) {
+      if (part->labels.numel() == 0) continue;
+      samples += part->labels.numel();
+      const auto least_of_part = part->labels.min().item<std::int64_t>();
+      least = std::min(least.value_or(least_of_part), least_of_part);
+      most = std::max(most, part->labels.max().item<std::int64_t>());
+    }
+  }
+  return least == 0 && most < samples ? std::optional(most + 1) : std::nullopt;
+}
+
+Value TableDataModule::state_dict() const {
+  Value state = encoder_->state_dict();
+  const bool are_numbers = train_ && options_.task == TableTask::kClassification && classes().empty();
+  if (const auto count = are_numbers ? number_of_classes() : std::nullopt) state["number_of_classes"] = *count;
+  return state;
+}
+
+void TableDataModule::load_state_dict(const Value& state) {
+  if (const Value* count = state.find("number_of_classes")) saved_classes_ = count->as_int();
+  encoder_->load_state_dict(state);
+}
+
 LabelScale TableDataModule::label_scale() const { return encoder_->label_scale(); }
 const std::vector<std::string>& TableDataModule::classes() const { return encoder_->classes(); }
 const std::vector<TableCategories>& TableDataModule::categories() const { return encoder_->categories(); }

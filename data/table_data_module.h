@@ -109,7 +109,8 @@ struct LEVIN_API TableDataOptions {
 ///
 /// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
 /// each feature with `standardize`, and of the labels with `standardize_labels`; the categories of one_hot_columns and
-/// code_columns; and the texts of labels, whose places in alphabetical order are what batches hold.
+/// code_columns; the texts of labels, whose places in alphabetical order are what batches hold; how many classes there are; and
+/// the names of the columns, by which features are found in other files.
 ///
 ///     levin::TableDataModule data({.path = "train.csv", .ignore_columns = {"id"}, .one_hot_columns = {"color"},
 ///                                  .standardize = true});
@@ -130,7 +131,7 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
   /// All rows of predict_path, in their order and without labels; else the test data.
   LoaderList predict_dataloaders() override;
   Value state_dict() const override;
-  /// Throws ConfigError when it is of data with another number of features, or with other columns of categories.
+  /// Throws ConfigError when `path` lacks columns of the data that it is of, or has other columns of categories.
   void load_state_dict(const Value& state) override;
   /// With standardize_labels, mean and deviation of the training data's labels; else {0, 1}.
   LabelScale label_scale() const override;
@@ -141,6 +142,7 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
 
  private:
   void tell_what_is_learnt() const;
+  std::optional<std::int64_t> number_of_classes() const;
   DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
   using Parts = std::vector<std::shared_ptr<detail::LabelledTable>>;
   LoaderList evaluation_loaders(const Parts& parts) const;
@@ -151,6 +153,7 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
   Parts test_;
   Parts predict_;
   std::shared_ptr<detail::TableEncoder> encoder_;
+  std::optional<std::int64_t> saved_classes_;  ///< how many, of a checkpoint
 };
 
 }  // namespace levin

@@ -11,12 +11,16 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/options/options.h"
 
 namespace levin::detail {
@@ -48,12 +52,25 @@ at::Tensor tensor_of(const Value& list, const std::vector<std::int64_t>& shape) 
   return at::tensor(numbers, at::kDouble).reshape(shape);
 }
 
+void check_number_of_features(const std::vector<std::int64_t>& there, const std::vector<std::int64_t>& here) {
+  if (there == here) return;
+  const auto features = [](const std::vector<std::int64_t>& shape) {
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  };
+  throw ConfigError(
+      format("TableDataModule: the checkpoint is of data with {} features, this data has {}", features(there), features(here)));
+}
+
 using Texts = OptionType<std::vector<std::string>>;
+using Shape = OptionType<std::vector<std::int64_t>>;
 
 }  // namespace
 
 void TableEncoder::learn(const LabelledTable& training, const std::vector<std::string>& classes) {
   classes_ = classes;
+  file_ = training.file;
+  label_column_ = training.label_column;
+  if (are_distinct_names(training.columns)) columns_ = training.columns;
   read_shape_ = training.features.sizes().slice(1).vec();
   for (const auto& [column, feature] : training.texts) {
     std::vector<bool> occurs(feature.texts.size());
@@ -109,9 +126,12 @@ void TableEncoder::find_shape() {
 Value TableEncoder::state_dict() const {
   Value state;
   if (!classes_.empty()) state["classes"] = Texts::write(classes_);
+  if (!read_shape_.empty()) state["shape"] = Shape::write(read_shape_);
+  if (!columns_.empty()) state["columns"] = Texts::write(columns_);
   for (const TableCategories& categories : categories_) {
     Value saved;
     saved["column"] = categories.column;
+    saved["one_hot"] = categories.one_hot;
     saved["texts"] = Texts::write(categories.texts);
     state["categories"].push_back(std::move(saved));
   }
@@ -129,6 +149,11 @@ Value TableEncoder::state_dict() const {
 void TableEncoder::load_state_dict(const Value& state) {
   if (const Value* texts = state.find("classes")) classes_ = Texts::read(*texts);
   load_categories(state.find("categories"));
+  if (const Value* shape = state.find("shape")) {
+    const Value* names = state.find("columns");
+    load_columns(names == nullptr ? std::vector<std::string>() : Texts::read(*names), Shape::read(*shape));
+  }
+  find_shape();
   if (const Value* mean = state.find("mean"); mean != nullptr && options_.standardize) {
     mean_ = tensor_of(*mean, shape_);
     deviation_ = tensor_of(state.at("deviation"), shape_);
@@ -137,21 +162,55 @@ void TableEncoder::load_state_dict(const Value& state) {
     label_scale_ = {mean->as_double(), state.at("label_deviation").as_double()};
 }
 
+void TableEncoder::load_columns(const std::vector<std::string>& names, const std::vector<std::int64_t>& shape) {
+  if (names == columns_ || names.empty() || columns_.empty()) return check_number_of_features(shape, read_shape_);
+  const std::set<std::string> here(columns_.begin(), columns_.end()), there(names.begin(), names.end());
+  std::vector<std::string> missing, others;
+  std::set_difference(there.begin(), there.end(), here.begin(), here.end(), std::back_inserter(missing));
+  std::set_difference(here.begin(), here.end(), there.begin(), there.end(), std::back_inserter(others));
+  if (!missing.empty()) {
+    throw ConfigError(format("{} lacks {} of the data that the checkpoint was trained on: {}{}", file_,
+                             counted(missing.size(), "column"), shown_names(missing),
+                             there.contains(label_column_)
+                                 ? format(". {} is its label here: set label_column", quoted_text(label_column_, 40))
+                                 : ""));
+  }
+  if (!others.empty()) {
+    rank_zero_info(format("{}: left out, since the data of the checkpoint lacks them: {}", file_, shown_names(others)));
+  }
+  columns_ = names;
+  read_shape_ = shape;
+  for (std::size_t index = 0; index < categories_.size(); ++index)
+    category_columns_[index] = std::find(names.begin(), names.end(), categories_[index].column) - names.begin();
+}
+
 void TableEncoder::load_categories(const Value* saved) {
-  std::vector<std::string> names, expected;
-  for (const TableCategories& categories : categories_) expected.push_back(categories.column);
+  std::set<std::string> names, expected;
+  for (const TableCategories& categories : categories_) expected.insert(categories.column);
   if (saved != nullptr)
-    for (const Value& categories : saved->as_list()) names.push_back(categories.at("column").as_string());
+    for (const Value& categories : saved->as_list()) names.insert(categories.at("column").as_string());
   if (names != expected) {
-    const auto told = [](const std::vector<std::string>& columns) { return columns.empty() ? "none" : quoted_list(columns); };
+    const auto told = [](const std::set<std::string>& columns) {
+      return columns.empty() ? "none" : quoted_list({columns.begin(), columns.end()});
+    };
     throw ConfigError(
         format("TableDataModule: the checkpoint has categories of the columns {}, and one_hot_columns and code_columns "
                "name {}",
                told(names), told(expected)));
   }
-  for (std::size_t index = 0; index < names.size(); ++index)
-    categories_[index].texts = Texts::read(saved->as_list()[index].at("texts"));
-  find_shape();
+  if (saved == nullptr) return;
+  // In the order of the training data's columns.
+  const std::vector<TableCategories> here = std::exchange(categories_, {});
+  const std::vector<std::int64_t> columns_here = std::exchange(category_columns_, {});
+  for (const Value& categories : saved->as_list()) {
+    const std::string column = categories.at("column").as_string();
+    const auto same = std::find_if(here.begin(), here.end(), [&](const auto& other) { return other.column == column; });
+    const Value* const one_hot = categories.find("one_hot");
+    categories_.push_back({.column = column,
+                           .texts = Texts::read(categories.at("texts")),
+                           .one_hot = one_hot == nullptr ? same->one_hot : one_hot->as_bool()});
+    category_columns_.push_back(columns_here[static_cast<std::size_t>(same - here.begin())]);
+  }
 }
 
 /// The code of each text of a column, which may be another file's.
@@ -189,7 +248,9 @@ at::Tensor TableEncoder::columns_of(const LabelledTable& table, std::int64_t col
   return code.eq(at::arange(std::ssize(categories.texts), type)).to(type.dtype());
 }
 
-at::Tensor TableEncoder::encoded(const LabelledTable& table) const {
+at::Tensor TableEncoder::encoded(const LabelledTable& read) const {
+  const bool is_in_order = columns_.empty() || read.columns.empty() || read.columns == columns_;
+  const LabelledTable table = is_in_order ? read : with_features(read, columns_);
   if (categories_.empty()) return table.features;
   std::vector<at::Tensor> columns;
   std::int64_t begin = 0;

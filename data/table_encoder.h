@@ -24,7 +24,8 @@ class TableEncoder {
   /// one-hot.
   void learn(const LabelledTable& training, const std::vector<std::string>& classes);
   Value state_dict() const;
-  /// Throws ConfigError when it is of data with another number of features, or with categories of other columns.
+  /// Columns with names then are the training data's, in its order, whatever the file has beside them. Throws ConfigError when
+  /// the file lacks some, has another number of columns without names, or categories of other columns.
   void load_state_dict(const Value& state);
 
   const std::vector<std::string>& classes() const { return classes_; }
@@ -47,13 +48,17 @@ class TableEncoder {
   std::vector<double> codes_of(const TextFeature& feature, const TableCategories& categories) const;
   at::Tensor columns_of(const LabelledTable& table, std::int64_t column, const TableCategories& categories) const;
   void find_shape();
+  void load_columns(const std::vector<std::string>& names, const std::vector<std::int64_t>& shape);
   void load_categories(const Value* saved);
 
   TableDataOptions options_;
   std::vector<std::string> classes_;
   std::vector<TableCategories> categories_;
   std::vector<std::int64_t> category_columns_;  ///< where these are among the columns that are read
+  std::vector<std::string> columns_;            ///< names of those; empty where they have none, or some the same
   std::vector<std::int64_t> read_shape_;        ///< of a row's features as they are read
+  std::string file_;                            ///< of the training data, and the name of its label, for messages
+  std::string label_column_;
   std::vector<std::int64_t> shape_;
   at::Tensor mean_;  ///< float64, in the shape of `shape_`
   at::Tensor deviation_;

@@ -177,8 +177,6 @@ TEST_CASE("a checkpoint keeps categories, for files that have others") {
   options.path = write(folder, "other.csv", "id,size,color,kind\na,1,red,0\nb,2,white,0\n");
   options.test_path = write(folder, "test.csv", "id,size,color,kind\na,2.5,green,0\n");
   options.predict_path = write(folder, "predict.csv", "color,id,size\nblue,a,2.5\n");
-  CHECK_THAT(error_of(options), Contains("feature 0 of") && Contains("'color'"));
-  options.predict_path = write(folder, "predict.csv", "size,color\n2.5,blue\n");
   Ready data(options, Stage::kTest);
   data.load_state_dict(state);
   CHECK(all(data.test_dataloaders().at(0))["features"].equal(floats({0, 0, 1, 0}, 4)));
@@ -193,6 +191,95 @@ TEST_CASE("a checkpoint keeps categories, for files that have others") {
   options.predict_path = {};
   Ready without(options, Stage::kTest);
   CHECK_THROWS_WITH(without.load_state_dict(state), Contains("categories of the columns 'color'") && Contains("name none"));
+}
+
+at::Tensor predicted(Ready& data) {
+  const LoaderPtr loader = data.predict_dataloaders().at(0);
+  loader->start_epoch(0);
+  return (*loader->next())["features"];
+}
+
+TEST_CASE("columns of other files of the run are found by name, in any order and beside others") {
+  const TemporaryFolder folder;
+  TableDataOptions options = whole(write(folder, "train.csv", "id,size,color,kind\nr1,1,red,0\nr2,2,blue,1\n"));
+  options.ignore_columns = {"id"};
+  options.code_columns = {"color"};
+  options.val_path = write(folder, "val.csv", "kind,color,size\n1,red,7\n0,blue,8\n");
+  options.test_path = write(folder, "test.csv", ",note,color,kind,size,when\n0,good,blue,1,9,2024-01-31\n");
+  options.predict_path = write(folder, "predict.csv", "color,when,size\nred,?,10\n");
+  const Told told;
+  Ready data(options);
+  CHECK(all(data.val_dataloaders().at(0))["features"].equal(floats({7, 1, 8, 0}, 2)));
+  CHECK(all(data.val_dataloaders().at(0))["label"].equal(torch::tensor({1, 0}, torch::kLong)));
+  CHECK(all(data.test_dataloaders().at(0))["features"].equal(floats({9, 0}, 2)));
+  CHECK(all(data.test_dataloaders().at(0))["label"].equal(torch::tensor({1}, torch::kLong)));
+  CHECK(predicted(data).equal(floats({10, 1}, 2)));
+  CHECK_THAT(told.text, Contains("test.csv: left out, since the training data lacks them: 'note', 'when'"));
+
+  options.val_path = write(folder, "val.csv", "kind,id,colour\n1,a,red\n");
+  CHECK_THAT(error_of(options), Contains("val_path: ") && Contains("val.csv lacks 2 columns of the training data") &&
+                                    Contains("'size', 'color'") && Contains("'colour'"));
+  options.val_path = write(folder, "val.csv", "size,color,size,kind\n1,red,2,0\n");
+  CHECK_THAT(error_of(options), Contains("val_path: ") && Contains("several columns 'size'"));
+  options.val_path = write(folder, "val.csv", "size,color\n1,red\n");
+  CHECK_THAT(error_of(options), Contains("val.csv has no column 'kind'"));
+}
+
+TEST_CASE("columns without a name are left out of each file by their number") {
+  const TemporaryFolder folder;
+  TableDataOptions options = whole(write(folder, "train.csv", ",,x,kind\n0.5,a,1,0\n0.7,b,2,1\n"));
+  options.ignore_columns = {"0", "1"};
+  options.test_path = options.path;
+  options.predict_path = options.path;
+  Ready data(options);
+  CHECK(all(data.test_dataloaders().at(0))["features"].equal(floats({1, 2}, 1)));
+  CHECK(predicted(data).equal(floats({1, 2}, 1)));
+  // Of names that do not tell columns apart, too.
+  options.path = write(folder, "twice.csv", ",x,x,kind\n0.5,1,2,0\n0.7,3,4,1\n");
+  options.test_path = options.path;
+  options.predict_path = {};
+  options.ignore_columns = {"0"};
+  CHECK(all(Ready(options).test_dataloaders().at(0))["features"].equal(floats({1, 2, 3, 4}, 2)));
+}
+
+TEST_CASE("a checkpoint keeps columns and classes, for a table that has others") {
+  const TemporaryFolder folder;
+  TableDataOptions options =
+      whole(write(folder, "train.csv", "id,size,color,kind\na,1,red,0\nb,2,blue,1\nc,3,green,2\nd,4,red,0\n"));
+  options.ignore_columns = {"id"};
+  options.one_hot_columns = {"color"};
+  Ready trained(options);
+  const Value state = trained.state_dict();
+  CHECK(trained.facts().classes == 3);
+
+  // Fewer categories and classes, in another order, beside another column.
+  options.path = write(folder, "other.csv", "id,kind,color,weight,size\na,1,red,70,5\nb,0,blue,80,6\n");
+  options.label_column = "kind";
+  options.test_path = options.path;
+  {
+    const Told told;
+    Ready other(options, Stage::kTest);
+    CHECK(other.facts().features == std::vector<std::int64_t>{4});
+    CHECK(other.facts().classes == 2);
+    other.load_state_dict(state);
+    CHECK(other.facts().features == std::vector<std::int64_t>{4});
+    CHECK(other.facts().classes == 3);
+    CHECK(all(other.test_dataloaders().at(0))["features"].equal(floats({5, 0, 0, 1, 6, 1, 0, 0}, 4)));
+    CHECK(other.state_dict() == state);
+    CHECK_THAT(told.text, Contains("other.csv") && Contains("'weight'"));
+  }
+  // The last column is the label unless another is named.
+  options.label_column = "-1";
+  options.task = TableTask::kRegression;
+  Ready wrong(options, Stage::kTest);
+  CHECK_THROWS_WITH(wrong.load_state_dict(state),
+                    Contains("other.csv lacks 1 column") && Contains("'size'") && Contains("label_column"));
+  // Without names columns are told by their number.
+  options = whole(write(folder, "plain.csv", "1,2,0\n3,4,1\n"));
+  const Value plain = Ready(options).state_dict();
+  options.path = write(folder, "wider.csv", "1,2,3,0\n3,4,5,1\n");
+  Ready wider(options);
+  CHECK_THROWS_WITH(wider.load_state_dict(plain), Contains("of data with 2 features, this data has 3"));
 }
 
 TEST_CASE("the index that pandas writes is no feature, and columns that count rows without a name are told") {

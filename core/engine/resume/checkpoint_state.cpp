@@ -388,15 +388,19 @@ Checkpoint module_state(TrainerState& run) {
   return checkpoint;
 }
 
+void restore_data(TrainerState& run, const Checkpoint& checkpoint) {
+  const Value* const saved = checkpoint.manifest.find("datamodule");
+  if (saved == nullptr || run.parts.data == nullptr) return;
+  const auto scope = run.hooks.enter(Hook::kLoadStateDict);
+  run.parts.data->load_state_dict(*saved);
+}
+
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
   // What follows may keep tensors of it.
   precision.prepare_module(run.module());
   run.strategy().load_module(run.module(), checkpoint);
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
-  if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
-    run.parts.data->load_state_dict(*saved);
-  }
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
   // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
   const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;

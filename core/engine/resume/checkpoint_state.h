@@ -19,10 +19,13 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
 /// Ranks: all. The file that RunOptions::ckpt_path stands for, as rank 0 finds it. Throws ConfigError on every rank for none.
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
 
-/// What restore_module() takes back, as it is now, but for callbacks.
+/// What restore_data() and restore_module() take back, as it is now, but for callbacks.
 Checkpoint module_state(TrainerState& run);
 
-/// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks. The
+/// The state of the data module. Called: before the module's setup() and configure_model(), which may ask the data for sizes.
+void restore_data(TrainerState& run, const Checkpoint& checkpoint);
+
+/// Weights and buffers and, when fitting, the state of callbacks, and the on_load_checkpoint hooks. The
 /// module comes into its run's format before: weights would be rounded to what it was built in.
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint);
 

@@ -378,6 +378,8 @@ void EntryPoint::set_up_parts() {
   set_up_parts_done_ = true;
   const auto scope = run_.hooks.enter(Hook::kSetup);
   if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
+  // Before a module asks the data for its sizes, which are those of the weights.
+  if (checkpoint_) name_file_in_errors([&] { restore_data(run_, *checkpoint_); });
   if (fitting()) run_.data_ahead = &source_;
   for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
   run_.module().setup(stage_);
