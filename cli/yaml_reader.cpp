@@ -479,6 +479,9 @@ Value read_yaml(const SourceText& source) {
 Value read_yaml_file(const std::filesystem::path& file) { return read_yaml(SourceText::from_file(file)); }
 
 Value read_yaml_argument(const std::string& name, const std::string& text) {
+  // YAML begins a block with them, which has no place in an argument, and takes a blank for nothing: they are delimiters.
+  for (const char* const delimiter : {"|", ">", " ", "\t"})
+    if (text == delimiter) return Value(text).with_mark(Mark{name});
   Value value;
   try {
     value = read_yaml(SourceText(name, text));

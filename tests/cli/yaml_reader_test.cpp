@@ -183,6 +183,7 @@ TEST_CASE("a value on the command line is YAML, or a string when it cannot be") 
   CHECK(read_yaml_argument(name, "[1, 2]") == Value(Value::List{1, 2}));
   CHECK(read_yaml_argument(name, "") == Value());
   CHECK(read_yaml_argument(name, "'5'") == Value("5"));
+  for (const char* delimiter : {"|", ">", " ", "\t", ";", ","}) CHECK(read_yaml_argument(name, delimiter) == Value(delimiter));
   CHECK(read_yaml_argument(name, "*.csv") == Value("*.csv"));
   CHECK(read_yaml_argument(name, "@home") == Value("@home"));
   CHECK(read_yaml_argument(name, "{a: {b: 1}}").at("a").at("b").mark().str() == name);
