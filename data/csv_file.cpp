@@ -34,13 +34,13 @@ constexpr std::size_t kMostNamed = 8;
 using TextsOfColumn = std::map<std::string, double, std::less<>>;
 
 /// They, sorted; puts the places that they have now in place of those in which they came.
-std::vector<std::string> take_texts(const TextsOfColumn& came_as, bool as_numbers, const at::Tensor& values) {
+std::vector<std::string> take_texts(const TextsOfColumn& came_as, bool as_numbers, char decimal, const at::Tensor& values) {
   std::vector<std::string> texts;
   for (const auto& [text, came] : came_as) texts.push_back(text);
-  if (as_numbers && std::all_of(texts.begin(), texts.end(), detail::parse_csv_number)) {
-    std::stable_sort(texts.begin(), texts.end(), [](const std::string& one, const std::string& other) {
-      return *detail::parse_csv_number(one) < *detail::parse_csv_number(other);
-    });
+  const auto number = [decimal](const std::string& text) { return detail::parse_csv_number(text, decimal); };
+  if (as_numbers && std::all_of(texts.begin(), texts.end(), number)) {
+    std::stable_sort(texts.begin(), texts.end(),
+                     [&](const std::string& one, const std::string& other) { return *number(one) < *number(other); });
   }
   std::vector<double> place_of(texts.size());
   for (std::size_t place = 0; place < texts.size(); ++place)
@@ -59,6 +59,7 @@ class CsvParser {
     CsvTable table;
     std::int64_t last_line = 0;
     while (row_.next()) {
+      if (pass_over_empty()) continue;
       if (head_.roles.empty() && begin(table)) continue;
       if (rows_ == options_.most_rows) break;
       if (row_.fields().size() != head_.roles.size()) fail_width();
@@ -76,6 +77,7 @@ class CsvParser {
   bool begin(CsvTable& table) {
     head_ = detail::read_head(row_, options_);
     texts_.resize(head_.roles.size());
+    has_numbers_.resize(head_.roles.size());
     header_line_ = row_.line();
     table.notes = head_.notes;
     table.columns_of_file = head_.names;
@@ -88,12 +90,29 @@ class CsvParser {
     return head_.has_names;
   }
 
+  /// A row whose fields are all empty, as spreadsheets write behind the last one.
+  bool pass_over_empty() {
+    const std::vector<CsvField>& fields = row_.fields();
+    const auto is_empty = [](const CsvField& field) { return field.text.empty(); };
+    if (fields.size() < 2 || !std::all_of(fields.begin(), fields.end(), is_empty)) return false;
+    if (empty_rows_++ == 0) first_empty_line_ = row_.line();
+    return true;
+  }
+
   [[noreturn]] void fail_width() const {
     const std::vector<CsvField>& fields = row_.fields();
     const std::size_t expected = head_.roles.size(), first_too_many = std::min(fields.size() - 1, expected);
+    std::string hint = expected == 1 ? detail::separator_hint(row_.text(), row_.delimiter(), true) : "";
+    if (hint.empty() && rows_ == 0 && head_.has_names && expected > 1 && fields.size() == expected + 1) {
+      hint =
+          ": the first line has no name for the first column, as R's write.table() writes it (give it one, or use "
+          "write.csv()), "
+          "or lines end in a separator too many";
+    } else if (hint.empty() && (rows_ == 0 || expected == 1) && fields.size() > expected) {
+      hint = ": delete what stands before it if that is a title or a comment";
+    }
     row_.fail(fields[first_too_many].column,
-              format("this line has {} fields, the lines before it have {}{}", fields.size(), expected,
-                     expected == 1 ? detail::separator_hint(row_.text(), row_.delimiter()) : ""));
+              format("this line has {} fields, the lines before it have {}{}", fields.size(), expected, hint));
   }
 
   // A row.
@@ -115,7 +134,7 @@ class CsvParser {
   }
 
   void take_index(const CsvField& field) {
-    const auto value = detail::parse_csv_number(field.text);
+    const auto value = detail::parse_csv_number(field.text, options_.decimal);
     const bool is_name = !value && !detail::is_missing_value(field.text);
     has_index_of_names_ = has_index_of_names_ || is_name;
     index_.push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));
@@ -140,7 +159,9 @@ class CsvParser {
 
   /// The number that a label is, or stands for.
   double label(const CsvField& field, std::size_t column) {
-    const bool is_text = !detail::parse_csv_number(field.text) && !detail::is_missing_text(field.text);
+    const auto parsed = detail::parse_csv_number(field.text, options_.decimal);
+    if (detail::is_missing_text(field.text) || (parsed && std::isnan(*parsed))) fail_incomplete(field, column);
+    const bool is_text = !parsed;
     const char* const kind = is_text ? "a text" : "a number";
     if (rows_ == 0) first_label_ = {is_text, row_.line()};
     if (is_text != first_label_.is_text) {
@@ -150,14 +171,17 @@ class CsvParser {
     return is_text ? number_of(field.text, column) : number(field, column);
   }
 
-  double number(const CsvField& field, std::size_t column) const {
-    if (const auto value = detail::parse_csv_value(field.text)) {
+  double number(const CsvField& field, std::size_t column) {
+    if (const auto value = detail::parse_csv_value(field.text, options_.decimal)) {
+      if (std::isnan(*value) && head_.complete[column]) fail_incomplete(field, column);
+      has_numbers_[column] = true;
       const bool is_written_out = std::any_of(field.text.begin(), field.text.end(), detail::is_digit);
       if (std::isinf(*value) && is_written_out)
         row_.fail(field.column, quoted_text(field.text, 40) + " is too large for a 64-bit float; write inf if it is meant");
       return std::isnan(*value) && options_.missing ? *options_.missing : *value;
     }
     if (!detail::is_missing_value(field.text)) fail_number(field, column);
+    if (head_.complete[column]) fail_incomplete(field, column);
     if (options_.missing) return *options_.missing;
     fail_missing(field, column, "");
   }
@@ -167,6 +191,11 @@ class CsvParser {
   [[noreturn]] void fail_missing(const CsvField& field, std::size_t column, std::string_view more) const {
     row_.fail(field.column, format("the value is missing ({}, column {}): set `missing` to the number that stands for it{}",
                                    quoted_text(field.text, 40), name_of(column), more));
+  }
+
+  [[noreturn]] void fail_incomplete(const CsvField& field, std::size_t column) const {
+    row_.fail(field.column, format("the label is missing ({}, column {}): leave the row out, or choose another column",
+                                   quoted_text(field.text, 40), name_of(column)));
   }
 
   /// In a message.
@@ -180,23 +209,38 @@ class CsvParser {
 
   /// What to do about a text where a number belongs.
   std::string cure_of(std::string_view text, std::size_t column) const {
-    if (const std::string hint = detail::separator_hint(text, row_.delimiter()); !hint.empty()) return hint;
+    if (const std::string hint = detail::separator_hint(text, row_.delimiter(), head_.roles.size() == 1); !hint.empty())
+      return hint;
     if (detail::is_date(text)) {
       return format(
           " but a date or a time: leave column {} out with ignore_columns, or write a number in its place, such as the days "
           "since the first one",
           name_of(column));
     }
-    if (detail::has_comma_in_number(text)) return ": write it with a decimal point, and without anything between thousands";
+    if (detail::has_comma_in_number(text)) {
+      const bool may_be_decimal = options_.decimal == '.' && detail::parse_csv_number(text, ',');
+      return format(": write it with a decimal point, and without anything between thousands{}",
+                    may_be_decimal ? "; if the comma is its decimal mark, set `decimal` to ','" : "");
+    }
+    if (options_.decimal == ',' && detail::parse_csv_number(text)) return ": `decimal` is ',', and it has a point";
+    if (repeats_names()) return ": the line names the columns again: delete it";
+    if (has_numbers_[column]) {
+      return format(
+          ", and column {} has numbers in the lines before: correct it; where it stands for a missing value, write NA and set "
+          "`missing`; if the column has categories, name it in one_hot_columns or code_columns",
+          name_of(column));
+    }
+    if (head_.complete[column]) return format(": labels of task: regression are numbers (column {})", name_of(column));
     const bool has_letters = std::any_of(text.begin(), text.end(),
                                          [](unsigned char letter) { return (letter | 0x20) >= 'a' && (letter | 0x20) <= 'z'; });
     if (!has_letters) return format(" (column {})", name_of(column));
     // All of the line's at once: whoever has twenty such columns names them in one go.
     std::vector<std::string> named;
-    std::size_t others = 0;
+    std::size_t others = 0, numbers = 0;
     for (std::size_t other = 0; other < head_.roles.size(); ++other) {
       const std::string_view field = row_.fields()[other].text;
-      const bool is_text = !detail::parse_csv_value(field) && !detail::is_missing_value(field);
+      const bool is_text = !detail::parse_csv_value(field, options_.decimal) && !detail::is_missing_value(field);
+      if (head_.roles[other] == CsvRole::kNumber && !is_text) ++numbers;
       if (head_.roles[other] != CsvRole::kNumber || !is_text) continue;
       if (named.size() < kMostNamed) {
         named.push_back(name_of(other));
@@ -206,8 +250,17 @@ class CsvParser {
     }
     return format(
         ". Columns with texts in this line: {}{}. Name those that are categories in one_hot_columns or code_columns, and "
-        "leave the others out with ignore_columns",
-        join(named), others > 0 ? format(" and {} more", others) : "");
+        "leave the others out with ignore_columns{}",
+        join(named), others > 0 ? format(" and {} more", others) : "",
+        rows_ == 0 && head_.has_names && numbers == 0 && named.size() > 1 ? "; if the line has units, or names again, delete it"
+                                                                          : "");
+  }
+
+  bool repeats_names() const {
+    const auto is_name = [](const CsvField& field, const std::string& name) {
+      return detail::unescape_field(field.text) == name;
+    };
+    return head_.has_names && std::equal(row_.fields().begin(), row_.fields().end(), head_.names.begin(), is_name);
   }
 
   // The end.
@@ -221,7 +274,8 @@ class CsvParser {
       const auto column = static_cast<std::size_t>(table.places[static_cast<std::size_t>(place)]);
       if (texts_[column].empty()) continue;
       const CsvRole role = head_.roles[column];
-      std::vector<std::string> texts = take_texts(texts_[column], role == CsvRole::kText, table.values.select(1, place));
+      std::vector<std::string> texts =
+          take_texts(texts_[column], role == CsvRole::kText, options_.decimal, table.values.select(1, place));
       if (role == CsvRole::kClass) {
         table.classes = std::move(texts);
       } else {
@@ -229,6 +283,10 @@ class CsvParser {
       }
     }
     if (!head_.roles.empty() && head_.roles[0] == CsvRole::kIndex) check_index(table);
+    if (empty_rows_ > 0) {
+      table.notes.push_back(format("{}: {} without any value passed over, the first in line {}", row_.name(),
+                                   counted(empty_rows_, "row"), first_empty_line_));
+    }
     if (table.places.size() == head_.roles.size()) table.places.clear();
   }
 
@@ -258,6 +316,9 @@ class CsvParser {
   std::deque<double> values_;         ///< a vector that grows would need three times the memory
   std::vector<double> index_;         ///< of the column that is one; NaN for texts
   bool has_index_of_names_ = false;
+  std::vector<bool> has_numbers_;  ///< of all columns, in the rows before
+  std::size_t empty_rows_ = 0;
+  std::int64_t first_empty_line_ = 0;
   struct {
     bool is_text = false;
     std::int64_t line = 0;

@@ -17,13 +17,16 @@ class HeadReader {
   HeadReader(const CsvRows& first, const CsvOptions& options) : first_(first), fields_(first.fields()), options_(options) {}
 
   CsvHead read() {
-    check_text();
+    check_separator();
     CsvHead head;
     head.has_names = is_header(head.notes);
     if (head.has_names)
       for (const CsvField& field : fields_) head.names.push_back(unescape_field(field.text));
     head.roles = roles_as_told(head.names);
     if (head.has_names) find_index(head);
+    head.complete.resize(fields_.size());
+    for (const std::string& wanted : options_.complete_columns)
+      if (const auto column = find(head.names, wanted)) head.complete[*column] = true;
     return head;
   }
 
@@ -44,11 +47,12 @@ class HeadReader {
     return roles;
   }
 
-  /// A file of other text than its reader thinks may still look like a table, of wrong columns.
-  void check_text() const {
+  /// A line that another separator divides may still look like one of a table, of wrong columns.
+  void check_separator() const {
+    if (first_.delimiter() == ' ') return;
     const std::string& text = first_.text();
-    if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || text.find('\0') != std::string::npos)
-      first_.fail(1, "the text is no UTF-8, but UTF-16 or another: save the file as UTF-8");
+    if (text.starts_with("sep="))
+      first_.fail(1, "the line tells spreadsheets which separator divides fields: delete it, and set `delimiter`");
     std::map<char, std::size_t> counts;
     bool is_quoted = false;
     for (const char letter : text) {
@@ -56,17 +60,18 @@ class HeadReader {
       if (!is_quoted) ++counts[letter];
     }
     const char delimiter = first_.delimiter();
-    for (const char separator : {';', '\t'}) {
+    for (const char separator : {';', '\t', '|'}) {
       if (separator == delimiter || fields_.size() == 1 || counts[separator] <= counts[delimiter]) continue;
-      first_.fail(1, format("the line has more of {} than of the delimiter '{}'{}", separator == ';' ? "';'" : "tabs",
-                            delimiter, separator_hint(std::string_view(&separator, 1), delimiter)));
+      const std::string name = separator == '\t' ? "tabs" : format("'{}'", separator);
+      first_.fail(1, format("the line has more of {} than of the delimiter '{}'{}", name, delimiter,
+                            separator_hint(std::string_view(&separator, 1), delimiter)));
     }
   }
 
   /// Whether the line has the name of a column that the options have, which is no number.
   bool has_name_of_options() const {
     const auto is_field = [this](const std::string& name) {
-      return !name.empty() && !parse_csv_number(name) &&
+      return !name.empty() && !parse_csv_number(name, options_.decimal) &&
              std::any_of(fields_.begin(), fields_.end(),
                          [&](const CsvField& field) { return unescape_field(field.text) == name; });
     };
@@ -83,7 +88,7 @@ class HeadReader {
     for (std::size_t column = start; column < fields_.size(); ++column) {
       if (fields_[column].text == format("{}", column - start)) {
         ++count;
-      } else if (roles[column] == CsvRole::kNumber || parse_csv_value(fields_[column].text)) {
+      } else if (roles[column] == CsvRole::kNumber || parse_csv_value(fields_[column].text, options_.decimal)) {
         return 0;
       }
     }
@@ -113,9 +118,9 @@ class HeadReader {
       return roles[static_cast<std::size_t>(&field - fields_.data())] == CsvRole::kNumber;
     };
     const auto is_name = [&](const CsvField& field) {
-      return tells(field) && !parse_csv_value(field.text) && !is_missing_value(field.text);
+      return tells(field) && !parse_csv_value(field.text, options_.decimal) && !is_missing_value(field.text);
     };
-    const auto is_number = [](const CsvField& field) { return parse_csv_value(field.text).has_value(); };
+    const auto is_number = [&](const CsvField& field) { return parse_csv_value(field.text, options_.decimal).has_value(); };
     const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
     if (name == fields_.end()) {
       if (!options_.text_columns.empty() && std::none_of(fields_.begin(), fields_.end(), tells) &&
@@ -125,9 +130,11 @@ class HeadReader {
       return false;
     }
     if (std::any_of(fields_.begin(), fields_.end(), is_number)) {
-      first_.fail(name->column, format("{} is not a number, and other fields of the first line are: set `header` to true when "
-                                       "the line names the columns, or correct the field{}",
-                                       quoted_text(name->text, 40), separator_hint(name->text, first_.delimiter())));
+      first_.fail(name->column,
+                  format("{} is not a number, and other fields of the first line are: set `header` to true when "
+                         "the line names the columns; when it is a sample, correct the field, or name its column in "
+                         "one_hot_columns, code_columns or ignore_columns{}",
+                         quoted_text(name->text, 40), separator_hint(name->text, first_.delimiter())));
     }
     return true;
   }

@@ -20,6 +20,7 @@ struct CsvHead {
   bool has_names = false;  ///< else the row is a sample
   std::vector<std::string> names = {};
   std::vector<CsvRole> roles = {};  ///< of all columns of the file
+  std::vector<bool> complete = {};  ///< of all: whether a missing value is an error, whatever `missing` says
   std::vector<std::string> notes = {};
 };
 

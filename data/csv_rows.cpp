@@ -34,18 +34,45 @@ bool CsvRows::next() {
     if (line_ == 1 && text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
     if (trim_field(text_).empty() && delimiter_ != '\t') continue;
     if (text_.empty()) continue;
+    if (line_ == 1) check_is_text();
     append_lines_of_quotes();
-    split(text_);
+    delimiter_ == ' ' ? split_at_blanks(text_) : split(text_);
     return true;
   }
   return false;
 }
 
 bool CsvRows::next_line() {
-  if (!std::getline(lines_, next_)) return false;
+  if (lines_read_ == 0 ? !read_first_line() : !std::getline(lines_, next_, line_end_)) return false;
   ++lines_read_;
-  if (next_.ends_with('\r')) next_.pop_back();
+  while (next_.ends_with('\r')) next_.pop_back();
   return true;
+}
+
+/// It says by which character lines end.
+bool CsvRows::read_first_line() {
+  constexpr int kEnd = std::streambuf::traits_type::eof();
+  std::streambuf& text = *lines_.rdbuf();
+  bool is_quoted = false;
+  int letter = text.sbumpc();
+  if (letter == kEnd) return false;
+  for (; letter != kEnd && letter != '\n'; letter = text.sbumpc()) {
+    const int following = letter == '\r' ? text.sgetc() : kEnd;
+    if (letter == '\r' && following != '\n' && following != '\r' && !is_quoted) {
+      line_end_ = '\r';
+      return true;
+    }
+    if (letter == '"') is_quoted = !is_quoted;
+    next_ += static_cast<char>(letter);
+  }
+  return true;
+}
+
+/// A file of other text than its reader thinks may still look like a table, of wrong columns.
+void CsvRows::check_is_text() const {
+  const std::string_view kind = kind_of_content(text_);
+  if (!kind.empty())
+    fail(1, format("the file is {}: {}", kind, kind.ends_with("or no text") ? "save it as UTF-8" : kWriteAsCsv));
 }
 
 /// A quoted field goes on over line breaks.
@@ -91,6 +118,19 @@ void CsvRows::split(std::string_view line) {
   }
 }
 
+void CsvRows::split_at_blanks(std::string_view line) {
+  fields_.clear();
+  std::size_t end = 0;
+  for (std::size_t begin = line.find_first_not_of(" \t"); begin != std::string_view::npos;
+       begin = line.find_first_not_of(" \t", end)) {
+    const bool is_quoted = line[begin] == '"';
+    end = is_quoted ? end_of_quoted(line, begin) : std::min(line.find_first_of(" \t", begin), line.size());
+    std::string_view text = line.substr(begin, end - begin);
+    if (is_quoted) text = trim_field(text.substr(1, text.size() - 2));
+    fields_.push_back({text, static_cast<int>(begin) + 1});
+  }
+}
+
 /// Where the field whose opening quote is at `start` ends: at a delimiter, or at the end of the row.
 std::size_t CsvRows::end_of_quoted(std::string_view line, std::size_t start) const {
   std::size_t end = start + 1;
@@ -101,9 +141,14 @@ std::size_t CsvRows::end_of_quoted(std::string_view line, std::size_t start) con
     if (end == line.size() || line[end] != '"') break;
     ++end;  // two quotes stand for one
   }
-  while (end < line.size() && line[end] == ' ') ++end;
-  if (end < line.size() && line[end] != delimiter_)
-    fail(static_cast<int>(end) + 1, "text after a closing quote: " + quoted_text(line.substr(end), 40));
+  if (delimiter_ == ' ' && end < line.size() && line[end] == '\t') return end;
+  while (delimiter_ != ' ' && end < line.size() && line[end] == ' ') ++end;
+  if (end < line.size() && line[end] != delimiter_) {
+    const std::string_view rest = line.substr(end);
+    const bool is_at_blanks = line[end - 1] == ' ' && rest.front() == '"';
+    fail(static_cast<int>(end) + 1, format("text after a closing quote: {}{}", quoted_text(rest, 40),
+                                           separator_hint(is_at_blanks ? " " : rest.substr(0, 1), delimiter_, is_at_blanks)));
+  }
   return end;
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 
-// The rows of a CSV file: a line each, which ends in LF or CRLF. A byte order mark before the first is passed over, and so are
-// lines of blanks alone. Fields are divided by the delimiter:
+// The rows of a CSV file: a line each, which ends in LF or CRLF, or in all of the file in CR. A byte order mark before the
+// first is passed over, and so are lines of blanks alone. Fields are divided by the delimiter:
 //
 //     red, 1.5 ,"two ""words"", and
 //     a line break",4
 //
 // A field in double quotes may have delimiters, line breaks and, doubled, quotes. Blanks around fields are no part of them.
+// Where the delimiter is a blank, several and tabs divide as one does, and those at the ends of a line divide nothing.
 
 #include <cstdint>
 #include <istream>
@@ -42,11 +43,15 @@ class CsvRows {
 
  private:
   bool next_line();
+  bool read_first_line();
   void append_lines_of_quotes();
+  void check_is_text() const;
   void split(std::string_view line);
+  void split_at_blanks(std::string_view line);
   std::size_t end_of_quoted(std::string_view line, std::size_t start) const;
 
   std::istream lines_;
+  char line_end_ = '\n';
   std::string name_;
   char delimiter_;
   std::string next_;  ///< the line that was read last

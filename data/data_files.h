@@ -31,9 +31,13 @@ struct LEVIN_API CsvOptions {
   /// column that these options name, or when it numbers three columns or more (0, 1, 2, …), as pandas does with columns that
   /// have no names. A first line with both numbers and names, or of 0 and 1 alone, is an error that asks for this option.
   std::optional<bool> header{};
-  /// Value of a field that is empty, NaN, NA, N/A, null, None or ?. Default: such a field is an error, but for NaN, which is a
-  /// number. In a column of texts it is the text "".
+  /// Value of a field that is empty, NaN, NA, N/A, null, None, ? or the like. Default: such a field is an error, but for NaN,
+  /// which is a number. In a column of texts it is the text "".
   std::optional<double> missing{};
+  /// The decimal mark of numbers: '.', or ',' where another delimiter divides fields or these are in quotes.
+  char decimal = '.';
+  /// Columns in which a missing value is an error whatever `missing` says, named as for find_column(); class_column is one.
+  std::vector<std::string> complete_columns{};
   /// How many times its size a gzip file may expand to (see read_input_file()).
   double max_expansion = kMaxExpansion;
   /// A column that may hold texts in place of numbers, named as for find_column(). Default: none.
@@ -75,8 +79,9 @@ LEVIN_API std::optional<std::int64_t> find_column(const std::vector<std::string>
 
 /// Reads a CSV file of numbers (nan and inf included; what is too small for a float64 is 0, what is too large an error; true
 /// and false are 1 and 0). Fields may be in double quotes, and have line breaks there; blanks around fields and empty lines are
-/// passed over; lines end in LF or CRLF; a byte order mark is allowed. Throws IoError with file:line:column and the offending
-/// text on anything that is no number, a line of another length, or a class column that holds both numbers and texts.
+/// passed over, and rows without any value; lines end in LF, CRLF or CR; a byte order mark is allowed. Throws IoError with
+/// file:line:column and the offending text on anything that is no number, a line of another length, or a class column that
+/// holds both numbers and texts, and where the file is none of text in UTF-8 at all, but a Parquet file or the like.
 ///
 /// A first column without a name, of texts or of whole numbers that are all different, is an index, as pandas and R write it:
 /// it is left out, and CsvTable::notes says so. One of other numbers is an error.

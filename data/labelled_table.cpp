@@ -13,11 +13,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <span>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/data/csv_text.h"
 
 namespace levin::detail {
 namespace {
@@ -34,9 +37,11 @@ bool ends_with(const fs::path& path, std::string_view extension) {
 bool is_csv(const fs::path& path) { return ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt"); }
 
 CsvOptions csv_options(const TableDataOptions& options, const fs::path& path) {
-  return {.delimiter = ends_with(path, ".tsv") ? '\t' : options.delimiter[0],
+  const bool has_tabs = ends_with(path, ".tsv") || options.delimiter == "\\t";
+  return {.delimiter = has_tabs ? '\t' : options.delimiter[0],
           .header = options.header,
           .missing = options.missing,
+          .decimal = options.decimal[0],
           .max_expansion = options.max_expansion};
 }
 
@@ -151,21 +156,101 @@ void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& optio
   }
 }
 
-/// A column of row numbers is a feature that tells the order of the rows.
-void warn_of_row_numbers(const CsvTable& table, const std::string& file) {
+/// Of a file whose name tells nothing, what its first bytes tell.
+std::string kind_in_message(const fs::path& path) {
+  std::string begin(64, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), std::ssize(begin));
+  begin.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string_view kind = kind_of_content(begin);
+  return kind.empty() || kind.starts_with("text") ? "" : format(". It is {}: {}", kind, kWriteAsCsv);
+}
+
+bool are_different_whole_numbers(const at::Tensor& column) {
+  const at::Tensor values = std::get<0>(column.to(at::kDouble).sort());
+  const std::int64_t rows = values.size(0);
+  return values.floor().equal(values) && values.narrow(0, 1, rows - 1).gt(values.narrow(0, 0, rows - 1)).all().item<bool>();
+}
+
+/// "id", "PassengerId", "customer_id", "rownames"
+bool is_name_of_row_numbers(const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  for (const char* known : {"id", "index", "idx", "row", "rownames", "row_names", "rowid", "row_number", "unnamed: 0"})
+    if (lower == known) return true;
+  for (const char* end : {"_id", " id", ".id", "-id"})
+    if (lower.ends_with(end)) return true;
+  const std::size_t before = name.size() - 3;  // "aId", "aID"
+  return name.size() > 2 && lower.ends_with("id") && name[before + 1] == 'I' &&
+         std::islower(static_cast<unsigned char>(name[before])) != 0;
+}
+
+/// Columns of row numbers are features that tell one row from another, and nothing of a row that is new.
+void warn_of_row_numbers(const LabelledTable& table, bool has_first_column) {
   constexpr std::int64_t kFewest = 10;
-  const std::int64_t rows = table.values.size(0);
-  if (table.line_starts.empty() || rows < kFewest || (!table.places.empty() && table.places[0] != 0)) return;
-  std::string name = table.columns.empty() ? "" : table.columns[0];
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if ((!name.empty() && name != "id" && name != "index") || table.texts.contains(0)) return;
-  const at::Tensor first = table.values.select(1, 0);
-  const at::Tensor counted_from_0 = first - first[0];
-  if (first[0].item<double>() > 1 || !counted_from_0.equal(at::arange(rows, first.options()))) return;
+  const std::int64_t rows = table.features.size(0);
+  if (table.line_starts.empty() || rows < kFewest) return;
+  std::vector<std::string> names;
+  for (std::int64_t column = 0; column < table.features.size(1); ++column) {
+    const std::string name = table.columns.empty() ? "" : table.columns[static_cast<std::size_t>(column)];
+    const bool has_name = is_name_of_row_numbers(name);
+    const bool is_first = column == 0 && has_first_column && name.empty();
+    if (table.texts.contains(column) || (!has_name && !is_first)) continue;
+    const at::Tensor values = table.features.select(1, column);
+    const at::Tensor from_0 = values - values[0];
+    const bool counts = values[0].item<double>() <= 1 && from_0.equal(at::arange(rows, values.options()));
+    if (has_name ? are_different_whole_numbers(values) : counts) names.push_back(name.empty() ? "0" : quoted_text(name, 40));
+  }
+  if (names.empty()) return;
+  rank_zero_warn(format(
+      "{}: {} another whole number in each row, as one that counts the rows or names them, and is taken for a feature: "
+      "leave it out with ignore_columns: [{}] unless it is data",
+      table.file, names.size() == 1 ? format("column {} has", names[0]) : format("columns {} have", join(names)), join(names)));
+}
+
+/// A feature that is the label under another name leaves nothing to learn.
+void warn_of_leaks(const LabelledTable& table, TableTask task) {
+  constexpr std::int64_t kFewest = 10;
+  const std::int64_t rows = table.labels.numel();
+  if (table.line_starts.empty() || rows < kFewest || table.features.dim() != 2) return;
+  const at::Tensor labels = table.labels.to(at::kDouble).contiguous();
+  const std::span<const double> label(labels.const_data_ptr<double>(), static_cast<std::size_t>(rows));
+  const auto tells = [&](const at::Tensor& column) {
+    const at::Tensor values = column.to(at::kDouble).contiguous();
+    std::map<double, double> label_of, value_of;
+    for (std::size_t row = 0; row < label.size(); ++row) {
+      const double value = values.const_data_ptr<double>()[row];
+      if (task == TableTask::kRegression && value != label[row]) return false;
+      if (label_of.emplace(value, label[row]).first->second != label[row]) return false;
+      if (value_of.emplace(label[row], value).first->second != value) return false;
+    }
+    return label_of.size() > 1 && (task == TableTask::kRegression || 2 * std::ssize(label_of) <= rows);
+  };
+  std::vector<std::string> names;
+  for (std::int64_t column = 0; column < table.features.size(1); ++column) {
+    if (!tells(table.features.select(1, column))) continue;
+    names.push_back(table.columns.empty() ? format("feature {}", column)
+                                          : quoted_text(table.columns[static_cast<std::size_t>(column)], 40));
+  }
+  if (names.empty()) return;
   rank_zero_warn(
-      format("{}: its first column counts the rows, and is taken for a feature: leave it out with ignore_columns: [0] if it "
-             "is an index",
-             file));
+      format("{}: {} the label of every row: leave {} out with ignore_columns unless it is known where predictions are made",
+             table.file, names.size() == 1 ? format("{} tells", names[0]) : format("{} tell", join(names)),
+             names.size() == 1 ? "it" : "them"));
+}
+
+/// Labels most of which stand in one row are no classes.
+void warn_of_rare_classes(const LabelledTable& table, TableTask task) {
+  constexpr std::int64_t kFewest = 20;
+  const std::int64_t rows = table.labels.numel();
+  if (task != TableTask::kClassification || rows < kFewest) return;
+  const auto* const first = table.labels.const_data_ptr<std::int64_t>();
+  const std::set<std::int64_t> different(first, first + rows);
+  if (2 * std::ssize(different) <= rows) return;
+  rank_zero_warn(format("{}: its {} rows have {} different labels{}: set label_column to the column to predict{}", table.file,
+                        rows, different.size(),
+                        table.label_column.empty() ? "" : format(" in column {}", quoted_text(table.label_column, 40)),
+                        table.classes.empty() ? ", or task: regression" : ""));
 }
 
 at::Tensor label_tensor(const LabelledTable& table, const at::Tensor& labels, TableTask task) {
@@ -247,6 +332,7 @@ CsvTable TableReader::read_file(const fs::path& path, const Columns& columns) co
   if (is_csv(path)) {
     CsvOptions csv = csv_options(options_, path);
     if (options_.task == TableTask::kClassification) csv.class_column = columns.label;
+    if (!columns.label.empty()) csv.complete_columns = {columns.label};
     csv.text_columns = columns.one_hot;
     csv.text_columns.insert(csv.text_columns.end(), columns.coded.begin(), columns.coded.end());
     csv.ignore_columns = columns.ignored;
@@ -259,8 +345,9 @@ CsvTable TableReader::read_file(const fs::path& path, const Columns& columns) co
   } else if (fs::is_directory(path)) {
     throw ConfigError(format("{}: it is a folder, and a file is needed", path));
   } else {
-    throw ConfigError(format(
-        "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz)", path));
+    throw ConfigError(
+        format("{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz){}",
+               path, kind_in_message(path)));
   }
   if (table.values.dim() < 1 || table.values.size(0) == 0 || (table.values.numel() == 0 && table.width_of_file == 0))
     throw ConfigError(file + ": there is no data in it");
@@ -292,7 +379,7 @@ LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Colu
       throw ConfigError(
           format("{} is no table with a column of labels beside the features: {}give label_path", path,
                  is_text ? format("with the delimiter '{}' its lines are one field each; set `delimiter` to what divides them "
-                                  "(';', or a tab), or ",
+                                  "(';', '|', a tab, a blank), or ",
                                   options_.delimiter)
                          : ""));
     }
@@ -369,10 +456,12 @@ LabelledTable TableReader::read_training() {
   const std::string file = options_.path.string();
   CsvTable read = read_file(options_.path, columns);
   if (read.width_of_file > 0) remember_columns(read, read.width_of_file < 2 ? Columns() : columns, file);
-  warn_of_row_numbers(read, file);
   LabelledTable table = take(std::move(read), options_.path, columns);
   if (options_.label_path) take_label_file(table, *options_.label_path);
   warn_of_lost_bits(table, options_);
+  if (table.features.dim() == 2) warn_of_row_numbers(table, !ignored_.contains(0) && label_ != 0);
+  warn_of_leaks(table, options_.task);
+  warn_of_rare_classes(table, options_.task);
   features_ = table.columns;
   shape_ = table.features.sizes().slice(1).vec();
   table.features = scaled(table, options_);

@@ -86,7 +86,10 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
               "the last");
   options.add("task", &T::task, "classification: labels are whole numbers, or texts; regression: any number");
   options.add("header", &T::header, "CSV: whether the first line names the columns; null finds out");
-  options.add("delimiter", &T::delimiter, "CSV: what separates fields, one character; a .tsv file has tabs");
+  options.add(
+      "delimiter", &T::delimiter,
+      "CSV: what separates fields, one character; \\t is a tab, which .tsv files have; a blank stands for several, too");
+  options.add("decimal", &T::decimal, "CSV: the decimal mark of numbers, a point or a comma");
   options.add("missing", &T::missing, "Value of empty fields, NA and NaN; null: an error, and a warning of NaN");
   options
       .add("max_expansion", &T::max_expansion,
@@ -108,8 +111,11 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.rule({"scale"}, [](const T& table) {
     return table.scale == 0 ? "scale is 0, which leaves nothing of the features: 1.0 takes them as they are" : "";
   });
-  options.rule({"delimiter"},
-               [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
+  options.rule({"delimiter"}, [](const T& table) {
+    return table.delimiter.size() == 1 || table.delimiter == "\\t" ? "" : "delimiter must be one character";
+  });
+  options.rule({"decimal"},
+               [](const T& table) { return table.decimal == "." || table.decimal == "," ? "" : "decimal must be . or ,"; });
   options.rule({"task", "standardize_labels", "map_labels"}, [](const T& table) {
     const bool is_regression = table.task == TableTask::kRegression;
     if (table.standardize_labels && !is_regression)
@@ -192,7 +198,7 @@ void TableDataModule::tell_what_is_learnt() const {
   const auto samples = [](const LabelledTable& table) { return table.labels.numel(); };
   if (!classes().empty()) {
     rank_zero_info(format("{}: its labels are {}: {}", train_->file, options_.map_labels ? "mapped to numbers from 0" : "texts",
-                          quoted_list(classes())));
+                          detail::shown_names(classes())));
   } else if (options_.task == TableTask::kClassification && samples(*train_) > 0) {
     const auto least = train_->labels.min().item<std::int64_t>(), most = train_->labels.max().item<std::int64_t>();
     if (least != 0 && most - least < samples(*train_)) {

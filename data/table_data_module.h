@@ -80,6 +80,7 @@ struct LEVIN_API TableDataOptions {
   TableTask task = TableTask::kClassification;
   std::optional<bool> header = {};
   std::string delimiter = ",";
+  std::string decimal = ".";
   std::optional<double> missing = {};
   double max_expansion = kMaxExpansion;
   double scale = 1.0;

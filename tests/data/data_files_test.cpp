@@ -129,7 +129,8 @@ TEST_CASE("columns may be left out whatever they hold, and columns of texts come
 TEST_CASE("true and false are numbers, and what is missing has many names") {
   CHECK(parse("a,b\nTrue,false\nFALSE,true\n").values.equal(rows({1, 0, 0, 1}, 2)));
   CHECK(parse("True,1\nFalse,2\n", {.class_column = "0"}).classes == std::vector<std::string>{"False", "True"});
-  for (const char* missing : {"", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "<NA>", "NaT", "?", "nan", "NaN"}) {
+  for (const char* missing : {"", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "<NA>", "NaT", "?", "nan", "NaN", "#NA",
+                              "\\N", ".", "-1.#IND", "1.#QNAN"}) {
     CAPTURE(missing);
     CHECK(parse(std::string("a,b\n1,") + missing + "\n", {.missing = 7.0}).values.equal(rows({1, 7}, 2)));
   }
@@ -189,12 +190,89 @@ TEST_CASE("an error says file, line and column, and shows the text") {
                    10),
        "UTF-16", "UTF-8"},
       {"a,b\n1,\"1,234.5\"\n", "decimal point"},
-      {"1\n-1e999\n", "table.csv:2:1: '-1e999' is too large for a 64-bit float"}};
+      {"1\n-1e999\n", "table.csv:2:1: '-1e999' is too large for a 64-bit float"},
+      {"A title\na,b\n1,2\n", "table.csv:2:3: this line has 2 fields", "delete what stands before it"},
+      {"# by me\n# in m\na,b\n1,2\n", "table.csv:3:3: this line has 2 fields", "delete what stands before it"},
+      {"sep=;\na;b\n1;2\n", "table.csv:1:1", "delete it, and set `delimiter`"},
+      {"a,b\n1,2,3\n4,5,6\n", "table.csv:2:5", "write.table()", "separator too many"},
+      {"a,b\n1,2\na,b\n", "table.csv:3:1: 'a' is not a number: the line names the columns again"},
+      {"a,b\ncm,kg\n1,2\n", "table.csv:2:1: 'cm' is not a number", "if the line has units"},
+      {"a,b\n,1\n2,3\nlow,4\n", "table.csv:2:1: the value is missing"},
+      {"a,b\n2,3\nlow,4\n", "table.csv:3:1: 'low' is not a number, and column 'a' has numbers in the lines before"},
+      {"a,b\n1949-01,2\n", "but a date or a time"},
+      {"a|b,c|d\n1|2|3\n", "has more of '|' than of the delimiter"},
+      {"1.5 2\n3 4\n", "table.csv:2:1: '3 4' is not a number", "blanks"},
+      {"1,2\n3 4,5\n", "'3 4' is not a number, and column 0"},
+      {"\"a\";\"b\"\n1;2\n", "text after a closing quote", "set `delimiter`", "';'"},
+      {"\"a\" \"b\"\n1 2\n", "text after a closing quote", "blanks"}};
   for (const auto& row : rows) {
     for (std::size_t part = 1; part < row.size(); ++part) CHECK_THROWS_WITH(parse(row[0]), Contains(row[part]));
     CHECK_THROWS_AS(parse(row[0]), levin::IoError);
   }
   REQUIRE_THROWS_WITH(levin::read_csv("no/such/file.csv"), Contains("no/such/file.csv") && Contains("No such file"));
+}
+
+TEST_CASE("a file of another format is told by its first bytes, whatever its name") {
+  using namespace std::string_literals;
+  for (const auto& [begin, kind] : std::initializer_list<std::pair<std::string, const char*>>{
+           {"PAR1\x15\x04", "a Parquet file"},
+           {"PK\x03\x04\x14\0\x06"s, "an Excel workbook"},
+           {"SQLite format 3\0\x10"s, "an SQLite database"},
+           {"\x93NUMPY\x01\0"s, "a NumPy file"},
+           {"BZh91AY&SY\x01", "bzip2"},
+           {"{\"age\":{\"0\":70}}", "a JSON file"},
+           {"[{\"age\":70},{\"age\":57}]", "a JSON file"},
+           {"<!DOCTYPE html>\n<a,b>", "an HTML file"},
+           {"<table border=\"1\" class=\"x\">\n", "an HTML file"},
+           {"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"}}) {
+    CAPTURE(kind);
+    CHECK_THROWS_WITH(parse(begin), StartsWith("table.csv:1:1: the file is ") && Contains(kind) && Contains("df.to_csv"));
+  }
+  CHECK(parse("P,PK\n1,2\n").values.equal(rows({1, 2}, 2)));
+}
+
+TEST_CASE("lines may end in CR alone, and rows without any value are passed over with a word about it") {
+  const CsvTable old = parse("a,\"b\rc\"\r1,2\r\r3,4\r");
+  CHECK(old.columns == std::vector<std::string>{"a", "b\rc"});
+  CHECK(old.values.equal(rows({1, 2, 3, 4}, 2)));
+  CHECK(old.line_of(1) == 4);
+  CHECK(parse("1,2\r").values.equal(rows({1, 2}, 2)));
+  CHECK(parse("a,b\r\r\n1,2\r\r\n").values.equal(rows({1, 2}, 2)));
+  CHECK_THROWS_WITH(parse("a,b\r1,2\r3,x\r"), StartsWith("table.csv:3:3: 'x' is not a number"));
+
+  const CsvTable spread = parse(",,\na,b,c\n1,2,3\n , ,\n4,5,6\n\"\",,\n", {.missing = 0.0});
+  CHECK(spread.values.equal(rows({1, 2, 3, 4, 5, 6}, 3)));
+  CHECK(spread.line_of(1) == 5);
+  REQUIRE(spread.notes.size() == 1);
+  CHECK(spread.notes[0] == "table.csv: 3 rows without any value passed over, the first in line 1");
+}
+
+TEST_CASE("a blank as the delimiter stands for several, and for tabs") {
+  const CsvOptions blanks{.delimiter = ' '};
+  CHECK(parse("  a   \"b c\"\t d\n 1  2\t3  \n4 5 6\n", blanks).columns == std::vector<std::string>{"a", "b c", "d"});
+  CHECK(parse("  a   \"b c\"\t d\n 1  2\t3  \n4 5 6\n", blanks).values.equal(rows({1, 2, 3, 4, 5, 6}, 3)));
+  CHECK(parse("\"a\"\t\"b\"\n\"1\" \"2\"\n", blanks).values.equal(rows({1, 2}, 2)));
+  CHECK_THROWS_WITH(parse("1 2\n3\n", blanks), Contains("table.csv:2:1: this line has 1 fields"));
+}
+
+TEST_CASE("a comma may be the decimal mark") {
+  const CsvOptions options{.delimiter = ';', .decimal = ','};
+  CHECK(parse("a;b\n1,5;-2\n+3,25e2;,5\n", options).values.equal(rows({1.5, -2, 325, 0.5}, 2)));
+  CHECK(parse("1,5;a\n2,5;b\n", {.delimiter = ';', .decimal = ',', .class_column = "-1"}).classes.size() == 2);
+  CHECK_THROWS_WITH(parse("a;b\n1,5;2.5\n", options),
+                    Contains("table.csv:2:5: '2.5' is not a number") && Contains("has a point"));
+  CHECK_THROWS_WITH(parse("a;b\n1.234,5;2\n", options), Contains("'1.234,5' is not a number") && Contains("thousands"));
+  CHECK_THROWS_WITH(parse("a;b\n1,5;2\n", {.delimiter = ';'}), Contains("set `decimal` to ','"));
+}
+
+TEST_CASE("nothing stands for a label that is missing") {
+  const CsvOptions numbers{.missing = 0.0, .complete_columns = {"y"}};
+  CHECK(parse("x,y\n,1\n", numbers).values.equal(rows({0, 1}, 2)));
+  CHECK_THROWS_WITH(parse("x,y\n1,1\n1,\n", numbers), Contains("table.csv:3:3: the label is missing ('', column 'y')"));
+  CHECK_THROWS_WITH(parse("x,y\n1,nan\n", numbers), Contains("the label is missing ('nan', column 'y')"));
+  CHECK_THROWS_WITH(parse("x,y\n1,red\n", numbers), Contains("labels of task: regression are numbers"));
+  for (const char* text : {"x,y\n1,red\n2,NA\n", "x,y\n1,NaN\n2,red\n", "x,y\n1,0\n2,?\n"})
+    CHECK_THROWS_WITH(parse(text, {.missing = 0.0, .class_column = "y"}), Contains("the label is missing"));
 }
 
 TEST_CASE("what is written is read back exactly") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 
 #include "data/fixtures.h"
 #include "data/tables.h"
@@ -301,10 +302,25 @@ TEST_CASE("the index that pandas writes is no feature, and columns that count ro
     named += text;
     meant += text;
   }
-  CHECK_THAT(told_with(unnamed), Contains("2 features") && Contains("counts the rows") && Contains("ignore_columns: [0]"));
+  CHECK_THAT(told_with(unnamed), Contains("2 features") && Contains("column 0 has") && Contains("counts the rows") &&
+                                     Contains("ignore_columns: [0]"));
   CHECK_THAT(told_with(named), Contains("counts the rows"));
   CHECK_THAT(told_with(named, {.path = "", .ignore_columns = {"Id"}}), Contains("1 features") && !Contains("counts the rows"));
   CHECK_THAT(told_with(meant), Contains("2 features") && !Contains("counts the rows"));
+  // Names of rows, wherever they stand, are told by their column's name and values.
+  const auto with_column = [&](const std::string& name, const std::function<std::string(int)>& value) {
+    std::string text = "a," + name + ",kind\n";
+    for (int row = 0; row < 12; ++row)
+      text += std::to_string(row * row % 5) + "," + value(row) + "," + std::to_string(row % 2) + "\n";
+    return told_with(text);
+  };
+  const auto permuted = [](int row) { return std::to_string(1000 + row * 7 % 12); };
+  for (const char* name : {"rownames", "PassengerId", "customer_id", "userID", "Sample Id"})
+    CHECK_THAT(with_column(name, permuted),
+               Contains("column '" + std::string(name) + "' has another whole number in each row"));
+  for (const char* name : {"grid", "price", "Paid"}) CHECK_THAT(with_column(name, permuted), !Contains("in each row"));
+  CHECK_THAT(with_column("user_id", [](int row) { return std::to_string(row % 4); }), !Contains("in each row"));
+  CHECK_THAT(with_column("user_id", [](int row) { return std::to_string(row) + ".5"; }), !Contains("in each row"));
   // The label is what is named, or a number of the file's columns.
   TableDataOptions options = whole(write(folder, "train.csv", ",kind,a\n0,1,5\n1,0,6\n"));
   options.label_column = "1";
@@ -314,6 +330,46 @@ TEST_CASE("the index that pandas writes is no feature, and columns that count ro
   options = whole(write(folder, "train.csv", "a,kind\n0,1\n1,0\n"));
   options.ignore_columns = {"a"};
   CHECK_THAT(error_of(options), Contains("no column is left for features"));
+}
+
+TEST_CASE("a feature that is the label under another name is told, and so are labels that are no classes") {
+  const TemporaryFolder folder;
+  const auto told_with = [&](const std::string& names, const std::function<std::string(int)>& row,
+                             const TableDataOptions& more = {}) {
+    TableDataOptions options = more;
+    std::string text = names + "\n";
+    for (int index = 0; index < 24; ++index) text += row(index) + "\n";
+    options.path = write(folder, "train.csv", text);
+    const Told told;
+    Ready data(options);
+    return told.text;
+  };
+  const auto number = [](int value) { return std::to_string(value); };
+  TableDataOptions coded, regression;
+  coded.code_columns = {"alive"};
+  regression.task = TableTask::kRegression;
+  CHECK_THAT(told_with(
+                 "a,alive,survived", [&](int i) { return number(i * i % 7) + (i % 3 ? ",yes,1" : ",no,0"); }, coded),
+             Contains("train.csv: 'alive' tells the label of every row: leave it out with ignore_columns"));
+  CHECK_THAT(told_with("x,y,kind", [&](int i) { return number(-i % 3) + "," + number(i % 3 + 5) + "," + number(i % 3); }),
+             Contains("'x', 'y' tell the label of every row: leave them out"));
+  CHECK_THAT(told_with("x,kind", [&](int i) { return number(i % 4) + "," + number(i % 4 / 2); }), !Contains("the label"));
+  CHECK_THAT(told_with(
+                 "x,y", [&](int i) { return number(i) + "," + number(2 * i); }, regression),
+             !Contains("the label"));
+  CHECK_THAT(told_with(
+                 "x,y", [&](int i) { return number(i * i) + "," + number(i * i); }, regression),
+             Contains("'x' tells the label of every row"));
+
+  CHECK_THAT(told_with("x,price", [&](int i) { return number(i % 5) + "," + number(100 + i * i); }),
+             Contains("its 24 rows have 24 different labels in column 'price'") && Contains("or task: regression"));
+  CHECK_THAT(
+      told_with("x,name", [&](int i) { return number(i % 5) + ",car " + number(i); }),
+      Contains("its 24 rows have 24 different labels in column 'name': set label_column") && !Contains("task: regression"));
+  CHECK_THAT(told_with("x,kind", [&](int i) { return number(i % 5) + "," + number(i % 12); }), !Contains("different labels"));
+  CHECK_THAT(told_with(
+                 "x,price", [&](int i) { return number(i % 5) + "," + number(100 + i * i); }, regression),
+             !Contains("different labels"));
 }
 
 TEST_CASE("NaN and infinite values are told with their file, place and number, and `missing` stands for NaN") {
@@ -430,7 +486,11 @@ TEST_CASE("tables as pandas and spreadsheets write them are read, or say what to
     std::vector<std::string> told;  ///< empty: it is read, as {{1, 2}, {3, 4}} with labels 0 and 1
     TableDataOptions options = {};
   };
-  TableDataOptions semicolons, ignores;
+  TableDataOptions semicolons, ignores, commas, in_quotes, tabs, missing;
+  commas.delimiter = ";";
+  commas.decimal = in_quotes.decimal = ",";
+  tabs.delimiter = "\\t";
+  missing.missing = 0;
   semicolons.delimiter = ";";
   ignores.ignore_columns = {"the day"};
   std::string wide = "c0", line0 = "0", line1 = "0";
@@ -447,6 +507,11 @@ TEST_CASE("tables as pandas and spreadsheets write them are read, or say what to
            {"the day,a,b,kind\n2024-01-31,1,2,0\n2024-02-01,3,4,1\n", {}, ignores},
            {",a,b,kind\n8,1,2,0\n3,3,4,1\n", {}},
            {"0,1,2\n1,2,0\n3,4,1\n", {}},
+           {"a;b;kind\n1,0;2;0\n3;4,0;1\n", {}, commas},
+           {"a,b,kind\n\"1,0\",2,0\n3,\"4,0\",1\n", {}, in_quotes},
+           {"a\tb\tkind\n1\t2\t0\n3\t4\t1\n", {}, tabs},
+           {"a,b,kind\n1,2,0\n,,\n3,4,1\n,,\n", {}, missing},
+           {"a,b,kind\n1,2,0\n3,4,\n", {"table.csv:3:5: the label is missing"}, missing},
            {"a;b;kind\n1;2;0\n", {"set `delimiter`"}},
            {"a;b;kind\n1,5;2;0\n", {"table.csv:2:3", "2 fields", "set `delimiter`"}},
            {"the day,a,kind\n2024-01-31,1,0\n", {"a date or a time", "ignore_columns", "'the day'"}},
@@ -464,6 +529,11 @@ TEST_CASE("tables as pandas and spreadsheets write them are read, or say what to
       CHECK(all(Ready(options).train_dataloader())["label"].equal(torch::tensor({0, 1}, torch::kLong)));
     }
   }
+  TableDataOptions other = whole(write(folder, "table.parquet", "PAR1\x15\x04"));
+  CHECK_THAT(error_of(other), Contains("table.parquet") && Contains("It is a Parquet file: write it as a CSV file"));
+  semicolons.path = folder / "table.csv";
+  semicolons.decimal = ";";
+  CHECK_THAT(error_of(semicolons), Contains("decimal must be . or ,"));
   TableDataOptions twice = whole(write(folder, "table.csv", "a,kind,kind\n1,2,0\n"));
   twice.label_column = "kind";
   CHECK_THAT(error_of(twice), Contains("several columns 'kind'") && Contains("number"));
