@@ -139,7 +139,9 @@ std::string ModelCheckpoint::next_save(const Trainer& trainer) const {
   }
   if (interval_) return "in " + duration_text(interval_->left(steady_seconds()));
   if (every_n_epochs_ < 1) return "";
-  return format("after epoch {}", (trainer.current_epoch() / every_n_epochs_ + 1) * every_n_epochs_ - 1);
+  // Without the epoch's number: a screen counts from 1, and files from 0.
+  const auto more = static_cast<std::size_t>(every_n_epochs_ - 1 - trainer.current_epoch() % every_n_epochs_);
+  return more == 0 ? "after this epoch" : format("after {}", counted(more + 1, "epoch"));
 }
 
 void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {

@@ -92,7 +92,7 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   std::optional<double> best_model_score() const { return state_.best_model_score; }
   const std::string& last_model_path() const { return state_.last_model_path; }
   std::optional<double> current_score() const { return state_.current_score; }
-  /// When it saves next, for a person: "in 54 steps", "after epoch 3"; empty: never, or nobody knows.
+  /// When it saves next, for a person: "in 54 steps", "after this epoch"; empty: never, or nobody knows.
   std::string next_save(const Trainer& trainer) const;
   /// What was written last; empty: nothing yet.
   const std::string& last_saved() const { return newest_file_.empty() ? state_.saved_as : newest_file_; }

@@ -361,3 +361,30 @@ TEST_CASE("fast_dev_run and evaluation save nothing") {
   dry.options.fast_dev_run = 2;
   CHECK(dry.run().files().empty());
 }
+
+TEST_CASE("when a checkpoint comes next is told without the number of an epoch, which screens count from 1 and files from 0") {
+  struct Asking : Callback {
+    explicit Asking(const ModelCheckpoint& asked) : checkpoint(asked) {}
+    void on_train_epoch_start(Trainer& trainer, Module&) override { answers.push_back(checkpoint.next_save(trainer)); }
+    const ModelCheckpoint& checkpoint;
+    std::vector<std::string> answers;
+  };
+  const TemporaryFolder folder;
+  const auto answers = [&](ModelCheckpointOptions options) {
+    options.dirpath = folder.path();
+    const auto checkpoint = std::make_shared<ModelCheckpoint>(std::move(options));
+    const auto asking = std::make_shared<Asking>(*checkpoint);
+    TrainerOptions of_trainer = quiet_options(4);
+    of_trainer.callbacks = {checkpoint, asking};
+    of_trainer.default_root_dir = folder.path();
+    Trainer trainer(of_trainer);
+    ScriptedModule module({1});
+    trainer.fit(module, FixedLoader::of_rows(4, 1));
+    return asking->answers;
+  };
+  const std::string now = "after this epoch";
+  CHECK(answers({}) == std::vector<std::string>{now, now, now, now});
+  CHECK(answers({.every_n_epochs = 3}) == std::vector<std::string>{"after 3 epochs", "after 2 epochs", now, "after 3 epochs"});
+  CHECK(answers({.every_n_train_steps = 6}) ==
+        std::vector<std::string>{"in 6 steps", "in 2 steps", "in 4 steps", "in 6 steps"});
+}
