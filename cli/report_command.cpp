@@ -28,6 +28,10 @@ struct ReportCommand {
   bool watch = false;
 };
 
+std::vector<RunFolder> runs_of(const ReportCommand& command) {
+  return find_runs(command.folders.empty() ? default_run_folders() : command.folders);
+}
+
 void write_report(const ReportCommand& command, const std::vector<RunFolder>& runs, bool reloads) {
   constexpr double kMegabyte = 1e6;
   const auto max_bytes = static_cast<std::size_t>(command.max_megabytes * kMegabyte);
@@ -40,13 +44,13 @@ void watch(const ReportCommand& command) {
   FileStates shown;
   do {
     // Runs may come while it watches.
-    const std::vector<RunFolder> runs = find_runs(command.folders);
+    const std::vector<RunFolder> runs = runs_of(command);
     FileStates states = watched_files(runs, command.output);
     if (states == shown) continue;
     write_report(command, runs, /*reloads=*/true);
     shown = std::move(states);
   } while (!signals.come_within(kPeriod));
-  write_report(command, find_runs(command.folders), /*reloads=*/false);
+  write_report(command, runs_of(command), /*reloads=*/false);
 }
 
 }  // namespace
@@ -55,7 +59,8 @@ Subcommand report_subcommand() {
   const auto command = std::make_shared<ReportCommand>();
   return {"report", "Write a page of HTML that shows runs: curves, settings, times, images",
           [command](CLI::App& app) {
-            app.add_option("folders", command->folders, "Folders of runs, or folders that have some below them")->required();
+            app.add_option("folders", command->folders,
+                           "Folders of runs, or folders that have some below them; left out: logs and sweeps, else here");
             app.add_option("-o,--output", command->output, "The file to write")->type_name("FILE")->capture_default_str();
             app.add_option("--max_megabytes", command->max_megabytes, "How large the page may become")
                 ->check(CLI::Range(1.0, 1000.0))
@@ -67,7 +72,7 @@ Subcommand report_subcommand() {
               std::cout << format("{} follows the runs until Ctrl-C", one_line(command->output.native())) << std::endl;
               watch(*command);
             }
-            const std::vector<RunFolder> runs = find_runs(command->folders);
+            const std::vector<RunFolder> runs = runs_of(*command);
             if (!command->watch) write_report(*command, runs, /*reloads=*/false);
             std::cout << format("{} written: {}\n", one_line(command->output.native()), counted(runs.size(), "run"));
             return 0;

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 /// What stands behind `levin runs`.
 struct RunsOptions {
   std::function<void(const RunsOptions&)> action;
-  std::vector<fs::path> folders;  ///< where runs are looked for; empty: default_folders()
+  std::vector<fs::path> folders;  ///< where runs are looked for; empty: default_run_folders()
   std::vector<std::string> runs;  ///< folders of runs, or their names in a list
   std::string run;                ///< the same, where it is one
   std::vector<std::string> tags;
@@ -40,23 +40,14 @@ struct RunsOptions {
   std::string mode;  ///< empty: what callbacks and names say
   fs::path file;
   bool yes = false;
+  std::vector<std::string> commands;  ///< of levin runs
 };
 
 /// As it is printed: what another program has called a file may hold anything.
 std::string shown(const fs::path& path) { return one_line(path.string()); }
 
-/// Where `levin fit` and `levin sweep` write when they are not told otherwise.
-std::vector<fs::path> default_folders() {
-  std::vector<fs::path> folders;
-  std::error_code ignored;
-  for (const char* name : {"logs", "sweeps"}) {
-    if (fs::is_directory(name, ignored)) folders.emplace_back(name);
-  }
-  return folders.empty() ? std::vector<fs::path>{"."} : folders;
-}
-
 std::vector<RunRecord> records_of(const RunsOptions& options, RunParts parts = RunParts::kSettings) {
-  return find_run_records(options.folders.empty() ? default_folders() : options.folders, parts);
+  return find_run_records(options.folders.empty() ? default_run_folders() : options.folders, parts);
 }
 
 /// The folder of a run that is given as one, or by its name in `levin runs list`.
@@ -64,7 +55,7 @@ fs::path folder_of_run(const std::string& given) {
   if (is_written_by_run(given)) return given;
   std::vector<std::string> names;
   try {
-    const std::vector<fs::path> paths = find_run_paths(default_folders());
+    const std::vector<fs::path> paths = find_run_paths(default_run_folders());
     names = run_names(paths);
     const auto found = std::find(names.begin(), names.end(), given);
     if (found != names.end()) return paths[static_cast<std::size_t>(found - names.begin())];
@@ -107,6 +98,10 @@ void compare(const RunsOptions& options) {
 }
 
 void best(const RunsOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(options.metric, ignored))
+    throw ConfigError(Mark{"command line"}, format("{} is a folder: the metric comes before it, levin runs best METRIC {}",
+                                                   quoted_text(options.metric), options.metric));
   const std::vector<RunRecord> runs = records_of(options);
   if (!is_among(metric_names(runs), options.metric))
     throw ConfigError(Mark{"command line"}, format("no run has {}{}", quoted_text(options.metric),
@@ -196,6 +191,7 @@ void add_mode(CLI::App& app, RunsOptions& options) {
 CLI::App& add_action(CLI::App& app, RunsOptions& options, const char* name, const char* help,
                      void (*action)(const RunsOptions&)) {
   CLI::App& command = *app.add_subcommand(name, help);
+  options.commands.emplace_back(name);
   command.callback([&options, action] { options.action = action; });
   return command;
 }
@@ -237,7 +233,14 @@ Subcommand runs_subcommand() {
   const auto options = std::make_shared<RunsOptions>();
   return {"runs", "List, compare, tag and delete the runs that are on the disk",
           [options](CLI::App& app) { declare(app, *options); },
-          [options](const CommandLine&) {
+          [options](const CommandLine& line) {
+            // The word behind `runs` may be meant as a command of it.
+            std::error_code ignored;
+            if (options->folders.size() == 1 && !fs::exists(options->folders[0], ignored) && line.words.size() > 2 &&
+                line.words[2] == options->folders[0])
+              throw ConfigError(Mark{"command line: runs"},
+                                format("there is neither a folder nor a command {}{}", quoted_text(line.words[2]),
+                                       did_you_mean(line.words[2], options->commands, "commands")));
             options->action(*options);
             return 0;
           }};

@@ -123,6 +123,13 @@ std::optional<RunSummary> summary_in(const Value& record, const fs::path& metric
   return summary;
 }
 
+/// True also of a file that is not there.
+bool is_older_than_an_hour(const fs::path& file) {
+  std::error_code none;
+  const fs::file_time_type written = fs::last_write_time(file, none);
+  return none || fs::file_time_type::clock::now() - written > std::chrono::hours(1);
+}
+
 void take_state(RunFolder& run, const Value& record) {
   if (!record.is_map()) return;
   if (const std::string status = text_at(record, "status"); !status.empty()) run.status = status;
@@ -136,8 +143,12 @@ void take_state(RunFolder& run, const Value& record) {
   if (run.status != "running") return;
   run.seconds = seconds_until_last_row(run, number_at(record, "started_seconds", std::numeric_limits<double>::infinity()));
   const std::int64_t process = int_at(record, "pid", 0);
-  // What runs on another host cannot be asked for.
-  if (text_at(record, "host") != host_name() || is_alive(record)) return;
+  if (text_at(record, "host") != host_name()) {
+    // It cannot be asked for.
+    run.is_silent = is_older_than_an_hour(run.path / kRunFile) && is_older_than_an_hour(run.metrics_file());
+    return;
+  }
+  if (is_alive(record)) return;
   run.status = "failed";
   run.is_lost = true;
   run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
@@ -207,6 +218,15 @@ RunFolder read_run_folder(const fs::path& folder, RunParts parts) {
   add_texts(run.tags, &tags);
   if (parts == RunParts::kAll) run.checkpoints = read_checkpoints(run.path / "checkpoints");
   return run;
+}
+
+std::vector<fs::path> default_run_folders() {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (const char* name : {"logs", "sweeps"}) {
+    if (fs::is_directory(name, ignored)) folders.emplace_back(name);
+  }
+  return folders.empty() ? std::vector<fs::path>{"."} : folders;
 }
 
 std::vector<fs::path> find_run_paths(const std::vector<fs::path>& folders) {

@@ -31,6 +31,7 @@ struct RunFolder {
   double seconds = 0;       ///< how long it ran; 0: unknown
   std::string failure;      ///< of a failed run: what it said
   bool is_lost = false;     ///< its process has gone without a word
+  bool is_silent = false;   ///< "running" on another host, with no sign of life for an hour
   std::string stop_reason;  ///< of a finished run: "max_epochs=5 reached"
   std::int64_t ranks = 1;
   std::vector<std::string> warnings;
@@ -56,6 +57,8 @@ std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folde
 
 /// True for a folder that a run has written: is_run_folder(), but for a project with a config.yaml of its own.
 bool is_written_by_run(const std::filesystem::path& folder);
+/// Where `levin fit` and `levin sweep` write when they are not told otherwise; the working folder where neither has.
+std::vector<std::filesystem::path> default_run_folders();
 /// Where find_runs() finds runs, without reading them. Throws as it does.
 std::vector<std::filesystem::path> find_run_paths(const std::vector<std::filesystem::path>& folders);
 /// The names that find_runs() gives runs in these folders.

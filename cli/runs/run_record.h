@@ -15,7 +15,7 @@ namespace levin::cli {
 struct RunRecord {
   std::filesystem::path path;
   std::string name;
-  std::string status;
+  std::string status;  ///< "running?" of one that is silent
   std::string started;
   double seconds = 0;
   std::string failure;

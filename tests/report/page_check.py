@@ -44,6 +44,13 @@ const chart = [...charts.entries()][0];
 chart[1].draw();
 chart[1].onMove({offsetX: chart[1].width - 12, clientX: 0, clientY: 0});
 seen.hover = [...document.querySelectorAll('#tip tr')].map(row => [...row.children].map(cell => cell.textContent).join(' '));
+seen.warnings = [...document.querySelectorAll('.message:not(.rank):not(.bad)')].map(message => message.textContent);
+seen.buckets = [...document.querySelectorAll('.ends span')].map(end => end.textContent);
+seen.cut = [...document.querySelectorAll('.scroll td:first-child')].filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent);
+seen.isTall = [...document.querySelectorAll('.scroll td:first-child')].some(cell => cell.clientHeight > 120);
+seen.ticks = [...document.querySelectorAll('.scatter text')].map(text => text.textContent);
+dispatchEvent(new Event('beforeprint'));
+seen.isPrinted = [...charts.values()].every(chart => chart.curves);
 seen.overflows = document.documentElement.scrollWidth > innerWidth;
 const result = document.createElement('pre');
 result.id = 'seen';
@@ -101,9 +108,12 @@ def reader(levin, chromium, folder):
               f"0,0,3,,,\n0,1,2,2.5,2,{acc}\n1,2,1,,,\n1,3,0.5,0.75,1,{acc / 2}\n")
         write(f"{run}/config.yaml", f"# levin 0.1.0\nmodel: {{lr: {lr}}}\ntrainer: {{default_root_dir: {trial}}}\n")
         write(f"{run}/media/images/digit/3.png", __import__("base64").b64decode(PIXEL))
+    for trial in range(2):
+        write(f"{folder}/sweep/trial_00{trial}/run.json", json.dumps({"status": "finished", "warnings": ["alike", f"of {trial}"]}))
+    write(f"{folder}/sweep/trial_000/media/histograms/one/3.csv", "up_to,count\n2,100\n")
     for rank, loss in enumerate((1, 1.01, 5)):
         write(f"{folder}/sweep/trial_000/metrics_rank_{rank}.csv", f"epoch,step,val_loss\n0,1,{loss}\n")
-    write(f"{folder}/sweep/trial_001/run.json", json.dumps({"status": "running", "pid": 2 ** 22 + 1, "process_start": 1, "host": os.uname().nodename}))
+    write(f"{folder}/sweep/trial_001/run.json", json.dumps({"status": "running", "warnings": ["alike", "of 1"], "pid": 2 ** 22 + 1, "process_start": 1, "host": os.uname().nodename}))
     write(f"{folder}/tested/metrics.csv", "epoch,step,test_acc\n0,0,0.875\n")
     write(f"{folder}/sweep/sweep.json", json.dumps({
         "arguments": [], "monitor": "val_acc", "maximize": True, "rungs": [0],
@@ -134,6 +144,7 @@ def reader(levin, chromium, folder):
             "sweep": ["1 trial_001 0.01 0.9 finished 1 min 1 s", "2 trial_000 0.1 0.5 finished 1 min 1 s"],
             "dots": [["trial_000: model.lr 0.1, val_acc 0.5", ""], ["trial_001: model.lr 0.01, val_acc 0.9", "best"]],
             "messages": [f"{first}: rank 2 departs in val_loss: 5 in the mean, the others 1 to 1.01"],
+            "warnings": [f"{first} and 1 more: alike", f"{first}: of 0", f"{second}: of 1"], "buckets": ["", "", "2"], "cut": [], "isTall": False, "isPrinted": True, "ticks": ["0.5", "0.6", "0.7", "0.8", "0.9", "0.02", "0.04", "0.06", "0.08", "0.1"],
             "isOpen": True, "large": True, "isClosed": True, "overflows": False,
             "hover": [f"{first} val_loss 1 ranks 1 to 5 step 3", f"{second} val_loss 1  step 3"] +
                      [f"{run} {name} {value}  step 3" for name, value in (("train_loss_epoch", 0.75), ("train_loss_step", 0.5))

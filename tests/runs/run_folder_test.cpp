@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/cli/runs/run_checkpoints.h"
+#include "levin/cli/runs/run_record.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/process_id.h"
@@ -25,6 +27,7 @@ using levin::IoError;
 using levin::write_file;
 using levin::cli::find_runs;
 using levin::cli::read_run_folder;
+using levin::cli::read_run_record;
 using levin::cli::RunFolder;
 using levin::test::error_of;
 using levin::test::TemporaryFolder;
@@ -156,6 +159,18 @@ TEST_CASE("a run whose process is gone from this host has failed; on another hos
   CHECK(read_run_folder(folder / "here").status == "running");
   CHECK(read_run_folder(folder / "here").seconds == 0);
   CHECK(read_run_folder(folder / "there").status == "running");
+  CHECK(read_run_record(folder / "there").status == "running");
+  const auto age = [&](const char* file, int minutes) {
+    std::filesystem::last_write_time(folder / file,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::minutes(minutes));
+  };
+  age("there/run.json", 61);
+  CHECK(read_run_folder(folder / "there").status == "running");
+  CHECK(read_run_record(folder / "there").status == "running?");
+  write_file(folder / "there/metrics.csv", "epoch,step\n");
+  CHECK(read_run_record(folder / "there").status == "running");
+  age("there/metrics.csv", 61);
+  CHECK(read_run_record(folder / "there").status == "running?");
 }
 
 TEST_CASE("a later process with a run's number is not that of the run") {

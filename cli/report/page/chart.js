@@ -149,7 +149,7 @@ class Chart {
     for (const tick of (this.view.isLog ? logTicksOf : ticksOf)(this.y[0], this.y[1], this.height > 300 ? 10 : 5)) {
       const y = Math.round(this.placeY(tick)) + 0.5;
       line(kMargin.left, y, this.width - kMargin.right, y);
-      context.fillText(shortNumber(tick), kMargin.left - 6, y);
+      context.fillText(shortNumber(tick), kMargin.left - 6, y, kMargin.left - 8);
     }
     context.textBaseline = 'top';
     for (const tick of ticksOf(this.x[0], this.x[1], this.width / 70)) {

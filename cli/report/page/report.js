@@ -293,15 +293,21 @@ function addRuns() {
       const value = run.values[name];
       return mode ? [numberCell(value?.last), numberCell(value?.best)] : [numberCell(value?.last)];
     }), String(run.ranks), run.started || null, bestCheckpoint(run), run.stop_reason || null, run.tags.join(', ') || null]);
-  const messages = [];
+  // What several runs say alike is said once.
+  const said = new Map();
   report.runs.forEach((run, i) => {
-    const add = (className, text) => messages.push(make('div', {className: 'message ' + className}, runName(i), ': ' + text));
+    const add = (className, text) => {
+      if (!said.has(className + text)) said.set(className + text, {className, text, runs: []});
+      said.get(className + text).runs.push(i);
+    };
     if (run.failure) add('bad', run.failure);
     for (const warning of run.warnings.slice(0, 20)) add('', warning);
     if (run.warnings.length > 20) add('', `${run.warnings.length - 20} more warnings`);
     for (const problem of run.problems) add('bad', problem);
     for (const departure of run.departures) add('rank', departure);
   });
+  const messages = [...said.values()].map(({className, text, runs: [first, ...others]}) => make('div', {className: 'message ' + className, title: others.map(i => report.runs[i].name).join(', ')},
+    runName(first), others.length ? ` and ${others.length} more: ${text}` : ': ' + text));
   const note = report.runs.length > 1 ? 'a click on a column sorts by it' : '';
   addSection('Runs', note, sortableTable(columns, rows), ...messages);
 }
@@ -337,8 +343,8 @@ function scaleOf(values) {
   const low = Math.min(...numbers), high = Math.max(...numbers);
   const isLog = low > 0 && high / low >= 20, along = value => isLog ? Math.log(value) : Number(value);
   const place = value => high > low ? 0.04 + 0.92 * (along(value) - along(low)) / (along(high) - along(low)) : 0.5;
-  const ticks = (isLog ? logTicksOf : ticksOf)(low, high, 4).map(tick => ({place: place(tick), text: shortNumber(tick)}));
-  return {place, ticks};
+  const all = (isLog ? logTicksOf : ticksOf)(low, high, isLog ? 4 : 6), powers = all.filter(tick => isLog && Number.isInteger(Math.log10(tick)));
+  return {place, ticks: (powers.length > 2 ? powers : all).map(tick => ({place: place(tick), text: shortNumber(tick)}))};
 }
 
 /// A dot for each trial: a value that it was given, and what it came to.
@@ -454,7 +460,8 @@ function histogram(rows) {
     for (const [name, value] of Object.entries(place)) bar.setAttribute(name, Number.isFinite(value) ? value : 0);
     svg.append(bar);
   });
-  const ticks = make('div', {className: 'ends note'}, make('span', {}, shortNumber(low ?? null)), make('span', {}, others),
+  // A single bucket is of one value.
+  const ticks = make('div', {className: 'ends note'}, make('span', {}, ends.length === 1 ? '' : shortNumber(low ?? null)), make('span', {}, others),
     make('span', {}, shortNumber(ends[ends.length - 1] ?? null)));
   return make('div', {}, svg, ticks);
 }
@@ -533,6 +540,8 @@ function listen() {
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyState);
   addEventListener('resize', redraw);
+  // On paper all of the page is seen.
+  addEventListener('beforeprint', () => { for (const chart of charts.values()) chart.draw(); });
   const dialog = document.getElementById('enlarged');
   dialog.addEventListener('click', () => dialog.close());
 }
