@@ -142,8 +142,21 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   // The last part alone leads to a key of another section only where the section is no slip of one.
   const bool is_whole = head == key && !meant.empty() && edit_distance(key, meant[0].substr(meant[0].rfind('.') + 1)) == 0;
   if (!nearest.empty() && !is_whole) meant = {nearest + key.substr(head.size())};
+  if (wrong == "-v") return "; did you mean '-V'?";
   if (meant.empty()) return "; sections are " + quoted_list(section_names());
   return format("; did you mean '{}'?", join(meant, "' or '", [&](const std::string& name) { return "--" + name + value; }));
+}
+
+/// "; did you mean 'fit'?" for a word that is no command of this program; other programs have it, or it is a slip.
+std::string command_meant(const std::string& wrong, const std::vector<std::string>& commands) {
+  static const std::map<std::string, std::string> kElsewhere = {
+      {"train", "fit"},     {"run", "fit"},       {"resume", "fit --ckpt_path=last"}, {"eval", "test"},
+      {"evaluate", "test"}, {"infer", "predict"}, {"version", "--version"},           {"init", "new"}};
+  std::vector<std::string> known = commands;
+  for (const auto& [name, meant] : kElsewhere) known.push_back(name);
+  const std::string nearest = nearest_name(wrong, known);
+  const auto meant = kElsewhere.find(nearest);
+  return meant != kElsewhere.end() ? format("; did you mean '{}'?", meant->second) : did_you_mean(wrong, commands, "commands");
 }
 
 void check_extras(const CLI::App& app, const std::vector<std::string>& commands, CommandLine line) {
@@ -153,10 +166,13 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
   if (!is_flag(wrong) || wrong.find_first_not_of('-') == std::string::npos) {
     const bool is_yaml = wrong.ends_with(".yaml") || wrong.ends_with(".yml");
     const bool lacks_command = app.get_subcommands().empty();
-    throw ConfigError(Mark{"command line"}, format("unexpected argument {}{}", quoted_text(wrong),
-                                                   is_yaml         ? "; give it with --config"
-                                                   : lacks_command ? did_you_mean(wrong, commands, "commands")
-                                                                   : ""));
+    if (lacks_command && !is_yaml)
+      throw ConfigError(Mark{"command line"},
+                        format("there is no command {}{}", quoted_text(wrong), command_meant(wrong, commands)));
+    throw ConfigError(Mark{"command line"}, format("unexpected argument {}; {}", quoted_text(wrong),
+                                                   is_yaml ? "give it with --config"
+                                                           : format("levin {} --help says what there may be",
+                                                                    app.get_subcommands().front()->get_name())));
   }
   if (!app.get_subcommands().empty()) line.command = app.get_subcommands().front()->get_name();
   throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), option_meant(wrong, line)));
@@ -272,7 +288,9 @@ CommandLine parse_command_line(const std::vector<std::string>& typed, const std:
     line.output = output.str();
     return line;
   } catch (const CLI::ParseError& error) {
-    throw ConfigError(Mark{"command line"}, error.what());
+    const bool names_no_option = command == nullptr || is_flag(error.what()) || error.get_name() != "RequiredError";
+    throw ConfigError(Mark{"command line"},
+                      names_no_option ? error.what() : format("{}: see levin {} --help", error.what(), command->get_name()));
   }
   check_extras(app, commands, line);
   if (line.help_topic) return line;

@@ -13,6 +13,7 @@
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_meant.h"
 #include "levin/core/options/option_check.h"
 #include "levin/core/options/option_type.h"
 
@@ -29,8 +30,9 @@ fs::path file_named_by(const Value& name) {
   for (const fs::path& candidate : {beside, written}) {
     if (fs::is_regular_file(candidate, ignored)) return candidate;
   }
-  throw ConfigError(name.mark(), format("there is no file {}: looked for '{}'", quoted_text(written.string()),
-                                        join(detail::places_of_file(written, name.mark()), "' and '", &fs::path::native)));
+  throw ConfigError(name.mark(), format("there is no file {}: looked for '{}'{}", quoted_text(written.string()),
+                                        join(detail::places_of_file(written, name.mark()), "' and '", &fs::path::native),
+                                        file_meant(beside)));
 }
 
 /// Takes a key out of a map; null when it is not there.

@@ -110,7 +110,8 @@ std::string new_project(const fs::path& folder, const std::string& template_name
   check_name(name);
   std::error_code error;
   if (fs::exists(folder, error))
-    throw ConfigError(Mark{"command line: new"}, format("{} is there already", quoted_text(folder.string())));
+    throw ConfigError(Mark{"command line: new"},
+                      format("{} is there already: choose another name, or remove it", quoted_text(folder.string())));
   make_folder(folder);
   std::map<std::string, std::string> values = places(typed);
   values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});

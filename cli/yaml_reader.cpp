@@ -25,8 +25,10 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_meant.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/option_check.h"
+#include "levin/core/version.h"
 #include "levin/strategies/launch/rank_start.h"
 
 namespace levin::cli {
@@ -38,7 +40,7 @@ std::string content_of(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (status.type() == fs::file_type::not_found)
-    throw ConfigError(format("there is no file '{}'{}", file, working_folder_of(file)));
+    throw ConfigError(format("there is no file '{}'{}{}", file, working_folder_of(file), file_meant(file)));
   if (fs::is_directory(status)) throw ConfigError(format("'{}' is a folder; a YAML file is needed", file));
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw ConfigError(format("cannot read '{}': {}", file, std::strerror(errno)));
@@ -162,6 +164,21 @@ void ConfigSize::add(const Value& value, std::size_t level, const Mark& mark) {
   }
 }
 
+namespace {
+
+/// The other version of levin that wrote a run's config.yaml, as its first line says; else "".
+std::string other_version_of(const fs::path& file) {
+  constexpr std::string_view kBegin = "# levin ";
+  std::error_code ignored;
+  std::string line;
+  if (!fs::is_regular_file(file, ignored)) return "";
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line.starts_with(kBegin) && line.substr(kBegin.size()) != kVersion ? printable(line.substr(kBegin.size(), 40)) : "";
+}
+
+}  // namespace
+
 std::vector<std::string> diagnostics(const ConfigError& error) {
   std::vector<ConfigError> errors = single_errors(error);
   std::stable_sort(errors.begin(), errors.end(), [](const ConfigError& left, const ConfigError& right) {
@@ -176,6 +193,13 @@ std::vector<std::string> diagnostics(const ConfigError& error) {
   if (errors.size() > kMostShown) {
     const bool all_found = errors.size() < kMostConfigErrors;
     texts.push_back(format("{}{} more errors", all_found ? "and " : "and at least ", errors.size() - kMostShown));
+  }
+  std::set<std::string> files;
+  for (const ConfigError& each : errors) {
+    const std::string version = files.insert(each.mark().file).second ? other_version_of(each.mark().file) : "";
+    if (version.empty()) continue;
+    texts.push_back(format("{} was written by levin {}, and this is {}: CHANGELOG.md says what has changed since",
+                           each.mark().file, version, kVersion));
   }
   return texts;
 }
@@ -469,9 +493,14 @@ Value read_yaml(const SourceText& source) {
       throw ConfigError(source.mark_at(error.mark.line, tab), "YAML syntax: a tab, where lines are indented with spaces only");
     }
     const bool is_indented_by_itself = error.msg == YAML::ErrorMsg::END_OF_MAP || error.msg == YAML::ErrorMsg::END_OF_SEQ;
-    throw ConfigError(
-        source.mark_at(error.mark.line, error.mark.column),
-        "YAML syntax: " + (is_indented_by_itself ? "the indentation of this line fits that of none above it" : error.msg));
+    // "a:1" is a text, which no key on the next line fits.
+    const std::string text = is_indented_by_itself
+                                 ? "the indentation of this line fits that of none above it, or the line above lacks "
+                                   "the space behind its ':'"
+                             : error.msg == YAML::ErrorMsg::MAP_VALUE
+                                 ? "no key can be here: does a line above lack the space behind its ':', or the end of a quote?"
+                                 : error.msg;
+    throw ConfigError(source.mark_at(error.mark.line, error.mark.column), "YAML syntax: " + text);
   }
   return first.take();
 }

@@ -156,6 +156,11 @@ class Translator {
   void translate_section(const std::string& section, Value& spec) {
     const bool is_unnamed = spec.is_map() && spec.contains("init_args") && !spec.contains("class_path");
     if (is_unnamed) {
+      for (const auto& entry : spec.as_map()) {
+        if (nearest_name(entry.first, {"class_path"}).empty()) continue;
+        fail(spec.mark(), format("unknown key {}; did you mean 'class_path'?", quoted_text(entry.first)));
+        return clear(spec);
+      }
       fail(spec.mark(), format("it has arguments, and names no class, as LightningCLI writes where it was made for one class: "
                                "give the name, --{}=NAME or `class_path: NAME`{}",
                                section, known_classes(section)));

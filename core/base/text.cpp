@@ -157,9 +157,10 @@ std::vector<std::string> words_of(std::string_view name) {
 /// Whoever writes the one does not mean the other.
 bool are_opposites(const std::string& left, const std::string& right) {
   constexpr std::pair<std::string_view, std::string_view> kOpposites[] = {
-      {"min", "max"},      {"train", "val"},  {"train", "test"},      {"val", "test"},     {"enable", "disable"},
-      {"start", "end"},    {"first", "last"}, {"step", "epoch"},      {"steps", "epochs"}, {"up", "down"},
-      {"before", "after"}, {"true", "false"}, {"include", "exclude"}, {"upper", "lower"},  {"high", "low"}};
+      {"min", "max"},      {"train", "val"},   {"train", "test"},      {"val", "test"},     {"enable", "disable"},
+      {"start", "end"},    {"first", "last"},  {"step", "epoch"},      {"steps", "epochs"}, {"up", "down"},
+      {"before", "after"}, {"true", "false"},  {"include", "exclude"}, {"upper", "lower"},  {"high", "low"},
+      {"fp", "bf"},        {"float", "bfloat"}};
   const bool are_numbers =
       std::isdigit(static_cast<unsigned char>(left[0])) != 0 && std::isdigit(static_cast<unsigned char>(right[0])) != 0;
   if (are_numbers) return left != right;

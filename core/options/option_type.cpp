@@ -10,6 +10,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/file_meant.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/options/option_check.h"
 #include "levin/core/options/options.h"
@@ -213,7 +214,7 @@ Value resolved_file(const Value& value, bool is_default) {
   }
   if (is_default) return value;
   const std::string looked_for = join(places, "' and '", &fs::path::native);
-  throw ConfigError(value.mark(), format("there is no such file: looked for '{}'", looked_for));
+  throw ConfigError(value.mark(), format("there is no such file: looked for '{}'{}", looked_for, file_meant(places.front())));
 }
 
 Value resolved_files(Value value, bool is_default) {

@@ -121,7 +121,8 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                                      : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
   if constexpr (std::is_same_v<Base, Module>)
-    help += "; name the library that has yours under `plugins:`, or with --plugin FILE";
+    help += format("{} the library that has yours under `plugins:`, or with --plugin FILE",
+                   help.ends_with('?') ? " Or name" : "; name");
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }
 
