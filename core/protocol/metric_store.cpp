@@ -140,6 +140,11 @@ void MetricStore::begin_batch(const BatchScope& batch) {
   if (batch.batch_size == 0) return;
   ++count.epoch;
   ++count.step;
+  // What batches took in that logged nothing is no part of this one's step.
+  for (const MetricEntry& entry : state_->table.entries()) {
+    const bool has_steps = entry.object != nullptr && entry.is_logged_at(Level::kStep);
+    if (has_steps && entry.group == state_->now().group) entry.object->batch_state();
+  }
 }
 
 void MetricStore::end_batch() { state_->now().batch.reset(); }

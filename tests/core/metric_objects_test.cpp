@@ -78,6 +78,37 @@ TEST_CASE("a step has the batch's value: each rank's own, or all ranks' with syn
   rethrow_first(local);
 }
 
+TEST_CASE("a step that is logged has its batch alone, and the epoch also those that log nothing") {
+  SingleProcessGroup group;
+  RankMetrics rank(group);
+  const auto batch = [&](double value, bool logs) {
+    rank.store.begin_batch({.batch_size = 1});
+    rank.store.enter(Hook::kTrainingStep);
+    rank.mean.update(at::tensor({value}, at::kDouble), at::tensor({1.0}, at::kDouble));
+    if (logs) rank.store.log("mean", rank.mean, {.on_step = true, .on_epoch = true}, kHere);
+    rank.store.end_batch();
+  };
+  rank.store.begin_stage(Stage::kTrain);
+  batch(1, true);
+  MetricSnapshot saved;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    batch(2, false);
+    rank.store.mark();
+    saved = rank.store.save(MetricMoment::kMark);
+    batch(3, false);
+    batch(6, true);
+    CHECK(rank.store.callback_metrics().at("mean_step") == 6);
+    rank.meet(BoundaryKind::kEpochReached);
+    CHECK(rank.store.callback_metrics().at("mean_epoch") == Approx(epoch == 0 ? 3 : 11.0 / 3));
+    rank.meet(BoundaryKind::kEpochEnd);
+    rank.store.reset_epoch();
+  }
+  rank.store.restore({saved});
+  batch(3, false);
+  batch(6, true);
+  CHECK(rank.store.callback_metrics().at("mean_step") == 6);
+}
+
 TEST_CASE("an epoch of metric objects goes on from a snapshot, on one rank in place of two as well") {
   std::vector<MetricSnapshot> saved;
   for (const double first : {1.0, 4.0}) {
