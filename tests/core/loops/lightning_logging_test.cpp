@@ -429,3 +429,57 @@ TEST_CASE("a mean is weighted by its batches, whoever gives their size") {
   CHECK(trainer.callback_metrics().at("own") == Approx(2025.0 / 285));  // cubes over squares
   CHECK(trainer.callback_metrics().at("batch") == Approx(285.0 / 45));  // squares over numbers
 }
+
+TEST_CASE("a value that is logged in some batches is in their rows alone, and their mean is the epoch's") {
+  using Rows = std::vector<std::vector<double>>;
+  ScriptedLine module;
+  module.on["training_step"] = [](auto& self, std::int64_t index) {
+    self.log("always", 1.0);
+    if (index % 2 == 0) self.log("even", static_cast<double>(index), {.on_step = true, .on_epoch = true});
+    if (self.current_epoch() == 0) self.log("first", static_cast<double>(index), {.on_step = false, .on_epoch = true});
+  };
+  const auto logger = std::make_shared<RowsOf>();
+  Trainer trainer(quiet({.max_epochs = 2, .logger = logger, .log_every_n_steps = 1}));
+  trainer.fit(module, counted(4));
+  CHECK(logger->of("even_step") == Rows{{0, 0, 0}, {0, 2, 2}, {1, 4, 0}, {1, 6, 2}});
+  CHECK(logger->of("even_epoch") == Rows{{0, 3, 1}, {1, 7, 1}});
+  CHECK(logger->of("first") == Rows{{0, 3, 1.5}});
+  CHECK(trainer.callback_metrics().at("first") == 1.5);  // the newest that there is
+}
+
+TEST_CASE("one name in training and validation is what has ended last") {
+  ScriptedLine module;
+  module.on["training_step"] = [](auto& self, std::int64_t index) {
+    self.log("loss", static_cast<double>(index), {.on_step = false, .on_epoch = true});
+  };
+  module.on["validation_step"] = [](auto& self, auto) { self.log("loss", 7.0); };
+  std::vector<double> seen;
+  const auto look = [&](Trainer& trainer, Module&) { seen.push_back(trainer.callback_metrics().at("loss")); };
+  const auto logger = std::make_shared<RowsOf>();
+  TrainerOptions options = quiet({.max_epochs = 2, .logger = logger});
+  options.callbacks = {LambdaCallback({.on_train_epoch_end = look, .on_validation_end = look})};
+  Trainer(options).fit(module, counted(4), {counted(2)});
+  CHECK(seen == std::vector<double>{7, 1.5, 7, 1.5});
+  CHECK(logger->of("loss") == std::vector<std::vector<double>>{{0, 3, 7}, {0, 3, 1.5}, {1, 7, 7}, {1, 7, 1.5}});
+}
+
+TEST_CASE("what callbacks log in a test has the loader's number in hooks of batches alone") {
+  ScriptedLine module;
+  double count = 0;
+  const auto log = [&](const char* name) { return [&, name](Trainer&, Module& self) { self.log(name, count++); }; };
+  const auto sum = [&](Trainer&, Module& self, const StepOutput&, const Batch&, std::int64_t, std::int64_t) {
+    self.log("batch", count++, {.reduce = Reduce::kSum});
+  };
+  TrainerOptions options = quiet_options();
+  options.callbacks = {LambdaCallback({.on_test_start = log("start"),
+                                       .on_test_epoch_start = log("epoch_start"),
+                                       .on_test_batch_end = sum,
+                                       .on_test_epoch_end = log("end")})};
+  Trainer trainer(options);
+  const auto results = trainer.test(module, {counted(2), counted(2)}, {.verbose = false});
+  CHECK(
+      trainer.callback_metrics() ==
+      MetricMap{
+          {"batch/dataloader_idx_0", 2 + 3}, {"batch/dataloader_idx_1", 4 + 5}, {"end", 6}, {"epoch_start", 1}, {"start", 0}});
+  CHECK(results.at(0).names() == Names{"batch/dataloader_idx_0", "end", "epoch_start", "start"});
+}

@@ -357,3 +357,24 @@ TEST_CASE("files by steps of a module that takes two a batch are those of multip
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) names.insert(entry.path().filename().string());
   CHECK(names == std::set<std::string>{"step=6.ckpt", "step=12.ckpt"});
 }
+
+TEST_CASE("validation within an epoch sees the average, and training goes on with its own weights") {
+  ScriptedLine module;
+  module.set_automatic_optimization(false);
+  module.step = [](auto& self, const Batch& batch, auto) -> StepOutput {
+    self.optimizer().zero_grad();
+    self.manual_backward(self.loss_of(batch));
+    self.step_optimizer();
+    return {};
+  };
+  Doubles trained, seen;
+  module.on["on_train_batch_start"] = [&](auto& self, auto) { trained.push_back(self.value()); };
+  module.on["validation_step"] = [&](auto& self, auto) { seen.push_back(self.value()); };
+  TrainerOptions options = quiet({.max_epochs = 1, .val_check_interval = 2});
+  options.callbacks = {std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{.decay = 0.5})};
+  Trainer(options).fit(module, counted(4), {counted(1)});
+  CHECK(trained == Doubles{0, -1, -3, -6});
+  // -1; -2 of -1 and -3; -4 of -2 and -6; -7 of -4 and -10.
+  CHECK(seen == Doubles{-2, -7});
+  CHECK(module.value() == -7);
+}
