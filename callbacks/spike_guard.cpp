@@ -73,7 +73,7 @@ void SpikeGuardOptions::declare(OptionList<SpikeGuardOptions>& options) {
   options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: any finite one is good")
       .above(0)
       .instead("null takes any finite loss for good");
-  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm")
+  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm; null: any finite one is good")
       .above(0)
       .instead("null takes any finite norm for good");
   options.add(&O::rollback_to, "Where the state is that a rollback goes back to");

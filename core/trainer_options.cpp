@@ -143,14 +143,17 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("logger", &T::logger, "true: a CSVLogger; false: none; or one or several loggers");
   options.add("callbacks", &T::callbacks, "Callbacks, in the order in which their hooks run");
 
-  at_least(0, "fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints")
+  at_least(0, "fast_dev_run", &T::fast_dev_run,
+           "Run so many batches of each stage, without loggers and checkpoints; 0: a usual run")
       .instead("true runs one batch of each stage, false all");
-  options.add("limit_train_batches", &T::limit_train_batches, "Training batches an epoch: a number (int) or a share (float)");
-  options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float)");
-  options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
-  options.add("limit_predict_batches", &T::limit_predict_batches, "Prediction batches: a number (int) or a share (float)");
+  options.add("limit_train_batches", &T::limit_train_batches,
+              "Training batches an epoch: a number (int) or a share (float); 0: none");
+  options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float); 0: none");
+  options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float); 0: none");
+  options.add("limit_predict_batches", &T::limit_predict_batches,
+              "Prediction batches: a number (int) or a share (float); 0: none");
   options.add("overfit_batches", &T::overfit_batches,
-              "Train and validate on the first so many batches of each loader, in order");
+              "Train and validate on the first so many batches of each loader, in order; 0: on all");
   options.add("val_check_interval", &T::val_check_interval,
               "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has "
               "passed since the last validation (DD:HH:MM:SS)");
