@@ -12,6 +12,9 @@ namespace {
 constexpr const char* kLargerIsBetter =
     "acc|accuracy|auc|auroc|bleu|dice|f1|iou|miou|precision|psnr|r2|recall|rouge|ssim|top1|top5";
 constexpr const char* kSmallerIsBetter = "cer|err|error|fid|loss|mae|mape|mse|nll|perplexity|rmse|wer";
+/// Words with which a name may say the contrary of what its others do: neg_loss, accuracy_gap, loss_reduction.
+constexpr const char* kTurned =
+    "delta|diff|difference|drop|gain|gap|improvement|inv|inverse|minus|neg|negative|ratio|reduction";
 
 bool has_word(std::string_view name, const char* words) {
   const std::regex pattern(format("(^|[^a-z0-9])({})([^a-z0-9]|$)", words), std::regex::icase);
@@ -36,7 +39,7 @@ std::optional<std::string_view> metric_of_rank(std::string_view name) {
 std::optional<bool> is_larger_better(std::string_view name) {
   if (name == "step" || name == "epoch") return true;  // of what only grows, the smaller value is the first one
   const bool larger = has_word(name, kLargerIsBetter);
-  if (larger == has_word(name, kSmallerIsBetter)) return std::nullopt;
+  if (larger == has_word(name, kSmallerIsBetter) || has_word(name, kTurned)) return std::nullopt;
   return larger;
 }
 

@@ -18,7 +18,8 @@ TEST_CASE("a metric's name says which direction is better, where it says so at a
     INFO(name);
     CHECK(is_larger_better(name) == false);
   }
-  for (const char* name : {"", "accumulated", "lossless", "reward", "f1_loss", "accuracy_error", "map", "lr-Adam"}) {
+  for (const char* name : {"", "accumulated", "lossless", "reward", "f1_loss", "accuracy_error", "map", "lr-Adam", "neg_loss",
+                           "val_loss_ratio", "accuracy_gap", "loss/reduction", "negative_nll"}) {
     INFO(name);
     CHECK_FALSE(is_larger_better(name).has_value());
   }
