@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,9 +82,15 @@ RunConfig load_config(const CommandLine& line) {
   const std::vector<Value> files = read_files(line);
   const std::vector<std::string> plugins = load_plugins(line, files);
   const Value merged = with_links(merged_sources(line, files));
-  Value whole = interpolated(merged, merged);
   RunConfig config;
   ErrorCollector errors;
+  ErrorCollector references;
+  Value whole = interpolated(merged, merged, &references);
+  bool all_refer = false;
+  errors.run([&] {
+    references.throw_if_any();
+    all_refer = true;
+  });
   errors.run([&] { refuse_masked(whole); });
   Remarks without_effect = translate_lightning(whole, errors);
   errors.run([&] { take_misplaced(whole, section_names(), merged); });
@@ -92,7 +99,8 @@ RunConfig load_config(const CommandLine& line) {
       detail::naming("trainer", [&] { take_misplaced(*trainer, names_of(describe_options<TrainerOptions>()), merged); });
     });
   }
-  errors.run([&] { config = read_options<RunConfig>(whole); });
+  // What a reference did not give is null, at which some option would be missing.
+  if (all_refer) errors.run([&] { config = read_options<RunConfig>(whole); });
   errors.throw_if_any();
   config.plugins = plugins;
   config.without_effect = std::move(without_effect);
@@ -243,13 +251,13 @@ std::string text_of(const Value& value, const Mark& mark, const std::string& ref
 
 class Interpolation {
  public:
-  explicit Interpolation(const Value& config) : config_(config) {}
+  Interpolation(const Value& config, ErrorCollector* errors) : config_(config), errors_(errors) {}
 
   Value resolve(const Value& value) {
     ++level_;
     Value resolved = value;
     if (value.is_string()) {
-      resolved = resolve_text(value);
+      resolved = errors_ != nullptr && open_.empty() ? resolved_or_null(value) : resolve_text(value);
     } else if (value.is_list()) {
       for (Value& element : resolved.as_list()) element = resolve(element);
     } else if (value.is_map()) {
@@ -260,6 +268,21 @@ class Interpolation {
   }
 
  private:
+  /// What fails within a reference fails for each that refers to it, too, and is said once.
+  Value resolved_or_null(const Value& value) {
+    const std::size_t level = level_;
+    try {
+      return resolve_text(value);
+    } catch (const ConfigError& error) {
+      const bool is_own = error.mark().str() == value.mark().str();  // what else refers there has a place of its own
+      for (const std::string& reference : is_own ? std::vector<std::string>{} : open_) failed_.emplace(reference, error);
+      open_.clear();
+      level_ = level;
+      if (said_.insert(error.what()).second) errors_->add(error);
+      return Value().with_mark(Mark(value.mark()));
+    }
+  }
+
   Value resolve_text(const Value& value) {
     const std::string& text = value.as_string();
     if (text.find("${") == std::string::npos) return value;
@@ -289,12 +312,18 @@ class Interpolation {
 
   Value look_up(const std::string& reference, const Mark& mark) {
     if (reference.find("${") != std::string::npos)
-      throw ConfigError(mark, format("one '${{' within another, in {}", quoted_text(reference)));
+      throw ConfigError(mark, format("one '${{' within another, in {}: write its value", quoted_text(reference)));
     for (const std::string_view prefix : {"env:", "oc.env:"}) {
       if (reference.starts_with(prefix)) return variable(reference.substr(prefix.size()), mark);
     }
+    const std::size_t colon = reference.find(':');
+    if (colon != std::string::npos)
+      throw ConfigError(mark,
+                        format("${{{}:…}} is computed by no resolver of levin's: write its value, or ${{env:NAME,DEFAULT}}",
+                               printable(reference.substr(0, colon))));
     if (std::find(open_.begin(), open_.end(), reference) != open_.end())
       throw ConfigError(mark, format("refers to itself: {}, {}", join(open_), reference));
+    if (const auto failed = failed_.find(reference); failed != failed_.end()) throw ConfigError(failed->second);
     auto known = found_.find(reference);
     if (known == found_.end()) {
       open_.push_back(reference);
@@ -323,6 +352,9 @@ class Interpolation {
   }
 
   const Value& config_;
+  ErrorCollector* errors_;  ///< of all that fails; nullptr: the first is thrown
+  std::set<std::string> said_;
+  std::map<std::string, ConfigError> failed_;  ///< references, and what is wrong with them
   std::vector<std::string> open_;
   std::size_t level_ = 0;  ///< how many values the one that is resolved stands in, itself counted
   ConfigSize size_;        ///< of what references stand for
@@ -333,7 +365,9 @@ class Interpolation {
 
 Value with_links(const Value& config) { return linked(config, /*is_class=*/false, config); }
 
-Value interpolated(const Value& value, const Value& config) { return Interpolation(config).resolve(value); }
+Value interpolated(const Value& value, const Value& config, ErrorCollector* errors) {
+  return Interpolation(config, errors).resolve(value);
+}
 
 Value escaped(Value value) {
   if (value.is_string()) {

@@ -49,17 +49,18 @@ void check_is_config(const Value& value, const fs::path& file) {
   throw ConfigError(value.mark(), "a configuration is a map with trainer:, model: and data:, got " + describe(value));
 }
 
-/// Sections for one command. Those of other commands are looked at no further than here.
+/// Sections for another command than the one that runs, which are looked at no further than here.
 void check_command_section(const Value& sections, const std::string& command) {
-  if (!sections.is_map())
-    throw ConfigError(sections.mark(), format("'{}:' is a map of sections, got {}", command, describe(sections)));
   const std::vector<std::string> known = section_names();
   const auto of_lightning = lightning_arguments_of(kTopKeys, "");
+  ErrorCollector errors;
   for (const auto& [key, value] : sections.as_map()) {
-    if (!is_among(known, key) && std::ranges::find(of_lightning, key, &LightningArgument::name) == of_lightning.end())
-      throw ConfigError(value.key_mark(),
-                        format("{}: unknown key {}{}", command, quoted_text(key), did_you_mean(key, known, "sections")));
+    if (!is_among(known, key) && std::ranges::find(of_lightning, key, &LightningArgument::name) == of_lightning.end()) {
+      errors.add(
+          {value.key_mark(), format("{}: unknown key {}{}", command, quoted_text(key), did_you_mean(key, known, "sections"))});
+    }
   }
+  errors.throw_if_any();
 }
 
 /// `--model=model.yaml`: true when the value given for a section is the name of a YAML file.
@@ -133,10 +134,14 @@ void append(Value& node, const Value& value, const Mark& mark) {
 Value take_command_sections(Value& config, const std::string& command) {
   Value sections(Value::Map{});
   for (const std::string& each : run_command_names()) {
-    Value found = taken(config, each);
-    if (found.is_null()) continue;
-    check_command_section(found, each);
-    if (each == command) sections = std::move(found);
+    const Value* const found = config.find(each);
+    if (found != nullptr && !found->is_map() && !found->is_null()) continue;  // an error, with all others
+    Value taken_out = taken(config, each);
+    if (taken_out.is_null()) continue;
+    if (each == command)
+      sections = std::move(taken_out);
+    else
+      check_command_section(taken_out, each);
   }
   return sections;
 }

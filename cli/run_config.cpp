@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "levin/cli/command_line.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
@@ -237,7 +238,9 @@ std::vector<std::string> keys_meant_by(const std::string& name, const Value& con
   std::vector<std::string> parts;
   for (const std::string& key : all) parts.push_back(last_part(key));
   const std::string wrong = last_part(name);
-  const std::string nearest = nearest_name(wrong, parts);
+  std::string nearest = nearest_name(wrong, parts);
+  // Among the keys of all sections some name is always near.
+  if (edit_distance(wrong, nearest) > 1) nearest.clear();
   const std::vector<std::function<bool(const std::string&)>> likely = {
       [&](const std::string& part) { return wrong.size() == part.size() && edit_distance(wrong, part) == 0; },
       [&](const std::string& part) { return part == nearest; },
@@ -253,6 +256,18 @@ std::vector<std::string> keys_meant_by(const std::string& name, const Value& con
   return keys;
 }
 
+namespace {
+
+/// Whether a section or a class may stand at that key, and not one value alone.
+bool takes_map(const std::string& key) {
+  const std::string name = last_part(key);
+  const std::vector<OptionInfo> flags = describe_options<TrainerOptions>();
+  const OptionInfo* const flag = find_option(flags, name);
+  return name == "trainer" || is_component_section(name) || (flag != nullptr && !kind_of(flag->schema).empty());
+}
+
+}  // namespace
+
 void take_misplaced(Value& map, const std::vector<std::string>& own, const Value& config) {
   if (!map.is_map()) return;
   constexpr int kMost = 20;  // nobody reads more, and a hostile file may have a million
@@ -262,8 +277,15 @@ void take_misplaced(Value& map, const std::vector<std::string>& own, const Value
     const auto& [key, value] = entry;
     if (unknown == kMost || is_among(own, key)) return false;
     ++unknown;
-    const std::vector<std::string> meant =
-        nearest_name(key, own).empty() ? keys_meant_by(key, config) : std::vector<std::string>{};
+    std::vector<std::string> meant;
+    if (nearest_name(key, own).empty()) meant = keys_meant_by(key, config);
+    const bool has_parts = value.is_map() || value.is_list();
+    std::erase_if(meant, [&](const std::string& other) {
+      const std::string section = other.substr(0, other.find('.'));
+      const bool is_same = last_part(other) == key;
+      return (has_parts && !is_same && !takes_map(other)) ||
+             (section != other && is_component_section(section) && !config.contains(section));
+    });
     if (meant.empty()) return false;
     errors.add({value.key_mark(), is_among(meant, key)
                                       ? format("unknown key {} here: it stands at the top of the file", quoted_text(key))

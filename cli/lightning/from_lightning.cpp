@@ -27,6 +27,13 @@ bool has_arguments_alone(const Value& section) {
          std::ranges::none_of(section.as_map(), [](const auto& entry) { return is_slip_of_class_keys(entry.first); });
 }
 
+/// A value in place of another one, whose place it gets.
+Value as_marked(const Value& other, Value value) {
+  value.set_mark(other.mark());
+  value.set_key_position(other.key_mark().line, other.key_mark().column);
+  return value;
+}
+
 /// The arguments below init_args, and what a section has beside them.
 Value with_init_args(const std::string& section, Value arguments) {
   const std::vector<std::string> settings = names_of(section_settings(section));
@@ -36,9 +43,53 @@ Value with_init_args(const std::string& section, Value arguments) {
     if (is_setting) beside.push_back(entry);
     return is_setting;
   });
-  const Mark mark = arguments.mark();
-  if (arguments.size() > 0) beside.emplace_back("init_args", std::move(arguments));
-  return Value(std::move(beside)).with_mark(Mark(mark));
+  Value result = as_marked(arguments, Value(std::move(beside)));
+  if (arguments.size() > 0) result["init_args"] = std::move(arguments);
+  return result;
+}
+
+/// Hydra's `{_target_: Adam, lr: 0.1}` as `{class_path: Adam, init_args: {lr: 0.1}}`, wherever it stands.
+Value without_targets(const std::string& key, Value value) {
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) element = without_targets(key, std::move(element));
+  }
+  if (!value.is_map()) return value;
+  for (auto& [name, part] : value.as_map()) part = without_targets(name, std::move(part));
+  const Value* const target = value.find("_target_");
+  if (target == nullptr || !target->is_string() || names_class(value)) return value;
+  const Value name = *target;
+  std::erase_if(value.as_map(), [](const auto& entry) {
+    return is_among({"_target_", "_partial_", "_convert_", "_recursive_"}, entry.first);
+  });
+  Value named = with_init_args(key, std::move(value));
+  named.as_map().emplace(named.as_map().begin(), "class_path", name);
+  return named;
+}
+
+bool is_class_or_none(const std::pair<std::string, Value>& entry) {
+  return entry.second.is_null() || entry.second.contains("class_path");
+}
+
+/// The flags of a Trainer that is named as a class is (of another class than Trainer, with its name), and callbacks and loggers
+/// that stand under names, as Hydra composes them.
+Value with_flags(Value trainer) {
+  const Value* const name = trainer.find("class_path");
+  if (name != nullptr && name->is_string() && trainer.size() <= 2) {
+    const Value of_another = without_module(name->as_string()) == "Trainer" ? Value() : *name;
+    trainer = as_marked(trainer, trainer.contains("init_args") ? Value(trainer.at("init_args")) : Value(Value::Map{}));
+    if (trainer.is_map() && !of_another.is_null()) trainer["class_path"] = of_another;
+  }
+  for (const char* list : {"callbacks", "logger"}) {
+    Value* const found = trainer.find(list);
+    if (found == nullptr || !found->is_map() || found->size() == 0) continue;
+    if (names_class(*found) || !std::ranges::all_of(found->as_map(), is_class_or_none)) continue;
+    Value::List classes;
+    for (const auto& [key, spec] : found->as_map()) {
+      if (!spec.is_null()) classes.push_back(spec);
+    }
+    *found = as_marked(*found, Value(std::move(classes)));
+  }
+  return trainer;
 }
 
 /// Merges `dict_kwargs` into init_args, whose own values win, wherever a class is named.
@@ -83,6 +134,7 @@ class Translator {
 
   void translate(Value& config) {
     take_arguments(kTopKeys, "", config);
+    take_steps(config);
     take_own_sections(config);
     for (const OptionInfo& section : describe_options<RunConfig>()) {
       Value* const value = config.find(section.name);
@@ -124,6 +176,33 @@ class Translator {
   static std::string scalar(const Value& value) {
     const std::string text = describe(value);  // "int 3"
     return text.substr(text.find(' ') + 1);
+  }
+
+  /// `test: true`, as the examples of Hydra say what a program does: here `test:` has sections for that command.
+  void take_steps(Value& config) {
+    std::erase_if(config.as_map(), [&](const auto& entry) {
+      const auto& [name, value] = entry;
+      if (!is_among(run_command_names(), name)) return false;
+      fail(value.key_mark(), format("'{}:' is a map of sections for `levin {}`, got {}", name, name, describe(value)));
+      return true;
+    });
+  }
+
+  /// Callbacks or loggers under names, of which some have no class.
+  void refuse_names(const std::string& flag, Value& value) {
+    if ((flag != "callbacks" && flag != "logger") || !value.is_map() || value.size() == 0 || names_class(value)) return;
+    if (!std::ranges::all_of(value.as_map(), [](const auto& entry) { return entry.second.is_map() || entry.second.is_null(); }))
+      return;
+    fail(value.key_mark(), format("these are arguments under names, and no classes: write a list of `class_path: NAME` and "
+                                  "`init_args: …`, or `_target_: NAME` beside the arguments of each ({})",
+                                  quoted_list(names_of_entries(value))));
+    clear(value);
+  }
+
+  static std::vector<std::string> names_of_entries(const Value& map) {
+    std::vector<std::string> names;
+    for (const auto& entry : map.as_map()) names.push_back(entry.first);
+    return names;
   }
 
   /// A LightningCLI may have sections of its own, most often the arguments of a callback.
@@ -210,6 +289,7 @@ class Translator {
       const Naming naming(*this, name);
       take_unwritten(class_name.empty() ? name : format("{} of {}", name, class_name), value);
       respell(kind, class_name, name, value);
+      if (kind == kTrainerFlags) refuse_names(name, value);
       const OptionInfo* const option = find_option(options, name);
       const std::string below = option != nullptr ? kind_of(option->schema) : "";
       if (!below.empty()) translate_component(below, value);
@@ -225,7 +305,7 @@ class Translator {
       const auto known = std::ranges::find(foreign, entry.first, &LightningArgument::name);
       if (known == foreign.end() || is_among(own, entry.first)) return false;
       if (known->renamed.empty()) {
-        take(class_name, *known, entry.second);
+        take(kind, class_name, *known, entry.second);
       } else if (!entry.second.is_null()) {
         renamed.emplace_back(known->renamed, entry.second);
       }
@@ -234,14 +314,17 @@ class Translator {
     for (auto& [name, value] : renamed) arguments[name] = std::move(value);
   }
 
-  void take(const std::string& class_name, const LightningArgument& argument, const Value& value) {
+  void take(std::string_view kind, const std::string& class_name, const LightningArgument& argument, const Value& value) {
     const auto is_same = [&](const Value& idle) { return are_same(idle, value); };
     if (value.is_null() || std::ranges::any_of(argument.idle, is_same)) return;
     if (argument.instead.empty()) {
       note(class_name.empty() ? argument.name : format("{} of {}", argument.name, class_name), value);
     } else {
       fail(value.key_mark(), format("{}: levin has no such {}: {}", argument.name,
-                                    class_name.empty() ? "flag" : "argument of " + class_name, argument.instead));
+                                    kind == kTopKeys     ? "key"
+                                    : class_name.empty() ? "flag"
+                                                         : "argument of " + class_name,
+                                    argument.instead));
     }
   }
 
@@ -302,7 +385,8 @@ Value with_levin_shape(Value config) {
 }
 
 Value with_levin_shape(const std::string& key, Value value) {
-  value = without_dict_kwargs(std::move(value));
+  value = without_targets(key, without_dict_kwargs(std::move(value)));
+  if (key == "trainer") return with_flags(std::move(value));
   if (!is_component_section(key) || !has_arguments_alone(value)) return value;
   return with_init_args(key, std::move(value));
 }

@@ -36,6 +36,8 @@ Arguments trainer_flags() {
                "libraries with classes of your own go under `plugins:` at the top of the file"),
       replaced("model_registry", {}, "`log_model` of WandbLogger or MLFlowLogger hands checkpoints over"),
       without_effect("suggest_integrations", {true}),
+      replaced("class_path", {}, "there is one Trainer, whose flags stand directly below `trainer:`"),
+      replaced("init_args", {}, "its flags stand directly below `trainer:`"),
       replaced("amp_backend", {"native"}, "set `precision: 16-mixed` or `bf16-mixed`"),
       replaced("amp_level", {"O2"}, "set `precision: 16-mixed` or `bf16-mixed`"),
       replaced("auto_lr_find", {false}, "`levin tune` and the callback LearningRateFinder do that"),
@@ -242,7 +244,10 @@ const std::vector<LightningArguments>& lightning_arguments() {
     std::vector<LightningArguments> list = {
         {std::string(kTopKeys),
          {},
-         {without_effect("return_predictions"), without_effect("verbose", {true}), without_effect("weights_only")}},
+         {without_effect("return_predictions"), without_effect("verbose", {true}), without_effect("weights_only"),
+          replaced("seed", {}, "set `seed_everything`"),
+          replaced("defaults", {}, "Hydra reads it: name files under `include:`, or give --config for each"),
+          replaced("hydra", {}, "each run has a folder of its own, below `default_root_dir` or the logger's `save_dir`")}},
         {std::string(kTrainerFlags), {}, trainer_flags()}};
     for (const auto& part : {callback_arguments(), logger_arguments(), strategy_arguments(), profiler_arguments(),
                              optimizer_arguments(), scheduler_arguments()})

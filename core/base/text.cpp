@@ -187,7 +187,7 @@ std::string nearest_name(std::string_view wrong, const std::vector<std::string>&
   constexpr std::size_t kLongestName = 100;
   if (wrong.size() > kLongestName) return {};
   std::string nearest;
-  std::size_t nearest_distance = std::max<std::size_t>(2, wrong.size() / 3) + 1;
+  std::size_t nearest_distance = std::max<std::size_t>(wrong.size() > 4 ? 2 : 1, wrong.size() * 3 / 10) + 1;
   for (const std::string& name : known) {
     if (name.size() > kLongestName) continue;
     const std::size_t distance = edit_distance(wrong, name);

@@ -120,9 +120,10 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                                                   Metric, Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
                                      : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
-  if constexpr (std::is_same_v<Base, Module>)
+  if (std::is_same_v<Base, Module> || (fitting.empty() && name.find('.') != std::string::npos)) {
     help += format("{} the library that has yours under `plugins:`, or with --plugin FILE",
                    help.ends_with('?') ? " Or name" : "; name");
+  }
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }
 

@@ -138,6 +138,11 @@ TEST_CASE("an unknown name without a near one gets the whole list") {
   CHECK(nearest_name("16-true", {"32-true", "bf16-true"}) == "bf16-true");
   CHECK(nearest_name("fc1.weight", {"fc2.weight"}).empty());
   CHECK(nearest_name("min_epoch", {"max_epochs", "min_epochs"}) == "min_epochs");
+  // Of short names two other letters make another word, of long ones a third.
+  CHECK(nearest_name("net", {"key"}).empty());
+  CHECK(nearest_name("tags", {"task"}).empty());
+  CHECK(nearest_name("TUClsCheckpoint", {"ModelCheckpoint"}).empty());
+  CHECK(nearest_name("bucket_cap", {"bucket_cap_mb"}) == "bucket_cap_mb");
   CHECK(did_you_mean("epoch", {"epochs", "lr"}, "keys") == "; did you mean 'epochs'?");
   CHECK(did_you_mean("zzzzzz", {"epochs", "lr"}, "keys") == "; the keys are 'epochs', 'lr'");
   CHECK(did_you_mean("zzzzzz", {}, "keys") == "; there are no keys");
