@@ -63,7 +63,7 @@ constexpr std::array<std::pair<std::string_view, const char*>, 7> kOthers = {{
     {"\x89HDF\r\n", "it is an HDF5 file, as Keras writes; write its weights with safetensors.numpy.save_file() in Python"},
     {"\x1f\x8b", "it is compressed with gzip; unpack it first"},
     {"version https://git-lfs", "it is Git LFS's pointer to the file; get the file itself with `git lfs pull`"},
-    {"<!DOCTYPE", "it is a web page; was the download refused?"},
+    {"<!DOCTYPE", "it is a web page: the download was refused, or its address is another one"},
 }};
 
 bool is_text(std::string_view bytes) {

@@ -167,10 +167,22 @@ std::vector<std::string> contents(const PickleValue& dict, const PickleValue* le
     throw IoError(
         format("it holds an object, {}: levin runs no code from files; save its state_dict() in Python", foreign_text(value)));
   }
-  if (value.items() == nullptr) throw IoError(format("it holds no dict of tensors, but {}", foreign_text(value)));
+  constexpr const char* kCure = "save the dict of its tensors in Python, as model.state_dict()";
+  if (value.items() == nullptr) throw IoError(format("it holds no dict of tensors, but {}: {}", foreign_text(value), kCure));
+  if (value.find("state") != nullptr && value.find("param_groups") != nullptr)
+    throw IoError("it holds the state of an optimizer, and no weights");
   const std::vector<std::string> texts = contents(value, nullptr, true);
-  throw IoError(texts.empty() ? "it holds an empty dict"
-                              : format("it holds no weights by themselves, but {}; choose with --key NAME", join(texts)));
+  if (texts.empty()) throw IoError("it holds an empty dict");
+  const bool has_choice = std::ranges::any_of(*value.items(), [](const auto& item) {
+    return item.second->template as<PickleTensor>() != nullptr ||
+           (item.second->items() != nullptr && !item.second->items()->empty());
+  });
+  for (const auto& [key, item] : *value.items()) {
+    const std::string problem = has_choice ? "" : foreign_tensor(*item);
+    if (!problem.empty()) throw IoError(format("{} in it is {}", quoted_text(key_text(*key)), problem));
+  }
+  throw IoError(
+      format("it holds no weights by themselves, but {}; {}", join(texts), has_choice ? "choose with --key NAME" : kCure));
 }
 
 /// A name may have dots itself. Each part is a level down, so that this ends where values hold themselves.

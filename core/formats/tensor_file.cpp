@@ -24,6 +24,8 @@ namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
+/// What is looked for in a folder of Hugging Face's, older names last.
+constexpr std::array kNamesInFolder = {kIndex, kWhole, "pytorch_model.bin.index.json", "pytorch_model.bin"};
 
 TensorFile open_safetensors(const fs::path& file, std::string_view, const std::string&) {
   TensorFile opened;
@@ -32,7 +34,7 @@ TensorFile open_safetensors(const fs::path& file, std::string_view, const std::s
   return opened;
 }
 
-/// Does a step with each of the files that an index names. These are safetensors files: not another index, or itself.
+/// Does a step with each of the files that an index names. These are files with tensors: not another index, or itself.
 template <class Step>
 void for_each_shard(const fs::path& index, std::string_view text, const Step& step) {
   for (const auto& [shard, names] : parse_safetensors_index(text)) {
@@ -48,11 +50,12 @@ TensorFile open_index(const fs::path& file, std::string_view text, const std::st
   TensorFile opened;
   opened.kind = TensorFileKind::kSafetensorsIndex;
   for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>& names) {
-    std::vector<std::string> all;
-    const Checkpoint part = read_safetensors(shard, all);
+    const TensorFile part =
+        is_torch_file(MappedFile(shard).bytes()) ? open_torch_file(shard, {}) : open_safetensors(shard, {}, {});
     for (const std::string& name : names) {
-      const auto tensor = part.tensors.find(name);
-      if (tensor == part.tensors.end()) throw IoError(format("there is no {} in it, as the index says", quoted_text(name)));
+      const auto tensor = part.content.tensors.find(name);
+      if (tensor == part.content.tensors.end())
+        throw IoError(format("there is no {} in it, as the index says", quoted_text(name)));
       opened.content.tensors[name] = tensor->second;
       opened.names.push_back(name);
     }
@@ -64,7 +67,8 @@ std::vector<ChecksumReport> index_checks(const fs::path& file, std::string_view 
   std::vector<ChecksumReport> checks;
   for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>&) {
     const MappedFile mapping(shard);
-    for (const ChecksumReport& check : safetensors_checks(mapping.bytes()))
+    const bool is_torch = is_torch_file(mapping.bytes());
+    for (const ChecksumReport& check : is_torch ? torch_file_checks(mapping.bytes()) : safetensors_checks(mapping.bytes()))
       checks.push_back({format("{} of {}", check.what, shard.filename()), check.holds});
   });
   return checks;
@@ -132,22 +136,24 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 }  // namespace
 
 const char* kind_name(TensorFileKind kind) {
-  constexpr std::array kNames = {"levin checkpoint",
-                                 "safetensors file",
-                                 "safetensors in several files",
-                                 "state_dict of torch.save()",
-                                 "Lightning checkpoint",
-                                 "package of levin_train.export()",
-                                 "archive of torch::save()",
-                                 "optimizer's state of torch::save()"};
+  constexpr std::array kNames = {"levin checkpoint",         "safetensors file",
+                                 "weights in several files", "state_dict of torch.save()",
+                                 "Lightning checkpoint",     "package of levin_train.export()",
+                                 "archive of torch::save()", "optimizer's state of torch::save()"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
 fs::path TensorFile::place(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
-  for (const char* name : {kIndex, kWhole}) {
+  for (const char* name : kNamesInFolder) {
     if (fs::exists(path / name, ignored)) return path / name;
+  }
+  if (fs::exists(path / ".metadata", ignored)) {
+    throw IoError(format(
+        "Cannot load '{}': it is a checkpoint in parts, as torch.distributed.checkpoint and FSDP write; bring it into one "
+        "file: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.",
+        path));
   }
   throw IoError(format("Cannot load '{}': it is a folder without {} or {}.", path, kIndex, kWhole));
 }
@@ -191,7 +197,7 @@ TensorFile TensorFile::open_weights(const fs::path& path, const std::string& map
 
 bool TensorFile::is_model_folder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::exists(folder / kIndex, ignored) || fs::exists(folder / kWhole, ignored);
+  return std::ranges::any_of(kNamesInFolder, [&](const char* name) { return fs::exists(folder / name, ignored); });
 }
 
 void export_file(const fs::path& file, const fs::path& output, const ExportOptions& options) {

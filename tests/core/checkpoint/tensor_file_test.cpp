@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
@@ -103,6 +104,13 @@ TEST_CASE("a Lightning checkpoint gives weights and what fit needs, whatever els
   CHECK(!manifest.contains("not_read"));
 }
 
+/// A dict of tensors that are all `value`.
+PickleValue* dict_of(TorchWriter& writer, const std::vector<std::string>& names, double value) {
+  PickleDict dict;
+  for (const std::string& name : names) dict.items.emplace_back(writer.tree.add(name), writer.add(torch::full({2}, value)));
+  return writer.tree.add(std::move(dict));
+}
+
 TEST_CASE("the weights of files of torch load into a module") {
   torch::nn::Linear first(2, 3);
   load_weights(*first, kTorchFiles / "lightning_SGD.ckpt", {.prefix = "first."});
@@ -139,6 +147,51 @@ TEST_CASE("a folder or index of Hugging Face's gives the tensors of all files") 
   CHECK_THAT(error_of(index), Contains("has no file beside it for 'c'"));
   write(index, R"({"weights": {}})");
   CHECK_THAT(error_of(index), Contains("no weight_map"));
+}
+
+TEST_CASE("an older folder of Hugging Face's has files of torch, one or several with an index") {
+  const TemporaryFolder folder;
+  const auto write_part = [&](const std::string& name, const std::string& tensor, double value) {
+    TorchWriter writer;
+    writer.write(*dict_of(writer, {tensor}, value), folder / name);
+  };
+  write_part("pytorch_model.bin", "whole", 3);
+  CHECK(TensorFile::is_model_folder(folder.path()));
+  CHECK(TensorFile::open(folder.path()).names == std::vector<std::string>{"whole"});
+  write_part("pytorch_model-1.bin", "a", 1);
+  write_part("pytorch_model-2.bin", "b", 2);
+  write(folder / "pytorch_model.bin.index.json", R"({"weight_map": {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}})");
+  const TensorFile file = TensorFile::open(folder.path());
+  CHECK(file.names == std::vector<std::string>{"a", "b"});
+  CHECK(at::equal(file.content.tensors.at("b"), torch::full({2}, 2.0)));
+  CHECK(std::ranges::any_of(TensorFile::checks(folder.path()), [](const ChecksumReport& check) {
+    return check.holds && check.what.find("data.pkl of \"pytorch_model-2.bin\"") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a folder of torch.distributed.checkpoint says how it becomes one file") {
+  const TemporaryFolder folder;
+  write(folder / ".metadata", "");
+  CHECK_THAT(error_of(folder.path()), Contains("torch.distributed.checkpoint.format_utils dcp_to_torch"));
+}
+
+TEST_CASE("a file of torch without weights says what it holds, and offers a key only where there is one") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "some.pt";
+  const auto error_with = [&](const std::vector<std::string>& keys, bool with_tensors) {
+    TorchWriter writer;
+    PickleDict root;
+    for (const std::string& key : keys) {
+      PickleValue* const value = with_tensors ? dict_of(writer, {"a"}, 1) : writer.tree.add(std::int64_t{1});
+      root.items.emplace_back(writer.tree.add(key), value);
+    }
+    writer.write(*writer.tree.add(std::move(root)), file);
+    return error_of(file);
+  };
+  CHECK_THAT(error_with({"state", "param_groups"}, true),
+             Contains("the state of an optimizer, and no weights") && !Contains("--key"));
+  CHECK_THAT(error_with({"ema", "net"}, true), Contains("choose with --key NAME"));
+  CHECK_THAT(error_with({"decay", "steps"}, false), Contains("save the dict of its tensors in Python") && !Contains("--key"));
 }
 
 TEST_CASE("what is no file of weights is an error that says what to do") {
@@ -186,13 +239,6 @@ TEST_CASE("conjugated and negated views have the numbers that they stand for") {
   const TemporaryFolder folder;
   export_file(kTorchFiles / "views.pt", folder / "views.safetensors", {.prefix = "conj"});
   CHECK(at::equal(TensorFile::open(folder / "views.safetensors").content.tensors.at(""), plain.conj().resolve_conj()));
-}
-
-/// A dict of tensors that are all `value`.
-PickleValue* dict_of(TorchWriter& writer, const std::vector<std::string>& names, double value) {
-  PickleDict dict;
-  for (const std::string& name : names) dict.items.emplace_back(writer.tree.add(name), writer.add(torch::full({2}, value)));
-  return writer.tree.add(std::move(dict));
 }
 
 TEST_CASE("a key chooses among the dicts of a file, which are listed without") {
