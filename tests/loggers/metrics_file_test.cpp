@@ -455,7 +455,5 @@ TEST_CASE("what is written as cells is read back") {
 TEST_CASE("a file that cannot be read is an error with its path") {
   CHECK_THROWS_AS(CsvReader("/no/such/file.csv"), levin::IoError);
   CHECK_THROWS_WITH(CsvReader("/no/such/file.csv"), "cannot read /no/such/file.csv: No such file or directory");
-  std::vector<std::string> cells;
-  CsvReader folder("/tmp");
-  CHECK_THROWS_AS(folder.next(cells), levin::IoError);
+  CHECK_THROWS_WITH(CsvReader("/tmp"), "cannot read /tmp: Is a directory");
 }
