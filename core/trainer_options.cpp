@@ -217,7 +217,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   at_least(0, "stall_report_seconds", &T::stall_report_seconds,
            "A wait for other ranks longer than this prints where each is; 0: never")
       .instead("0 never prints it");
-  at_least(1, "timeout_seconds", &T::timeout_seconds, "A wait for other ranks, or for the disk of a checkpoint, longer than this ends the run")
+  at_least(1, "timeout_seconds", &T::timeout_seconds,
+           "A wait for other ranks, or for the disk of a checkpoint, longer than this ends the run")
       .instead("every wait has a limit; 604800 is a week");
   declare_rules(options);
 }
