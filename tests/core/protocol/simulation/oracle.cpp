@@ -89,6 +89,11 @@ class Oracle {
         state.in_batch = true;
         ++state.epoch_batches[group];
         ++state.step_batches[group];
+        for (const auto& [key, own] : state.own) {
+          const bool has_steps = own.object >= 0 && own.options.on_step;
+          if (has_steps && detail::group_of(std::get<0>(key)) == group)
+            state.objects[static_cast<std::size_t>(own.object)].batch_is_taken = true;
+        }
         break;
       case Phase::kEndBatch:
         state.in_batch = false;

@@ -44,7 +44,7 @@ struct Own {
 /// What a metric object has been given on one rank.
 struct OwnObject {
   Samples epoch{};
-  Samples batch{};  ///< since it was last logged as a step
+  Samples batch{};  ///< since the last batch began, once it is known to have steps
   bool batch_is_taken = false;
   std::optional<Samples> shown{};  ///< what all ranks have seen, where compute() sees that
 
