@@ -21,6 +21,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/loggers/mlflow/mlflow_logger.h"
 
