@@ -109,6 +109,7 @@ def reader(levin, chromium, folder):
         write(f"{run}/config.yaml", f"# levin 0.1.0\nmodel: {{lr: {lr}}}\ntrainer: {{default_root_dir: {trial}}}\n")
         write(f"{run}/media/images/digit/3.png", __import__("base64").b64decode(PIXEL))
     for trial in range(2):
+        write(f"{folder}/sweep/trial_00{trial}/hparams.yaml", "a_parameter_whose_name_is_wider_than_the_phone_on_which_it_is_read: 1\n")
         write(f"{folder}/sweep/trial_00{trial}/run.json", json.dumps({"status": "finished", "warnings": ["alike", f"of {trial}"]}))
     write(f"{folder}/sweep/trial_000/media/histograms/one/3.csv", "up_to,count\n2,100\n")
     for rank, loss in enumerate((1, 1.01, 5)):
