@@ -61,7 +61,8 @@ class LEVIN_API DataModule {
   /// What the run's hparams.yaml says of it.
   const Value& hparams() const { return hparams_; }
   void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
-  /// Saved in checkpoints.
+  /// Saved in checkpoints. load_state_dict() is called behind setup(), and before the module's setup() and configure_model(),
+  /// so that facts() are those of the data that the weights were trained on.
   virtual Value state_dict() const { return {}; }
   virtual void load_state_dict(const Value&) {}
   virtual void on_exception(const std::exception&) {}

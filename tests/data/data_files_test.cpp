@@ -192,7 +192,6 @@ TEST_CASE("an error says file, line and column, and shows the text") {
       {"a,b\n1,\"1,234.5\"\n", "decimal point"},
       {"1\n-1e999\n", "table.csv:2:1: '-1e999' is too large for a 64-bit float"},
       {"A title\na,b\n1,2\n", "table.csv:2:3: this line has 2 fields", "delete what stands before it"},
-      {"# by me\n# in m\na,b\n1,2\n", "table.csv:3:3: this line has 2 fields", "delete what stands before it"},
       {"sep=;\na;b\n1;2\n", "table.csv:1:1", "delete it, and set `delimiter`"},
       {"a,b\n1,2,3\n4,5,6\n", "table.csv:2:5", "write.table()", "separator too many"},
       {"a,b\n1,2\na,b\n", "table.csv:3:1: 'a' is not a number: the line names the columns again"},
@@ -209,6 +208,8 @@ TEST_CASE("an error says file, line and column, and shows the text") {
     for (std::size_t part = 1; part < row.size(); ++part) CHECK_THROWS_WITH(parse(row[0]), Contains(row[part]));
     CHECK_THROWS_AS(parse(row[0]), levin::IoError);
   }
+  CHECK_THROWS_WITH(parse("# by me\n# in m\na,b\n1,2\n", {.class_column = "-1"}),
+                    Contains("table.csv:3:3: this line has 2 fields") && Contains("delete what stands before it"));
   REQUIRE_THROWS_WITH(levin::read_csv("no/such/file.csv"), Contains("no/such/file.csv") && Contains("No such file"));
 }
 

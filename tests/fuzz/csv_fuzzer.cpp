@@ -11,6 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.delimiter = static_cast<char>(bytes.byte());
     if (choice & 1) options.header = (choice & 2) != 0;
     if (choice & 4) options.missing = -1.0;
+    if (choice & 8) options.decimal = ',';
+    if (choice & 16) options.complete_columns = {"-1"};
     const levin::CsvTable table = levin::parse_csv(bytes.rest(), "fuzz.csv", options);
     FUZZ_CHECK(table.values.dim() == 2, std::to_string(table.values.dim()));
     FUZZ_CHECK(table.columns.empty() || table.columns.size() == static_cast<std::size_t>(table.values.size(1)),
