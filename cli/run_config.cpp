@@ -274,7 +274,8 @@ void take_misplaced(Value& map, const std::vector<std::string>& own, const Value
   ErrorCollector errors;
   int unknown = 0;
   const auto is_misplaced = [&](const auto& entry) {
-    const auto& [key, value] = entry;
+    const std::string& key = entry.first;  // clang 14 captures no structured bindings
+    const Value& value = entry.second;
     if (unknown == kMost || is_among(own, key)) return false;
     ++unknown;
     std::vector<std::string> meant;
