@@ -66,7 +66,7 @@ std::string report_text(const std::vector<DoctorSection>& sections) {
                             counted(count_of(sections, Verdict::kWarning), "warning"));
   if (const std::size_t missing = count_of(sections, Verdict::kMissing); missing > 0)
     text += format("; {} missing, which only some need", missing);
-  text += "\n";
+  text += '\n';
   for (const DoctorSection& section : sections) {
     text += format("\n{}\n", section.title);
     for (const auto& [what, value, verdict, advice] : section.findings) {
