@@ -90,10 +90,10 @@ formatted: ## Check that clang-format has formatted the sources
 	@scripts/setup.sh lint
 	@$(SOURCES) | xargs clang-format-14 --dry-run -Werror
 
-clang: ## Build what is not a test with clang 14 in build-clang, where a warning is an error
+clang: ## Build what is not a test, and each public header alone, with clang 14 in build-clang, where a warning is an error
 	@scripts/setup.sh lint
 	@scripts/configure.sh build-clang -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_WERROR=ON $(CMAKE_FLAGS)
-	@cmake --build build-clang -j $(JOBS) --target levin_program examples benchmarks
+	@cmake --build build-clang -j $(JOBS) --target levin_program examples benchmarks house_headers
 
 # TIDY: library, all, or names of sources. Many sources are looked at together, as they are compiled.
 TIDY ?=

@@ -238,7 +238,7 @@ def debian(*packages):
     if os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
         shutil.copy("/etc/ssl/certs/ca-certificates.crt", folder / "etc/ssl/certs/ca-certificates.crt")
     wheels = os.environ.get("PIP_FIND_LINKS", "")
-    mounts = ["proc", "dev", "dev/shm", *(["wheels"] if os.path.isdir(wheels) else [])]
+    mounts = ["proc", "dev", "dev/pts", "dev/shm", *(["wheels"] if os.path.isdir(wheels) else [])]
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         for name in mounts:

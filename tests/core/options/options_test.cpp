@@ -251,7 +251,8 @@ TEST_CASE("an input file is found beside the YAML file or as written, and become
       Catch::Contains("run.yaml:2:8: table: there is no such file") && Catch::Contains((folder / "tabel.csv").string()));
   const std::string here = fs::current_path() / "tabel.csv";
   CHECK_THROWS_WITH(read_options<WithFile>(map_of("table", missing)),
-                    Catch::EndsWith("looked for '" + (folder / "tabel.csv").string() + "' and '" + here + "'"));
+                    Catch::EndsWith("looked for '" + (folder / "tabel.csv").string() + "' and '" + here + "'; did you mean '" +
+                                    (folder / "table.csv").string() + "'?"));
   CHECK_THROWS_WITH(read_options<WithFile>(map_of("table", "")), "table: the name of the file is empty");
   CHECK_THROWS_AS(read_options<WithFile>(map_of("table", 1.5)), ConfigError);
   fs::remove_all(folder);
