@@ -18,6 +18,7 @@
 #include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/accelerator.h"
+#include "levin/core/base/environment.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"

@@ -51,9 +51,6 @@ struct Ended {
 /// Runs it without a shell: `words` are its file and its arguments. It is ended after so many seconds.
 Ended ended_program(const std::vector<std::string>& words, double seconds);
 
-/// What an environment variable says, where it says something.
-std::string environment_or(const char* name, const std::string& otherwise);
-
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(double bytes);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "levin/cli/doctor/findings.h"
+#include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"

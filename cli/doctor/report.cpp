@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <future>
 #include <memory>
 
@@ -105,11 +104,6 @@ Findings look_within(double seconds, const std::string& what, std::function<Find
   } catch (const std::exception& error) {
     return {{what, error_text(error), Verdict::kWrong}};
   }
-}
-
-std::string environment_or(const char* name, const std::string& otherwise) {
-  const char* const text = std::getenv(name);
-  return text != nullptr && *text != '\0' ? text : otherwise;
 }
 
 std::string bytes_text(double bytes) {

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -19,6 +18,7 @@
 
 #include "levin/cli/embedded_file.h"
 #include "levin/cli/sweep/child_process.h"
+#include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/options/value_json.h"
@@ -30,10 +30,7 @@ constexpr EmbeddedFile kSampler[] = {
 #include "sweep_sampler.inc"
 };
 
-std::string python() {
-  const char* const chosen = std::getenv("PYTHON");
-  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
-}
+std::string python() { return environment_or("PYTHON", "python3"); }
 
 }  // namespace
 

@@ -13,12 +13,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <string_view>
 
+#include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 
@@ -30,11 +30,6 @@ namespace {
   open_standard_descriptors();
   return true;
 }();
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Widths must not depend on whether the program called setlocale(), so the functions below use a locale of their own.
 class Utf8Locale {

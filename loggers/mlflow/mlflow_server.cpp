@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
+#include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin::mlflow {
 namespace {
-
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
 
 /// What stands between "://" and "@" of a URI; empty where nothing does.
 std::string user_part(const std::string& uri) {
@@ -27,11 +22,11 @@ std::string user_part(const std::string& uri) {
 }
 
 HttpCredentials credentials_for(const std::string& uri) {
-  HttpCredentials found{.user = variable("MLFLOW_TRACKING_USERNAME"),
-                        .password = variable("MLFLOW_TRACKING_PASSWORD"),
-                        .token = variable("MLFLOW_TRACKING_TOKEN"),
-                        .certificates = variable("MLFLOW_TRACKING_SERVER_CERT_PATH")};
-  const std::string insecure = variable("MLFLOW_TRACKING_INSECURE_TLS");
+  HttpCredentials found{.user = environment("MLFLOW_TRACKING_USERNAME"),
+                        .password = environment("MLFLOW_TRACKING_PASSWORD"),
+                        .token = environment("MLFLOW_TRACKING_TOKEN"),
+                        .certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH")};
+  const std::string insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
   found.checks_certificate = insecure != "true" && insecure != "1";
   if (const std::string user = user_part(uri); found.user.empty() && !user.empty()) {
     const std::size_t colon = user.find(':');
@@ -71,7 +66,7 @@ constexpr std::string_view kArtifacts = "mlflow-artifacts:";
 }  // namespace
 
 std::string tracking_uri(const std::optional<std::string>& option) {
-  std::string uri = option ? *option : variable("MLFLOW_TRACKING_URI");
+  std::string uri = option ? *option : environment("MLFLOW_TRACKING_URI");
   while (uri.ends_with('/')) uri.pop_back();
   return uri;
 }

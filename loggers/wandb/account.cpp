@@ -2,8 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
+#include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -43,11 +42,6 @@ fs::path core_beside(const fs::path& bin) {
 }
 
 }  // namespace
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Account Account::of_user() {
   Account account{environment("WANDB_BASE_URL"), environment("WANDB_API_KEY")};

@@ -5,9 +5,6 @@
 
 namespace levin::wandb {
 
-/// What the environment says under this name; empty: nothing.
-std::string environment(const char* name);
-
 /// The server of W&B, and who speaks to it, as W&B's own clients find them.
 struct Account {
   std::string base_url;

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/patience.h"

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -25,7 +26,6 @@ namespace levin {
 namespace {
 
 namespace fs = std::filesystem;
-using wandb::environment;
 
 constexpr const char* kIdFile = "wandb_run.txt";
 
