@@ -2,25 +2,26 @@
 import pathlib
 import re
 
-DOCS = pathlib.Path(__file__).parent.parent / "docs"
-PAGE = re.compile(r"\[([a-z-]+\.md)\]\(\1")
-LAST_LINE = re.compile(r"\n[^\n]*\[index\]\(index\.md\)[^\n]*\n*$")  # scripts/page_links.py writes it; the site's theme has links of its own
-OUTSIDE = re.compile(r"\[([^\]]*)\]\((\.\./[^)]*)\)")
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
 
 
-def on_page_markdown(markdown, **_):
-    """The last line goes. A link to a page has its title for a text; one to a file that is no page becomes text, with the file's name."""
+def on_page_markdown(markdown, page, **_):
+    """A link named after a page gets the page's title as its text. A link to another file becomes text, with the file's name."""
+    folder = (DOCS / page.file.src_uri).parent
 
     def titled(match):
-        title = (DOCS / match[1]).read_text().splitlines()[0].removeprefix("# ")
-        return f"[{title}]({match[1]}"
+        text, target, anchor = match[1], match[2], match[3] or ""
+        file = (folder / target).resolve()
+        if not file.is_relative_to(DOCS):
+            path = file.relative_to(DOCS.parent)
+            return f"`{path}`" if text.strip("`") in str(path) else f"{text} (`{path}`)"
+        if text != file.name or file.suffix != ".md":
+            return match[0]
+        title = file.read_text().splitlines()[0].removeprefix("# ")
+        return f"[{title}]({target}{anchor})"
 
-    def named(match):
-        text, target = match.groups()
-        path = target.removeprefix("../")
-        return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
-
-    return PAGE.sub(titled, OUTSIDE.sub(named, LAST_LINE.sub("\n", markdown)))
+    return LINK.sub(titled, markdown)
 
 
 def on_post_build(config, **_):

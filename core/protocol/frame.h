@@ -52,7 +52,7 @@ struct BoundaryOutcome {
 
 namespace detail {
 
-/// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
+/// The first part of every frame. Its layout is fixed; docs/internals/protocol.md describes it.
 struct FrameHeader {
   static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
   static constexpr std::uint32_t kVersion = 5;

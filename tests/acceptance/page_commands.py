@@ -40,7 +40,7 @@ def failures_of(page, project, environment):
 def main():
     levin = pathlib.Path(sys.argv[1]).absolute()
     pages = [ROOT / "docs" / name for name in sys.argv[2:]] or sorted(
-        page for page in (ROOT / "docs").glob("*.md") if page.name not in ELSEWHERE and blocks_of(page))
+        page for page in (ROOT / "docs").rglob("*.md") if page.name not in ELSEWHERE and blocks_of(page))
     environment = {**os.environ, "PATH": f"{levin.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     found = []
     with tempfile.TemporaryDirectory() as temporary:

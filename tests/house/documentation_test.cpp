@@ -47,31 +47,19 @@ TEST_CASE("links in the documentation lead to files") {
 
 /// Every page, as the index lists them.
 std::vector<std::string> listed_pages() {
-  return matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[([a-z-]+\.md)\]\()"));
+  return matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[[a-z-]+\.md\]\(([a-z/-]+\.md)\))"));
 }
 
 TEST_CASE("the index and the site have every page, in one order") {
   const auto listed = listed_pages();
-  CHECK(matches(read_text(kRoot / "mkdocs.yml"), std::regex(R"(\n      - ([a-z-]+\.md))")) == listed);
+  CHECK(matches(read_text(kRoot / "mkdocs.yml"), std::regex(R"(\n      - ([a-z/-]+\.md))")) == listed);
   std::set<std::string> pages;
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
-    if (entry.path().extension() == ".md") pages.insert(entry.path().filename());
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs")) {
+    if (entry.path().extension() == ".md") pages.insert(entry.path().lexically_relative(kRoot / "docs"));
   }
   pages.erase("index.md");
   CHECK(std::set<std::string>(listed.begin(), listed.end()) == pages);
   CHECK(listed.size() == pages.size());
-}
-
-TEST_CASE("the last line of each page leads to the pages before and after it") {
-  const auto pages = listed_pages();
-  for (std::size_t index = 0; index < pages.size(); ++index) {
-    const std::string text = read_text(kRoot / "docs" / pages[index]);
-    std::vector<std::string> expected = {"index.md"};
-    if (index > 0) expected.insert(expected.begin(), pages[index - 1]);
-    if (index + 1 < pages.size()) expected.push_back(pages[index + 1]);
-    INFO(pages[index] << "; `scripts/page_links.py` writes these lines");
-    CHECK(matches(text.substr(text.rfind("\n\n")), std::regex(R"(\]\(([a-z-]+\.md)\))")) == expected);
-  }
 }
 
 TEST_CASE("files that the documentation names exist") {
@@ -87,19 +75,6 @@ TEST_CASE("files that the documentation names exist") {
   }
   CHECK(named > 40);
   CHECK(missing == std::vector<std::string>());
-}
-
-TEST_CASE("who follows a journey through the code opens few files") {
-  const auto [journey, most] = GENERATE(table<std::string, std::size_t>(
-      {{"A logged value", 15}, {"A callback in YAML", 14}, {"A batch", 15}, {"A checkpoint", 18}, {"A failure", 14}}));
-  INFO(journey);
-  const std::string page = read_text(kRoot / "docs/architecture.md");
-  const std::size_t begin = page.find("\n## " + journey + "\n");
-  REQUIRE(begin != std::string::npos);
-  const std::string section = page.substr(begin, page.find("\n## ", begin + 1) - begin);
-  const auto files = matches(section, std::regex("`([a-z]+/[a-z_/]+)\\.(?:h|cpp)`"));
-  CHECK(files.size() > 5);
-  CHECK(std::set(files.begin(), files.end()).size() <= most);
 }
 
 /// A page's blocks of C++, in order.
@@ -120,13 +95,13 @@ TEST_CASE("the class that a page shows is one that is compiled") {
       {"from-lightning", "acceptance/plugins/from_lightning.cpp"},
       {"metrics", "support/hit_rate.h"},
       {"streams", "support/sums.h"},
-      {"write-a-callback", "support/gradient_norm.h"},
-      {"write-a-data-module", "support/standardized_rows.h"},
-      {"write-a-logger", "support/json_lines.h"},
-      {"write-a-sampler", "support/block_shuffle.h"},
-      {"write-an-optimizer", "support/heavy_ball.h"},
-      {"write-a-strategy", "support/mean_gradients.h"},
-      {"write-an-accelerator", "support/toy_accelerator.h"},
+      {"extend/write-a-callback", "support/gradient_norm.h"},
+      {"extend/write-a-data-module", "support/standardized_rows.h"},
+      {"extend/write-a-logger", "support/json_lines.h"},
+      {"extend/write-a-sampler", "support/block_shuffle.h"},
+      {"extend/write-an-optimizer", "support/heavy_ball.h"},
+      {"extend/write-a-strategy", "support/mean_gradients.h"},
+      {"extend/write-an-accelerator", "support/toy_accelerator.h"},
   }));
   INFO(page);
   const std::string compiled = read_text(kRoot / "tests" / source);
@@ -162,7 +137,7 @@ TEST_CASE("the tests that the documentation names exist") {
   const std::string tests = all_tests();
   std::vector<std::string> missing;
   std::size_t named = 0;
-  for (const char* page : {"docs/promises.md", "docs/testing.md"}) {
+  for (const char* page : {"docs/internals/promises.md", "docs/internals/testing.md"}) {
     for (const std::string& test : matches(read_text(kRoot / page), std::regex(R"~([|;] test "([^\n"]+)")~"))) {
       ++named;
       if (tests.find("TEST_CASE(\"" + test + "\"") == std::string::npos) missing.push_back(test);
@@ -178,9 +153,9 @@ TEST_CASE("each wait that the documentation lists has a test") {
     const std::string section = text.substr(text.find(heading));
     return matches(section.substr(0, section.find("\n## ", 1)), std::regex("\n\\| ([^|]+) \\|"));
   };
-  std::vector<std::string> tested = first_cells("docs/promises.md", "## [Waits]");
+  std::vector<std::string> tested = first_cells("docs/internals/promises.md", "## [Waits]");
   std::vector<std::string> missing;
-  for (std::string wait : first_cells("docs/processes.md", "## What ends each wait")) {
+  for (std::string wait : first_cells("docs/internals/processes.md", "## What ends each wait")) {
     wait = std::regex_replace(wait, std::regex(" \\(`.*|:.*|, hooks, .*| \\(.*"), "");
     if (std::ranges::find(tested, wait == "what waits" ? "promise" : wait) == tested.end()) missing.push_back(wait);
   }

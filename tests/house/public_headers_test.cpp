@@ -162,7 +162,7 @@ TEST_CASE("what the documentation's code names is declared in a public header") 
   std::set<std::string> unknown;
   std::set<std::string> named;
   Strings files = {(kRoot / "README.md").string()};
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs")) {
     if (entry.path().extension() == ".md") files.push_back(entry.path());
   }
   for (const std::string& file : files) {

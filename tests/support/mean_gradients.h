@@ -7,7 +7,7 @@
 #include "levin/core/strategy.h"
 #include "levin/strategies/world/join_ranks.h"
 
-// docs/write-a-strategy.md shows what follows.
+// docs/extend/write-a-strategy.md shows what follows.
 
 /// Gradients become their mean over ranks one by one, when backward is done: the plainest way there is.
 class MeanGradients : public levin::Strategy {

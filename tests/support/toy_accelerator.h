@@ -5,7 +5,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/options/registry.h"
 
-// docs/write-an-accelerator.md shows what follows.
+// docs/extend/write-an-accelerator.md shows what follows.
 
 /// Three devices that are not there: their tensors are in the CPU's memory. It counts what it is asked for.
 class Toy : public levin::Accelerator {

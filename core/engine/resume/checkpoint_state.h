@@ -5,7 +5,7 @@
 
 namespace levin {
 
-// Saving and resuming as a whole, and where a new kind of state belongs: docs/architecture.md, "What a checkpoint knows".
+// Saving and resuming as a whole, and where a new kind of state belongs: docs/internals/architecture.md, "What a checkpoint knows".
 
 struct SaveOptions {
   bool weights_only = false;

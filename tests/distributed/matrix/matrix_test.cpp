@@ -312,10 +312,10 @@ std::vector<Cell> all_cells() {
 
 }  // namespace
 
-TEST_CASE("rows that docs/testing.md names are rows of the deadlock matrix") {
+TEST_CASE("rows that docs/internals/testing.md names are rows of the deadlock matrix") {
   std::set<std::string> names;
   for (const Row& row : all_rows()) names.insert(row.name);
-  const std::string page = read_text(LEVIN_SOURCE_DIR "/docs/testing.md");
+  const std::string page = read_text(LEVIN_SOURCE_DIR "/docs/internals/testing.md");
   const std::regex named("row \"([^\n]+)\" \\|");
   int found = 0;
   for (std::sregex_iterator match(page.begin(), page.end(), named), end; match != end; ++match, ++found) {
