@@ -156,6 +156,13 @@ class LiveTerminal(unittest.TestCase):
                 self.assertEqual(len(glob.glob(f"{session.folder.name}/logs/*/checkpoints/manual-*.ckpt")), 1)
                 self.assert_clean(session)
 
+    def test_a_validation_in_a_pause_shows_what_it_gave_at_the_end_of_an_epoch_too(self):
+        with Session("--trainer.limit_train_batches=1") as session:
+            session.wait_for(KEYS)
+            session.press("p", r" PAUSED ")
+            session.press("v", r"Validation: \d+/\d+ \[.*val_loss=\d")
+            session.press("p", r"Training goes on\.")
+
     def test_log_lines_stand_above_in_the_order_in_which_they_came(self):
         with Session("--trainer.devices=2") as session:
             session.wait_for(KEYS)
