@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/text.h"
@@ -15,15 +17,24 @@ namespace {
 
 const std::string kSource = LEVIN_SOURCE_DIR;
 
-/// The rows of a section of docs/from-lightning.md: Lightning's name, and the answer.
+/// What a section of docs/from-lightning.md answers, by Lightning's name: its rows, and the names after "The same:".
 std::vector<std::pair<std::string, std::string>> lightning_rows(const std::string& section) {
   static const std::regex kRow(R"(\| `(\w+)` \| (.*) \|)");
+  static const std::regex kName("`\\w+`");
   const std::string page = read_text(kSource + "/docs/from-lightning.md");
   const std::size_t begin = page.find("\n## " + section + "\n");
   REQUIRE(begin != std::string::npos);
+  const std::string text = page.substr(begin, page.find("\n## ", begin + 1) - begin);
   std::vector<std::pair<std::string, std::string>> rows;
-  for (const std::string& line : lines_of(page.substr(begin, page.find("\n## ", begin + 1) - begin))) {
+  for (const std::string& line : lines_of(text)) {
     if (std::smatch row; std::regex_match(line, row, kRow)) rows.emplace_back(row[1], row[2]);
+  }
+  const std::size_t same = text.find("\nThe same: ");
+  REQUIRE(same != std::string::npos);
+  const std::string names = text.substr(same, text.find("\n\n", same) - same);
+  for (std::sregex_iterator match(names.begin(), names.end(), kName), end; match != end; ++match) {
+    const std::string name = match->str();
+    rows.emplace_back(name.substr(1, name.size() - 2), name);
   }
   return rows;
 }
@@ -64,6 +75,8 @@ TEST_CASE("the page for Lightning's users answers for each of its callbacks and 
     answered.push_back(name);
     if (const std::string flaw = flaw_of(answer, exists); !flaw.empty()) flaws.push_back(name + ": " + flaw);
   }
+  std::ranges::sort(answered);
+  std::ranges::sort(expected);
   CHECK(answered == expected);
   CHECK(flaws == std::vector<std::string>());
 }

@@ -1,9 +1,13 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
@@ -296,19 +300,37 @@ TEST_CASE("a section of a LightningCLI's own that holds a callback says where it
 
 namespace {
 
-std::string idle_text(const LightningArgument& argument) {
-  if (argument.idle.empty()) return "–";
-  return join(argument.idle, ", ", [](const Value& value) {
+/// Its name, and in brackets the values that levin takes.
+std::string argument_text(const LightningArgument& argument) {
+  const std::string idle = join(argument.idle, ", ", [](const Value& value) {
     if (value.is_map()) return std::string("its default");
     if (value.is_list()) return std::string("`[]`");
     return format("`{}`", value == Value("") ? "''" : scalar_text(value));
   });
+  return idle.empty() ? format("`{}`", argument.name) : format("`{}` ({})", argument.name, idle);
 }
 
 std::string meaning_of(const LightningArgument& argument) {
   if (argument.renamed == argument.name) return "goes beside class_path";
   if (!argument.renamed.empty()) return format("is `{}`", argument.renamed);
   return argument.instead.empty() ? "no effect" : argument.instead;
+}
+
+/// The arguments of some classes as "`a` (`false`), `b` | no effect": those of one meaning together.
+std::vector<std::string> rows_of(const std::vector<LightningArgument>& arguments) {
+  std::vector<std::pair<std::string, std::string>> by_meaning;
+  for (const LightningArgument& argument : arguments) {
+    const std::string meaning = meaning_of(argument), text = argument_text(argument);
+    const auto row = std::ranges::find(by_meaning, meaning, &std::pair<std::string, std::string>::first);
+    if (row == by_meaning.end()) {
+      by_meaning.emplace_back(meaning, text);
+    } else {
+      row->second += ", " + text;
+    }
+  }
+  std::vector<std::string> rows;
+  for (const auto& [meaning, texts] : by_meaning) rows.push_back(format("{} | {} |", texts, meaning));
+  return rows;
 }
 
 /// The tables of docs/from-lightning.md, a line each.
@@ -319,10 +341,8 @@ std::vector<std::string> tables() {
     constexpr std::size_t kMostNamed = 4;
     const std::string classes =
         of_some.classes.size() > kMostNamed ? class_kind(of_some.kind).plural : join(of_some.classes, ", ", code);
-    for (const LightningArgument& argument : of_some.arguments) {
-      const std::string cells = format("`{}` | {} | {} |", argument.name, idle_text(argument), meaning_of(argument));
-      lines.push_back(classes.empty() ? "| " + cells : format("| {} | {}", classes, cells));
-    }
+    for (const std::string& row : rows_of(of_some.arguments))
+      lines.push_back(classes.empty() ? "| " + row : format("| {} | {}", classes, row));
   }
   for (const LightningClass& known : lightning_classes()) {
     lines.push_back(format("| {} {} | {} |", known.kind, join(known.names, ", ", code),
