@@ -313,13 +313,15 @@ std::string argument_text(const LightningArgument& argument) {
 std::string meaning_of(const LightningArgument& argument) {
   if (argument.renamed == argument.name) return "goes beside class_path";
   if (!argument.renamed.empty()) return format("is `{}`", argument.renamed);
-  return argument.instead.empty() ? "no effect" : argument.instead;
+  return argument.instead;
 }
 
-/// The arguments of some classes as "`a` (`false`), `b` | no effect": those of one meaning together.
+/// The arguments of some classes as "`a` (`false`), `b` | set `c` |": those of one meaning together, without those that have no
+/// effect.
 std::vector<std::string> rows_of(const std::vector<LightningArgument>& arguments) {
   std::vector<std::pair<std::string, std::string>> by_meaning;
   for (const LightningArgument& argument : arguments) {
+    if (argument.instead.empty() && argument.renamed.empty()) continue;
     const std::string meaning = meaning_of(argument), text = argument_text(argument);
     const auto row = std::ranges::find(by_meaning, meaning, &std::pair<std::string, std::string>::first);
     if (row == by_meaning.end()) {
