@@ -311,17 +311,15 @@ std::string argument_text(const LightningArgument& argument) {
 }
 
 std::string meaning_of(const LightningArgument& argument) {
-  if (argument.renamed == argument.name) return "goes beside class_path";
-  if (!argument.renamed.empty()) return format("is `{}`", argument.renamed);
-  return argument.instead;
+  return argument.renamed == argument.name ? "goes beside class_path" : argument.instead;
 }
 
 /// The arguments of some classes as "`a` (`false`), `b` | set `c` |": those of one meaning together, without those that have no
-/// effect.
+/// effect or another name here.
 std::vector<std::string> rows_of(const std::vector<LightningArgument>& arguments) {
   std::vector<std::pair<std::string, std::string>> by_meaning;
   for (const LightningArgument& argument : arguments) {
-    if (argument.instead.empty() && argument.renamed.empty()) continue;
+    if (argument.instead.empty() && argument.renamed != argument.name) continue;
     const std::string meaning = meaning_of(argument), text = argument_text(argument);
     const auto row = std::ranges::find(by_meaning, meaning, &std::pair<std::string, std::string>::first);
     if (row == by_meaning.end()) {
@@ -347,10 +345,8 @@ std::vector<std::string> tables() {
       lines.push_back(classes.empty() ? "| " + row : format("| {} | {}", classes, row));
   }
   for (const LightningClass& known : lightning_classes()) {
-    lines.push_back(format("| {} {} | {} |", known.kind, join(known.names, ", ", code),
-                           !known.is.empty()       ? format("is `{}`", known.is)
-                           : known.instead.empty() ? "is none"
-                                                   : known.instead));
+    if (!known.instead.empty())
+      lines.push_back(format("| {} {} | {} |", known.kind, join(known.names, ", ", code), known.instead));
   }
   for (const LightningValue& known : lightning_values()) {
     if (known.instead.empty()) continue;
