@@ -335,18 +335,20 @@ std::vector<std::string> rows_of(const std::vector<LightningArgument>& arguments
 
 /// The tables of docs/from-lightning.md, a line each.
 std::vector<std::string> tables() {
+  constexpr std::size_t kMostNamed = 4;
   std::vector<std::string> lines;
   const auto code = [](const std::string& name) { return format("`{}`", name); };
   for (const LightningArguments& of_some : lightning_arguments()) {
-    constexpr std::size_t kMostNamed = 4;
     const std::string classes =
         of_some.classes.size() > kMostNamed ? class_kind(of_some.kind).plural : join(of_some.classes, ", ", code);
     for (const std::string& row : rows_of(of_some.arguments))
       lines.push_back(classes.empty() ? "| " + row : format("| {} | {}", classes, row));
   }
   for (const LightningClass& known : lightning_classes()) {
-    if (!known.instead.empty())
-      lines.push_back(format("| {} {} | {} |", known.kind, join(known.names, ", ", code), known.instead));
+    if (known.instead.empty()) continue;
+    const std::vector<std::string> named(known.names.begin(), known.names.begin() + std::min(kMostNamed, known.names.size()));
+    lines.push_back(format("| {} {}{} | {} |", known.kind, join(named, ", ", code),
+                           named.size() < known.names.size() ? ", …" : "", known.instead));
   }
   for (const LightningValue& known : lightning_values()) {
     if (known.instead.empty()) continue;
