@@ -17,7 +17,7 @@ class Sums : public levin::Module {
 
   levin::OptimizerSetups configure_optimizers() override { return levin::Adam(parameters(), 0.05); }
 
-  /// Sequences that nobody has seen, without an end.
+  /// New sequences, without an end.
   levin::LoaderPtr train_dataloader() override {
     return levin::stream([](auto& rng) -> std::optional<levin::Batch> {
       const auto lengths = torch::randint(1, 6, {32}, rng);
