@@ -345,7 +345,7 @@ std::vector<std::string> tables() {
       lines.push_back(classes.empty() ? "| " + row : format("| {} | {}", classes, row));
   }
   for (const LightningClass& known : lightning_classes()) {
-    if (known.instead.empty()) continue;
+    if (known.instead.empty() || known.kind == "callback") continue;  // the page has a section of callbacks
     const std::vector<std::string> named(known.names.begin(), known.names.begin() + std::min(kMostNamed, known.names.size()));
     lines.push_back(format("| {} {}{} | {} |", known.kind, join(named, ", ", code),
                            named.size() < known.names.size() ? ", …" : "", known.instead));
