@@ -24,7 +24,7 @@ Names matches(const std::string& text, const char* pattern) {
   return found;
 }
 
-/// A row of the list in docs/gpu.md.
+/// A row of the list in docs/internals/testing.md.
 struct Statement {
   std::string text;
   std::string on_test_accelerator;
@@ -32,7 +32,7 @@ struct Statement {
 };
 
 std::vector<Statement> statements() {
-  const std::string page = read_text(kRoot / "docs/gpu.md");
+  const std::string page = read_text(kRoot / "docs/internals/testing.md");
   const std::size_t begin = page.find("| statement | on the test accelerator | on a GPU |");
   REQUIRE(begin != std::string::npos);
   const std::size_t end = page.find("\n\n", begin);
