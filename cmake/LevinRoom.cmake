@@ -99,11 +99,13 @@ set(LEVIN_BELOW api/core basics generated)
 
 # levin_add_pch(TARGET headers... [LINK libraries...]): precompiles headers, for levin_use_pch.
 # GCC instantiates what torch's inline functions need once more in every source that reads a precompiled header. So the rooms have
-# one that holds only what they include, which takes 3 s; tests read all of torch, which takes 7 s.
+# one that holds only what they include, which takes 3 s; tests read all of torch, which takes 7 s. CMake wants a source that could
+# read the header; it is not compiled, which would take as long.
 function(levin_add_pch target)
   cmake_parse_arguments(PCH "" "" "LINK" ${ARGN})
   if(LEVIN_PCH)
     add_library(${target} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/cmake/pch.cpp PROPERTIES HEADER_FILE_ONLY ON)
     target_precompile_headers(${target} PRIVATE ${PCH_UNPARSED_ARGUMENTS})
     target_link_libraries(${target} PRIVATE levin_source_names ${PCH_LINK})
   endif()
