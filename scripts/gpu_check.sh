@@ -21,7 +21,7 @@ fi
 export LEVIN_CUDA=ON LEVIN_TORCH_VERSION=${GPU_TORCH:-$(<cmake/torch_version.txt)}
 scripts/setup.sh
 scripts/configure.sh "$build" -DCMAKE_BUILD_TYPE=Release -DLEVIN_CUDA=ON
-tests=(device_tests metrics_tests optim_tests resume_program)
+tests=(device_tests metrics_tests optim_tests inside_programs)
 cmake --build "$build" -j "${JOBS:-$(nproc)}" --target gpu_check_parts "${tests[@]}"
 torch=$(sed -n 's/^LEVIN_TORCH_ROOT:[A-Z]*=//p' "$build/CMakeCache.txt")
 

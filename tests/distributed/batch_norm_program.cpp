@@ -11,12 +11,9 @@
 #include "levin/core/base/error.h"
 #include "levin/strategies/gradients/sync_batch_norm.h"
 
-namespace {
+namespace levin::test::batch_norm_program {
 
-using namespace levin;
-using levin::test::numbers;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 std::string text_of(const at::Tensor& tensor) {
   std::ostringstream text;
@@ -126,10 +123,8 @@ void fit(const Settings& settings) {
   module.report(report);
 }
 
+const RankProgram program("batch_norm", fit);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { fit(settings); });
-}
+}  // namespace levin::test::batch_norm_program

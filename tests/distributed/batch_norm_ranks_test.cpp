@@ -7,7 +7,7 @@ namespace {
 using levin::test::RankRun;
 
 struct Run : RankRun {
-  Run(int ranks, const std::vector<std::string>& settings) : RankRun("batch_norm_program", "fit", ranks, settings) {}
+  Run(int ranks, const std::vector<std::string>& settings) : RankRun("batch_norm", "fit", ranks, settings) {}
 
   /// The numbers of all ranks, one after another.
   std::vector<double> joined(const std::string& name) const {

@@ -9,14 +9,9 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "support/copied_program.h"
 
-namespace {
+namespace levin::test::commands_program {
 
-using namespace levin;
-using levin::test::numbers;
-using levin::test::OneWeight;
-using levin::test::options_for;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 constexpr int kSteps = 6;
 
@@ -123,10 +118,8 @@ void run(const Settings& settings) {
   report.add("reason", trainer.stop_reason().empty() ? "none" : "some");
 }
 
+const RankProgram program("commands", run);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { run(settings); });
-}
+}  // namespace levin::test::commands_program

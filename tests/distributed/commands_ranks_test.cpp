@@ -26,7 +26,7 @@ TEST_CASE("all ranks save and validate after the step in which any of them asked
   const Manner manner = GENERATE(from_range(manners()));
   const int asks = GENERATE(0, 1);
   if (asks >= manner.ranks) return;
-  const RankRun run("commands_program", "both", manner.ranks, with(manner.settings, "asks=" + std::to_string(asks)));
+  const RankRun run("commands", "both", manner.ranks, with(manner.settings, "asks=" + std::to_string(asks)));
   REQUIRE(run.outcome.ok());
   for (const auto& facts : run.by_rank) {
     CHECK(facts.at("event") == Events{"train@1", "train@2", "train@3", "save@3", "validate@3", "train@4", "train@5", "train@6",
@@ -38,7 +38,7 @@ TEST_CASE("all ranks save and validate after the step in which any of them asked
 
 TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to the same end") {
   const Manner manner = GENERATE(from_range(manners()));
-  const RankRun run("commands_program", "pause", manner.ranks, manner.settings);
+  const RankRun run("commands", "pause", manner.ranks, manner.settings);
   REQUIRE(run.outcome.ok());
   for (const auto& facts : run.by_rank) {
     Events events = facts.at("event");
@@ -50,7 +50,7 @@ TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to
     CHECK(events.size() == 10);
   }
   // The weights of a run that was never asked for anything.
-  const RankRun plain("commands_program", "plain", manner.ranks, with(manner.settings, "asks=-1"));
+  const RankRun plain("commands", "plain", manner.ranks, with(manner.settings, "asks=-1"));
   REQUIRE(plain.outcome.ok());
   run.check_everywhere("weight", plain.number(0, "weight"));
   run.check_everywhere("global_step", 6);
@@ -58,7 +58,7 @@ TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to
 
 TEST_CASE("training ends with the epoch in which a rank asked for that") {
   const int ranks = GENERATE(1, 2);
-  const RankRun run("commands_program", "stop", ranks, {"asks=" + std::to_string(ranks - 1)});
+  const RankRun run("commands", "stop", ranks, {"asks=" + std::to_string(ranks - 1)});
   REQUIRE(run.outcome.ok());
   run.check_everywhere("global_step", 6);
   CHECK(run.outcome.out.find("Training stopped: ") != std::string::npos);
@@ -66,13 +66,13 @@ TEST_CASE("training ends with the epoch in which a rank asked for that") {
 
 TEST_CASE("a pause ends with a stop, an interruption, or the end of a rank") {
   const int ranks = GENERATE(1, 2, 3);
-  const RankRun stopped("commands_program", "stopped", ranks);
+  const RankRun stopped("commands", "stopped", ranks);
   CHECK(stopped.outcome.ok());
   stopped.check_everywhere("global_step", 3);
-  const RankRun interrupted("commands_program", "interrupted", ranks);
+  const RankRun interrupted("commands", "interrupted", ranks);
   CHECK(interrupted.outcome.status == 128 + SIGINT);
   if (ranks == 1) return;
-  const RankRun killed("commands_program", "killed", ranks);
+  const RankRun killed("commands", "killed", ranks);
   CHECK(killed.outcome.status == 128 + SIGKILL);
   CHECK_FALSE(killed.outcome.timed_out);
 }

@@ -22,13 +22,9 @@
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 
-namespace {
+namespace levin::test::failure_program {
 
-using namespace levin;
-using levin::test::HookTrace;
-using levin::test::RecordingCallback;
-using levin::test::RecordingModule;
-using levin::test::Settings;
+namespace {
 
 /// Where, when, how and on which rank the run fails.
 struct Plan {
@@ -273,9 +269,8 @@ void run(const Settings& settings) {
   if (entry == "predict") trainer.predict(module, data);
 }
 
+const RankProgram program("failure", run);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  levin::test::run_program([&] { run(Settings(argc, argv)); });
-}
+}  // namespace levin::test::failure_program

@@ -161,7 +161,7 @@ std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool
 }
 
 Command command_of(const FailureCase& failure, const std::filesystem::path& folder) {
-  Command command{.arguments = {LEVIN_BINARY_DIR "/bin/failure_program", "entry=" + failure.entry,
+  Command command{.arguments = {LEVIN_BINARY_DIR "/bin/rank_programs", "failure", "entry=" + failure.entry,
                                 "ranks=" + std::to_string(failure.ranks), "folder=" + folder.string(), "place=" + failure.place,
                                 "manner=" + failure.manner, "rank=" + std::to_string(failure.rank)},
                   .environment = {{"OMP_NUM_THREADS", "1"}},

@@ -12,7 +12,7 @@
 #include "levin/data/dataset.h"
 #include "support/mean_gradients.h"
 
-namespace levin::test {
+namespace levin::test::gathered_gradients_program {
 
 namespace {
 
@@ -167,14 +167,8 @@ void uses(const Settings& settings) {
   report.add("gradients", text_of(gradients));
 }
 
+const RankProgram program("gathered_gradients", {{"trains", trains}, {"uses", uses}});
+
 }  // namespace
 
-}  // namespace levin::test
-
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  using namespace levin::test;
-  const std::map<std::string, void (*)(const Settings&)> scenarios{{"trains", trains}, {"uses", uses}};
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::gathered_gradients_program

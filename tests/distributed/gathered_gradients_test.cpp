@@ -53,12 +53,12 @@ TEST_CASE("ranks that gather with gradients train as one rank with the whole bat
   for (const std::string& setting : settings) {
     if (setting.starts_with("accumulate") || setting.starts_with("by_hand")) alone.push_back(setting);
   }
-  const RankRun one("gathered_gradients_program", "trains", 1, with_batch(alone, 8));
+  const RankRun one("gathered_gradients", "trains", 1, with_batch(alone, 8));
   REQUIRE(one.outcome.ok());
   const std::vector<double> expected = numbers_in(one.text(0, "weights"));
   CHECK(expected.at(0) != 0.3);
   CHECK(expected.at(1) == 1);  // what no rank uses has no gradient, and so its weight does not decay
-  const RankRun several("gathered_gradients_program", "trains", ranks, with_batch(settings, 8 / ranks));
+  const RankRun several("gathered_gradients", "trains", ranks, with_batch(settings, 8 / ranks));
   check_numbers(several, "weights", expected, 1e-9);
 }
 
@@ -76,12 +76,12 @@ TEST_CASE("a rank's gradient is the sum of what all ranks' losses say of its ten
                            Row{"one_of_two", told_by({0}) / 2, 10 * told_by({0, 1}) / 2, 0},
                            Row{"other_of_two", told_by({0}) / 2, 10 * told_by({1}) / 2, 0},
                            Row{"two_passes", told_by({0}) / 2, 10 * told_by({0, 1}) / 2, 1});
-  const RankRun run("gathered_gradients_program", "uses", 2, {std::string("how=") + row.how});
+  const RankRun run("gathered_gradients", "uses", 2, {std::string("how=") + row.how});
   check_numbers(run, "gradients", {row.first, row.second, row.own});
 }
 
 TEST_CASE("a backward pass of the user's own brings gradients to each rank, and leaves them there") {
-  const RankRun run("gathered_gradients_program", "uses", 2, {"how=users_own"});
+  const RankRun run("gathered_gradients", "uses", 2, {"how=users_own"});
   REQUIRE(run.outcome.ok());
   for (const int rank : {0, 1}) {
     const std::vector<double> found = numbers_in(run.text(static_cast<std::size_t>(rank), "gradients"));
@@ -90,12 +90,12 @@ TEST_CASE("a backward pass of the user's own brings gradients to each rank, and 
 }
 
 TEST_CASE("one rank's gather has a gradient, and a first dimension of one") {
-  const RankRun run("gathered_gradients_program", "uses", 1, {"how=both"});
+  const RankRun run("gathered_gradients", "uses", 1, {"how=both"});
   check_numbers(run, "gradients", {1, 10, 0});
 }
 
 TEST_CASE("a rank that gathers while another reduces gradients is told of when the time is up, and none waits longer") {
-  const RankRun run("gathered_gradients_program", "uses", 2, {"how=not_everywhere", "timeout=3"});
+  const RankRun run("gathered_gradients", "uses", 2, {"how=not_everywhere", "timeout=3"});
   CHECK_FALSE(run.outcome.timed_out);
   CHECK(run.outcome.status == 1);
   CHECK(run.outcome.err.find("all_gather with gradients at gathered_gradients_program.cpp:") != std::string::npos);
@@ -107,7 +107,7 @@ TEST_CASE("ranks that gather differently end with an error that says where, and 
       {"users_own_uneven", {"ranks met in different calls", "a gradient of all_gather", "which gathered tensors a loss uses"}},
       {"second_order", {"leave create_graph out"}},
   }));
-  const RankRun run("gathered_gradients_program", "uses", 2, {"how=" + how});
+  const RankRun run("gathered_gradients", "uses", 2, {"how=" + how});
   CHECK_FALSE(run.outcome.timed_out);
   CHECK(run.outcome.status == 1);
   for (const std::string& text : texts) {

@@ -14,7 +14,7 @@
 #include "levin/optim/lr_schedulers.h"
 #include "support/scripted_line.h"
 
-namespace levin::test {
+namespace levin::test::lightning_program {
 
 namespace {
 
@@ -264,21 +264,15 @@ void keeps(const Settings& settings) {
   for (const auto& [file, score] : checkpoint->best_k_models()) report.add(std::filesystem::path(file).stem().string(), score);
 }
 
+const RankProgram program("lightning", {{"logs", logs},
+                                        {"pairs", pairs},
+                                        {"game", game},
+                                        {"turns", turns},
+                                        {"stops", stops},
+                                        {"interval", interval},
+                                        {"accumulates", accumulates},
+                                        {"keeps", keeps}});
+
 }  // namespace
 
-}  // namespace levin::test
-
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  using namespace levin::test;
-  const std::map<std::string, void (*)(const Settings&)> scenarios{{"logs", logs},
-                                                                   {"pairs", pairs},
-                                                                   {"game", game},
-                                                                   {"turns", turns},
-                                                                   {"stops", stops},
-                                                                   {"interval", interval},
-                                                                   {"accumulates", accumulates},
-                                                                   {"keeps", keeps}};
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::lightning_program

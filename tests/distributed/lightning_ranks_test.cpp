@@ -8,7 +8,7 @@
 using levin::test::RankRun;
 
 TEST_CASE("values of two ranks are reduced as each metric says, of steps and epochs, in training and validation") {
-  const RankRun run("lightning_program", "logs", 2);
+  const RankRun run("lightning", "logs", 2);
   REQUIRE(run.outcome.ok());
   // Rank r logs 1, 2, 3 times r + 1.
   for (const std::string stage : {"train", "val"}) {
@@ -52,7 +52,7 @@ double area_of(int samples) {
 TEST_CASE("metric objects in pairs, logged for steps and epochs in both stages, are exact on ranks with other batches") {
   const int ranks = GENERATE(1, 2);
   const int samples = GENERATE(17, 24);
-  const RankRun run("lightning_program", "pairs", ranks, {"samples=" + std::to_string(samples)});
+  const RankRun run("lightning", "pairs", ranks, {"samples=" + std::to_string(samples)});
   REQUIRE(run.outcome.ok());
   for (const std::string name : {"_acc", "_acc_epoch"}) {
     run.check_everywhere("metric:train" + name, accuracy_of(samples));
@@ -76,7 +76,7 @@ TEST_CASE("two optimizers in turns, which gather gradients over batches and clip
     }
   }
   const int ranks = GENERATE(1, 2);
-  const RankRun run("lightning_program", "game", ranks);
+  const RankRun run("lightning", "game", ranks);
   REQUIRE(run.outcome.ok());
   for (const auto& facts : run.by_rank) CHECK(std::stod(facts.at("weight").back()) == Approx(g).epsilon(1e-5));
   run.check_everywhere("step", 12 + 6);
@@ -84,7 +84,7 @@ TEST_CASE("two optimizers in turns, which gather gradients over batches and clip
 }
 
 TEST_CASE("a metric that gets worse on one rank stops all in one epoch") {
-  const RankRun run("lightning_program", "stops", 2);
+  const RankRun run("lightning", "stops", 2);
   REQUIRE(run.outcome.ok());
   run.check_everywhere("epoch", 3);  // of epoch 2 the mean is 6, after 4
   run.check_everywhere("step", 6);
@@ -92,13 +92,13 @@ TEST_CASE("a metric that gets worse on one rank stops all in one epoch") {
 }
 
 TEST_CASE("ranks validate after the same batches across epochs of streams that differ in length") {
-  const RankRun run("lightning_program", "interval", 2);
+  const RankRun run("lightning", "interval", 2);
   REQUIRE(run.outcome.ok());
   for (const auto& facts : run.by_rank) CHECK(facts.at("validated").back() == "3,6,9,12,");
 }
 
 TEST_CASE("accumulation by epochs gives ranks the mean of each window, a short one too") {
-  const RankRun run("lightning_program", "accumulates", 2);
+  const RankRun run("lightning", "accumulates", 2);
   REQUIRE(run.outcome.ok());
   // The means over ranks are 1.5 to 5.5: windows of two, two and one in two epochs, and each by itself in the third.
   run.check_everywhere("weight", -2 * (2.0 + 4.0 + 5.5) - (1.5 + 2.5 + 3.5 + 4.5 + 5.5));
@@ -108,7 +108,7 @@ TEST_CASE("accumulation by epochs gives ranks the mean of each window, a short o
 TEST_CASE("whatever turns optimizers take, ranks come to the weights of one process") {
   const int seed = GENERATE(0, 20);
   const std::vector<std::string> settings{"seed=" + std::to_string(seed), "seeds=20"};
-  const RankRun one("lightning_program", "turns", 1, settings), two("lightning_program", "turns", 2, settings);
+  const RankRun one("lightning", "turns", 1, settings), two("lightning", "turns", 2, settings);
   REQUIRE(one.outcome.ok());
   REQUIRE(two.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
@@ -125,7 +125,7 @@ TEST_CASE("whatever turns optimizers take, ranks come to the weights of one proc
 
 TEST_CASE("ranks keep the same best checkpoints by a value of the step that each has another of") {
   const bool synchronized = GENERATE(false, true);
-  const RankRun run("lightning_program", "keeps", 2, {synchronized ? "synchronize=1" : "synchronize=0"});
+  const RankRun run("lightning", "keeps", 2, {synchronized ? "synchronize=1" : "synchronize=0"});
   REQUIRE(run.outcome.ok());
   // Validations are behind batches 3, 6 and 9 of ten. Rank r's values are r + 1 times 2, 5 and 8; rank 0's count, or the mean.
   const double best = synchronized ? 12 : 8;

@@ -19,12 +19,9 @@
 #include "levin/data/dataset.h"
 #include "levin/optim/optimizers.h"
 
-namespace {
+namespace levin::test::module_program {
 
-using namespace levin;
-using levin::test::numbers;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 /// Two layers, one after the other.
 class TwoLayers : public Module {
@@ -313,17 +310,14 @@ void approximated(const Settings& settings) {
   report.add("weights", weights.str());
 }
 
+const RankProgram program("module", {{"frozen_part", frozen_part},
+                                     {"loads_weights", loads_weights},
+                                     {"draws", draws},
+                                     {"manual_samples", manual_samples},
+                                     {"checkpointed_segments", checkpointed_segments},
+                                     {"averages", averages},
+                                     {"approximated", approximated}});
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  const std::map<std::string, void (*)(const Settings&)> scenarios{{"frozen_part", frozen_part},
-                                                                   {"loads_weights", loads_weights},
-                                                                   {"draws", draws},
-                                                                   {"manual_samples", manual_samples},
-                                                                   {"checkpointed_segments", checkpointed_segments},
-                                                                   {"averages", averages},
-                                                                   {"approximated", approximated}};
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::module_program

@@ -10,7 +10,7 @@ using Catch::Matchers::Contains;
 /// A scenario of module_program.
 struct Run : levin::test::RankRun {
   Run(const std::string& scenario, int ranks, const std::vector<std::string>& settings = {})
-      : RankRun("module_program", scenario, ranks, settings) {}
+      : RankRun("module", scenario, ranks, settings) {}
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("generators of a rank's own differ and shared ones agree, also in a ru
   CHECK(own.size() == static_cast<std::size_t>(ranks));
 
   const int others = GENERATE(1, 2, 4);
-  saves.start("module_program", "draws", others, {"part=resumes"});
+  saves.start("module", "draws", others, {"part=resumes"});
   REQUIRE(saves.outcome.ok());
   for (std::size_t rank = 0; rank < saves.by_rank.size(); ++rank) {
     CHECK(saves.text(rank, "shared") == whole[0].at("shared").back());
@@ -126,7 +126,7 @@ TEST_CASE("power_sgd approximates in full under bf16-mixed where training_step s
     CHECK(run.number(rank, "worst") < 1e-5);
   }
   CHECK(levin::test::numbers_in(run.text(0, "weights"))[0] != 0);
-  run.start("module_program", "approximated", 2, {"resumes=1"});
+  run.start("module", "approximated", 2, {"resumes=1"});
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < 2; ++rank) {
     CHECK(run.number(rank, "steps") == 9);

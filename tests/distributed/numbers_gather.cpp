@@ -102,7 +102,7 @@ class Collector : public Module {
   std::vector<TensorList> validated_;
 };
 
-TrainerOptions options_for(const Settings& settings) {
+TrainerOptions gather_options(const Settings& settings) {
   TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 2);
   options.use_distributed_sampler = true;
@@ -131,7 +131,7 @@ LoaderPtr indices_loader(const Settings& settings, int samples, bool shuffle) {
 
 /// samples, batch, type, matrix, shuffle, uneven, limit, drop_last, workers, own, in_step, second (samples of a second loader)
 void gathers(const Settings& settings) {
-  Trainer trainer(options_for(settings));
+  Trainer trainer(gather_options(settings));
   Collector module({settings.text("type"), settings.number("matrix", 0) == 1});
   module.in_step = settings.number("in_step", 0) == 1;
   Report report(settings.text("folder"), trainer.rank());
@@ -146,7 +146,7 @@ void gathers(const Settings& settings) {
 
 /// how: what rank 1 does wrong
 void gathers_wrongly(const Settings& settings) {
-  Trainer trainer(options_for(settings));
+  Trainer trainer(gather_options(settings));
   const std::string how = settings.text("how");
   struct Late : Collector {
     using Collector::Collector;
@@ -198,7 +198,7 @@ void computes_area_under_curve(const Settings& settings) {
     }
     TensorList scores, labels;
   } module(RowMaker{"double"});
-  Trainer trainer(options_for(settings));
+  Trainer trainer(gather_options(settings));
   const auto results =
       trainer.validate(module, {indices_loader(settings, settings.number("samples"), false)}, {.verbose = false});
   Report report(settings.text("folder"), trainer.rank());

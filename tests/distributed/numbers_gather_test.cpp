@@ -40,7 +40,7 @@ TEST_CASE("gathered rows are each sample once, in the dataset's order, however s
   const int ranks = GENERATE(1, 2, 4);
   const int samples = GENERATE(26, 3, 1);
   const auto uneven = GENERATE("pad", "keep");
-  const RankRun run("numbers_program", "gathers", ranks,
+  const RankRun run("numbers", "gathers", ranks,
                     {"samples=" + std::to_string(samples), "batch=8", "shuffle=1", std::string("uneven=") + uneven});
   REQUIRE(run.outcome.ok());
   for (const char* epoch : {"_0", "_1"}) {
@@ -53,7 +53,7 @@ TEST_CASE("rows of any type come back as they were") {
   const int ranks = GENERATE(1, 3);
   const auto [type, name] = GENERATE(table<std::string, std::string>(
       {{"float", "Float"}, {"double", "Double"}, {"int64", "Long"}, {"bool", "Bool"}, {"bfloat16", "BFloat16"}}));
-  const RankRun run("numbers_program", "gathers", ranks, {"samples=10", "batch=2", "epochs=1", "type=" + type});
+  const RankRun run("numbers", "gathers", ranks, {"samples=10", "batch=2", "epochs=1", "type=" + type});
   REQUIRE(run.outcome.ok());
   const bool is_bool = type == "bool";
   check_everywhere(run, "val0_0",
@@ -62,8 +62,7 @@ TEST_CASE("rows of any type come back as they were") {
 
 TEST_CASE("rows may have dimensions of their own, and loaders come apart") {
   const int ranks = GENERATE(1, 2, 4);
-  const RankRun run("numbers_program", "gathers", ranks,
-                    {"samples=5", "second=3", "batch=2", "matrix=1", "epochs=1", "workers=2"});
+  const RankRun run("numbers", "gathers", ranks, {"samples=5", "second=3", "batch=2", "matrix=1", "epochs=1", "workers=2"});
   REQUIRE(run.outcome.ok());
   const auto matrices = [](int samples) {
     std::ostringstream text;
@@ -78,8 +77,7 @@ TEST_CASE("rows may have dimensions of their own, and loaders come apart") {
 
 TEST_CASE("inside a step the rows of that step are gathered, without those that only make ranks even") {
   const auto [ranks, batch] = GENERATE(table<int, int>({{1, 8}, {2, 4}, {4, 2}}));
-  const RankRun run("numbers_program", "gathers", ranks,
-                    {"samples=26", "batch=" + std::to_string(batch), "in_step=1", "limit=3"});
+  const RankRun run("numbers", "gathers", ranks, {"samples=26", "batch=" + std::to_string(batch), "in_step=1", "limit=3"});
   REQUIRE(run.outcome.ok());
   std::vector<std::string> steps;
   for (const int first : {0, 8, 16}) {
@@ -95,33 +93,32 @@ TEST_CASE("inside a step the rows of that step are gathered, without those that 
 TEST_CASE("padding does not count in the step that it fills") {
   const int ranks = GENERATE(2, 4);
   // One step of each rank, in which the last ranks' last row is padding.
-  const RankRun run("numbers_program", "gathers", ranks, {"samples=5", "batch=3", "in_step=1", "shuffle=1", "epochs=1"});
+  const RankRun run("numbers", "gathers", ranks, {"samples=5", "batch=3", "in_step=1", "shuffle=1", "epochs=1"});
   REQUIRE(run.outcome.ok());
   check_everywhere(run, "train_steps_0", {scalars("Float", up_to(5))});
 }
 
 TEST_CASE("limits and drop_last leave only the samples that were seen") {
   const auto [ranks, batch] = GENERATE(table<int, int>({{1, 8}, {2, 4}, {4, 2}}));
-  const RankRun limited("numbers_program", "gathers", ranks,
-                        {"samples=26", "batch=" + std::to_string(batch), "limit=2", "workers=2"});
+  const RankRun limited("numbers", "gathers", ranks, {"samples=26", "batch=" + std::to_string(batch), "limit=2", "workers=2"});
   REQUIRE(limited.outcome.ok());
   check_everywhere(limited, "train_1", {scalars("Float", up_to(16))});
   check_everywhere(limited, "val0_1", {scalars("Float", up_to(16))});
-  const RankRun dropped("numbers_program", "gathers", ranks, {"samples=26", "batch=" + std::to_string(batch), "drop_last=1"});
+  const RankRun dropped("numbers", "gathers", ranks, {"samples=26", "batch=" + std::to_string(batch), "drop_last=1"});
   REQUIRE(dropped.outcome.ok());
   check_everywhere(dropped, "train_0", {scalars("Float", up_to(24))});
   check_everywhere(dropped, "val0_0", {scalars("Float", up_to(24))});
 }
 
 TEST_CASE("a loader that cannot tell its samples gives rows in the order of ranks") {
-  const RankRun run("numbers_program", "gathers", 2, {"samples=5", "batch=2", "own=1", "epochs=1"});
+  const RankRun run("numbers", "gathers", 2, {"samples=5", "batch=2", "own=1", "epochs=1"});
   REQUIRE(run.outcome.ok());
   check_everywhere(run, "val0_0", {scalars("Float", {0, 2, 4, 1, 3})});
 }
 
 TEST_CASE("a rank gathers nothing where nobody has anything") {
   const int ranks = GENERATE(1, 2);
-  const RankRun run("numbers_program", "gathers", ranks, {"samples=8", "second=0", "batch=2", "epochs=1", "type=int64"});
+  const RankRun run("numbers", "gathers", ranks, {"samples=8", "second=0", "batch=2", "epochs=1", "type=int64"});
   REQUIRE(run.outcome.ok());
   check_everywhere(run, "val0_0", {scalars("Long", up_to(8))});
   check_everywhere(run, "val1_0", {"Float[0]="});
@@ -129,7 +126,7 @@ TEST_CASE("a rank gathers nothing where nobody has anything") {
 
 TEST_CASE("a metric of the whole validation set is bit for bit that of one process") {
   const int samples = GENERATE(101, 3);
-  const RankRun one("numbers_program", "computes_area_under_curve", 1, {"samples=" + std::to_string(samples), "batch=8"});
+  const RankRun one("numbers", "computes_area_under_curve", 1, {"samples=" + std::to_string(samples), "batch=8"});
   REQUIRE(one.outcome.ok());
   int wins = 0;
   int pairs = 0;
@@ -142,8 +139,7 @@ TEST_CASE("a metric of the whole validation set is bit for bit that of one proce
   }
   CHECK(one.number(0, "result:auc") == Approx(static_cast<double>(wins) / pairs).epsilon(1e-12));
   for (const int ranks : {2, 4}) {
-    const RankRun many("numbers_program", "computes_area_under_curve", ranks,
-                       {"samples=" + std::to_string(samples), "batch=4"});
+    const RankRun many("numbers", "computes_area_under_curve", ranks, {"samples=" + std::to_string(samples), "batch=4"});
     REQUIRE(many.outcome.ok());
     for (const char* name : {"result:auc", "result:weighted"}) check_everywhere(many, name, one.by_rank[0].at(name));
   }
@@ -162,7 +158,7 @@ TEST_CASE("rows that do not fit end all ranks with an error that says why") {
       {"elsewhere", "ranks met in different calls"},
       {"too_late", "no data is being read here"},
   }));
-  const RankRun run("numbers_program", "gathers_wrongly", 2, {"samples=10", "batch=4", "epochs=1", "how=" + how});
+  const RankRun run("numbers", "gathers_wrongly", 2, {"samples=10", "batch=4", "epochs=1", "how=" + how});
   CHECK_FALSE(run.outcome.timed_out);
   CHECK(run.outcome.status == 1);
   CHECK(run.outcome.err.find("gather_for_metrics at numbers_gather.cpp:") != std::string::npos);
@@ -170,7 +166,7 @@ TEST_CASE("rows that do not fit end all ranks with an error that says why") {
 }
 
 TEST_CASE("gathering in a step where a rank has no batch ends all ranks with both places") {
-  const RankRun run("numbers_program", "gathers_wrongly", 2, {"samples=9", "batch=4", "epochs=1", "how=uneven_steps"});
+  const RankRun run("numbers", "gathers_wrongly", 2, {"samples=9", "batch=4", "epochs=1", "how=uneven_steps"});
   CHECK_FALSE(run.outcome.timed_out);
   CHECK(run.outcome.status == 1);
   CHECK(run.outcome.err.find("ranks met in different calls:\n  rank 0: gather_for_metrics at numbers_gather.cpp:") !=

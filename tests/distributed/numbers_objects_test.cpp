@@ -105,7 +105,7 @@ TEST_CASE("every metric object is what a list of all samples gives, whatever is 
       GENERATE(table<int, int, int>({{1, 13, 4}, {2, 13, 3}, {2, 13, 2}, {3, 8, 2}, {4, 3, 2}}));
   const int log_every = GENERATE(1, 2, 100);
   const RankRun run(
-      "numbers_program", "logs_objects", ranks,
+      "numbers", "logs_objects", ranks,
       {"samples=" + std::to_string(samples), "batch=" + std::to_string(batch), "log_every=" + std::to_string(log_every)});
   REQUIRE(run.outcome.ok());
   const auto by_rank = divide(samples, ranks, batch);

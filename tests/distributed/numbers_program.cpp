@@ -13,7 +13,7 @@
 #include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
-namespace levin::test {
+namespace levin::test::numbers_program {
 
 namespace {
 
@@ -140,21 +140,15 @@ void logs(const Settings& settings) {
   report.add("predicted", total);
 }
 
+const RankProgram program("numbers", {
+                                         {"logs", logs},
+                                         {"logs_objects", logs_objects},
+                                         {"gathers", gathers},
+                                         {"gathers_wrongly", gathers_wrongly},
+                                         {"computes_area_under_curve", computes_area_under_curve},
+                                         {"logs_as_the_reference", logs_as_the_reference},
+                                     });
+
 }  // namespace
 
-}  // namespace levin::test
-
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  using namespace levin::test;
-  const std::map<std::string, void (*)(const Settings&)> scenarios{
-      {"logs", logs},
-      {"logs_objects", logs_objects},
-      {"gathers", gathers},
-      {"gathers_wrongly", gathers_wrongly},
-      {"computes_area_under_curve", computes_area_under_curve},
-      {"logs_as_the_reference", logs_as_the_reference},
-  };
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::numbers_program

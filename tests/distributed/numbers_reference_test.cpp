@@ -76,7 +76,7 @@ Metrics reported(const RankRun& run, std::size_t rank, std::string place, const 
 RankRun run_like(const nlohmann::json& settings) {
   std::string validation;
   for (const int samples : settings["val"]) validation += (validation.empty() ? "" : ",") + std::to_string(samples);
-  return RankRun("numbers_program", "logs_as_the_reference", 2,
+  return RankRun("numbers", "logs_as_the_reference", 2,
                  {"val=" + validation, "train=" + settings["train"].dump(), "accumulate=" + settings["accumulate"].dump(),
                   "log_every=" + settings["log_every"].dump()});
 }

@@ -137,7 +137,7 @@ void check_rank_files(const RankRun& run, const Division& division) {
 TEST_CASE("every metric is what a list of all values gives, on every rank and in every file") {
   const Division division = GENERATE(Division{1, 26, 8}, Division{2, 26, 4}, Division{4, 26, 2}, Division{4, 26, 5},
                                      Division{2, 7, 3, 2}, Division{4, 3, 2}, Division{4, 9, 1, 2});
-  const RankRun run("numbers_program", "logs", division.ranks, division.settings());
+  const RankRun run("numbers", "logs", division.ranks, division.settings());
   REQUIRE(run.outcome.ok());
   // What every rank logs needs no warning, also where some ranks have no batch.
   CHECK(run.outcome.err.find("log(") == std::string::npos);

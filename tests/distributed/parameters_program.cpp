@@ -16,14 +16,9 @@
 #include "support/mean_gradients.h"
 #include "support/recording.h"
 
-namespace {
+namespace levin::test::parameters_program {
 
-using namespace levin;
-using levin::test::HookTrace;
-using levin::test::numbers;
-using levin::test::RecordingModule;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 /// Two weights, the second of which is frozen at first. A step moves each that is trained by the mean of the batch.
 class TwoWeights final : public RecordingModule {
@@ -395,16 +390,12 @@ void changed_between(const Settings& settings) {
   }
 }
 
+const RankProgram program("parameters", {{"in_every_hook", in_every_hook},
+                                         {"two_losses", two_losses},
+                                         {"watched", watched},
+                                         {"changed_by_callback", changed_by_callback},
+                                         {"changed_between", changed_between}});
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] {
-    const std::string scenario = settings.text("scenario");
-    if (scenario == "two_losses") return two_losses(settings);
-    if (scenario == "changed_by_callback") return changed_by_callback(settings);
-    if (scenario == "changed_between") return changed_between(settings);
-    scenario == "watched" ? watched(settings) : in_every_hook(settings);
-  });
-}
+}  // namespace levin::test::parameters_program

@@ -6,7 +6,7 @@ namespace {
 
 /// parameters_program, in which hooks change parameters.
 struct Run : levin::test::RankRun {
-  Run(int ranks, const std::vector<std::string>& settings) : RankRun("parameters_program", "in_every_hook", ranks, settings) {}
+  Run(int ranks, const std::vector<std::string>& settings) : RankRun("parameters", "in_every_hook", ranks, settings) {}
 };
 
 }  // namespace
@@ -36,9 +36,9 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
   const std::string frozen = GENERATE("none", "one", "both");
   const std::string unused = frozen == "both" ? GENERATE("unused=0", "unused=1") : "unused=1";
   const int ranks = GENERATE(1, 2, 3);
-  levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=" + frozen});
+  levin::test::RankRun one("parameters", "two_losses", 1, {"frozen=" + frozen});
   REQUIRE(one.outcome.ok());
-  const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=" + frozen, unused});
+  const levin::test::RankRun several("parameters", "two_losses", ranks, {"frozen=" + frozen, unused});
   REQUIRE(several.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
@@ -51,11 +51,11 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
 TEST_CASE("what a callback trains later or prunes comes to one process's weights, and resumes on other numbers of ranks") {
   const std::string callback = GENERATE("callback=BackboneFinetuning", "callback=ModelPruning");
   const std::string strategy = GENERATE("strategy=ddp", "strategy=ddp_sharded");
-  levin::test::RankRun several("parameters_program", "changed_by_callback", 1, {callback});
+  levin::test::RankRun several("parameters", "changed_by_callback", 1, {callback});
   REQUIRE(several.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(several.text(0, "weights"));
   const auto check = [&](int ranks, const std::vector<std::string>& settings) {
-    several.start("parameters_program", "changed_by_callback", ranks, settings);
+    several.start("parameters", "changed_by_callback", ranks, settings);
     REQUIRE(several.outcome.ok());
     CHECK(several.text(0, "weights") == several.text(several.by_rank.size() - 1, "weights"));
     const std::vector<double> found = levin::test::numbers_in(several.text(0, "weights"));
@@ -73,7 +73,7 @@ TEST_CASE("parameters that change between batches of one step are averaged alike
   const std::string what = GENERATE("add", "unfreeze", "freeze");
   const std::string strategy = GENERATE("auto", "ddp_find_unused_parameters_true", "ddp_sharded");
   const int ranks = GENERATE(2, 3);
-  const levin::test::RankRun run("parameters_program", "changed_between", ranks, {"what=" + what, "strategy=" + strategy});
+  const levin::test::RankRun run("parameters", "changed_between", ranks, {"what=" + what, "strategy=" + strategy});
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
     CHECK(run.by_rank[rank].at("weights") == run.by_rank[0].at("weights"));
@@ -88,12 +88,12 @@ TEST_CASE("parameters that change between batches of one step are averaged alike
 TEST_CASE("toggled optimizers train by turns to the weights of one process, and nothing is set up anew for it") {
   const int ranks = GENERATE(2, 3);
   const std::string how = GENERATE("unused=0", "unused=1", "counted=1", "tied=1");
-  levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=both"});
+  levin::test::RankRun one("parameters", "two_losses", 1, {"frozen=both"});
   REQUIRE(one.outcome.ok());
-  levin::test::RankRun alone("parameters_program", "two_losses", 1, {"frozen=toggled"});
+  levin::test::RankRun alone("parameters", "two_losses", 1, {"frozen=toggled"});
   REQUIRE(alone.outcome.ok());
   CHECK(alone.text(0, "weights") == one.text(0, "weights"));
-  const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=toggled", how});
+  const levin::test::RankRun several("parameters", "two_losses", ranks, {"frozen=toggled", how});
   REQUIRE(several.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
@@ -102,7 +102,7 @@ TEST_CASE("toggled optimizers train by turns to the weights of one process, and 
     const std::vector<double> found = levin::test::numbers_in(several.text(rank, "weights"));
     for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]));
   }
-  const levin::test::RankRun by_hand("parameters_program", "two_losses", ranks, {"frozen=both", "counted=1"});
+  const levin::test::RankRun by_hand("parameters", "two_losses", ranks, {"frozen=both", "counted=1"});
   CHECK(by_hand.number(0, "changes") > 0);
 }
 
@@ -111,11 +111,11 @@ TEST_CASE("a check of gradients names what differs, on which rank and by how muc
       {{"rates", "before step 3 of SGD, ranks do not have the same as rank 0:\n  weights of first: rank 1 by up to "},
        {"local", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of first: rank 1 by up to 0.5"},
        {"no_gradient", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of second: rank 2 has none"}}));
-  const levin::test::RankRun error("parameters_program", "watched", 3, {"what=" + what});
+  const levin::test::RankRun error("parameters", "watched", 3, {"what=" + what});
   CHECK(error.outcome.status != 0);
   CHECK_THAT(error.outcome.err, Catch::Contains("GradientSyncCheck: " + message));
   CHECK(!error.has(0, "steps"));
-  const levin::test::RankRun warning("parameters_program", "watched", 3, {"what=" + what, "on=warn"});
+  const levin::test::RankRun warning("parameters", "watched", 3, {"what=" + what, "on=warn"});
   REQUIRE(warning.outcome.ok());
   CHECK_THAT(warning.outcome.err, Catch::Contains("warning: GradientSyncCheck: " + message));
   CHECK(warning.number(2, "steps") == 5);
@@ -123,10 +123,10 @@ TEST_CASE("a check of gradients names what differs, on which rank and by how muc
 
 TEST_CASE("a check of gradients is content with equal ranks, and names parameters without a gradient once") {
   const int ranks = GENERATE(1, 3);
-  const levin::test::RankRun good("parameters_program", "watched", ranks, {"what=nothing"});
+  const levin::test::RankRun good("parameters", "watched", ranks, {"what=nothing"});
   REQUIRE(good.outcome.ok());
   CHECK_THAT(good.outcome.err, !Catch::Contains("GradientSyncCheck"));
-  const levin::test::RankRun unused("parameters_program", "watched", ranks, {"what=unused"});
+  const levin::test::RankRun unused("parameters", "watched", ranks, {"what=unused"});
   REQUIRE(unused.outcome.ok());
   const std::string text = "GradientSyncCheck: SGD steps without a gradient of second.";
   CHECK_THAT(unused.outcome.err, Catch::Contains(text));

@@ -3,8 +3,10 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <string>
 
+#include "distributed/rank_report.h"
 #include "levin/cli/run_main.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
@@ -58,5 +60,17 @@ template <class Program>
 [[noreturn]] void run_program(const Program& program) {
   end_process(status_of(program));
 }
+
+/// A program of rank_programs, which its first argument names: other sources hold others, so that LibTorch's headers are read
+/// once for all of them. What it is made of stands in a namespace of its own.
+///
+///     const RankProgram program("trainer", {{"samples", samples}, {"shards", shards}});
+class RankProgram {
+ public:
+  using Run = void (*)(const Settings&);
+  RankProgram(const char* name, Run run);
+  /// One that does what scenario= names.
+  RankProgram(const char* name, const std::map<std::string, Run>& scenarios);
+};
 
 }  // namespace levin::test

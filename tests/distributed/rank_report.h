@@ -4,15 +4,15 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace levin::test {
 
 /// What a scenario of a program is told: "name=value" texts. Each is told ranks= and folder=.
 class Settings {
  public:
-  Settings(int argc, char** argv) {
-    for (int index = 1; index < argc; ++index) {
-      const std::string text = argv[index];
+  explicit Settings(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
       const auto end = text.find('=');
       values_[text.substr(0, end)] = end == std::string::npos ? "" : text.substr(end + 1);
     }

@@ -21,18 +21,20 @@ inline std::vector<double> numbers_in(const std::string& text) {
   return numbers;
 }
 
-/// A scenario of a program on so many ranks, and what each rank reported (Report), in the order in which it did. What the
-/// program has said is shown with whatever fails as long as this lives.
+/// A scenario of a program of rank_programs, or of another such executable, on so many ranks, and what each rank reported
+/// (Report), in the order in which it did. What the program has said is shown with whatever fails as long as this lives.
 class RankRun {
  public:
-  RankRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {}) {
+  RankRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {},
+          const std::string& executable = "rank_programs")
+      : executable_(executable) {
     start(program, scenario, ranks, settings);
   }
   /// Runs another scenario in the same folder.
   void start(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings) {
     Command command;
-    command.arguments = {LEVIN_BINARY_DIR "/bin/" + program, "scenario=" + scenario, "ranks=" + std::to_string(ranks),
-                         "folder=" + folder.path().string()};
+    command.arguments = {LEVIN_BINARY_DIR "/bin/" + executable_, program, "scenario=" + scenario,
+                         "ranks=" + std::to_string(ranks), "folder=" + folder.path().string()};
     command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
     command.limit = std::chrono::seconds(60);
     command.copied = true;
@@ -68,6 +70,7 @@ class RankRun {
   std::vector<std::map<std::string, std::vector<std::string>>> by_rank;
 
  private:
+  std::string executable_;
   std::optional<Catch::ScopedMessage> said_;
 };
 

@@ -6,34 +6,30 @@
 #include "levin/core/trainer.h"
 #include "support/resume_plans.h"
 
+namespace levin::test {
+
 namespace {
 
-using namespace levin;
-
-void run(const levin::test::Settings& settings) {
+void run(const Settings& settings) {
+  if (const std::string name = settings.text("accelerator"); !name.empty()) setenv("LEVIN_TEST_ACCELERATOR", name.c_str(), 1);
   const std::filesystem::path folder = settings.text("folder");
   const int ranks = settings.number("ranks");
-  const Trainer trainer(levin::test::rank_options(ranks, folder));
-  levin::test::Report report(folder, trainer.rank());
+  const Trainer trainer(rank_options(ranks, folder));
+  Report report(folder, trainer.rank());
   const int first = settings.number("seed", 1);
   for (int seed = first; seed < first + settings.number("programs", 1); ++seed) {
     const std::filesystem::path own = folder / std::to_string(seed);
     std::filesystem::create_directories(own);
-    const auto plan = levin::test::random_resume_plan(static_cast<std::uint64_t>(seed), ranks);
+    const auto plan = random_resume_plan(static_cast<std::uint64_t>(seed), ranks);
     if (trainer.is_global_zero()) std::cout << plan.str() << std::endl;
-    const std::string problems =
-        levin::test::check_resume_plan(plan, own, static_cast<std::size_t>(settings.number("stride", 1)));
+    const std::string problems = check_resume_plan(plan, own, static_cast<std::size_t>(settings.number("stride", 1)));
     if (!problems.empty()) std::cout << "rank " << trainer.rank() << ": " << problems << std::endl;
     report.add("equal", problems.empty() ? 1 : 0);
   }
 }
 
+const RankProgram program("resume", run);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const levin::test::Settings settings(argc, argv);
-  if (const std::string name = settings.text("accelerator", ""); !name.empty())
-    setenv("LEVIN_TEST_ACCELERATOR", name.c_str(), 1);
-  levin::test::run_program([&] { run(settings); });
-}
+}  // namespace levin::test

@@ -7,7 +7,7 @@
 #include "support/whole_matrix.h"
 
 // As core/loops/resume_test.cpp, on several ranks with processes of their own. One program by hand:
-// build/bin/resume_program ranks=2 folder=$(mktemp -d) seed=5
+// build/bin/inside_programs resume ranks=2 folder=$(mktemp -d) seed=5
 TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of generated programs") {
   const int ranks = GENERATE(2, 4);
   const bool whole = levin::test::is_whole_matrix();
@@ -20,7 +20,8 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
   }
   const std::string stride = whole ? "1" : "11";
   for (const int seed : seeds) {
-    const levin::test::RankRun run("resume_program", "resume", ranks, {"seed=" + std::to_string(seed), "stride=" + stride});
+    const levin::test::RankRun run("resume", "", ranks, {"seed=" + std::to_string(seed), "stride=" + stride},
+                                   "inside_programs");
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
   }
@@ -29,8 +30,8 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
 TEST_CASE("ranks with a device each, which reduce gradients there, resume exactly") {
   const levin::test::EnvironmentVariable backend("QUEUED_BACKEND", "1"), devices("QUEUED_DEVICES", "2");
   for (const int seed : {1, 3, 6}) {
-    const levin::test::RankRun run("resume_program", "resume", 2,
-                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"});
+    const levin::test::RankRun run(
+        "resume", "", 2, {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"}, "inside_programs");
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < 2; ++rank) CHECK(run.number(rank, "equal") == 1);
   }
@@ -39,8 +40,8 @@ TEST_CASE("ranks with a device each, which reduce gradients there, resume exactl
 TEST_CASE("runs on a device of its own resume exactly, though the module moves there and numbers are read late") {
   // 2: averaged weights, of which a callback keeps tensors; 14, 24: sums on the device that a save reads.
   for (const int seed : {2, 14, 24, 27, 28, 34}) {
-    const levin::test::RankRun run("resume_program", "resume", 1,
-                                   {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"});
+    const levin::test::RankRun run(
+        "resume", "", 1, {"seed=" + std::to_string(seed), "stride=17", "accelerator=QueuedAccelerator"}, "inside_programs");
     REQUIRE(run.outcome.ok());
     CHECK(run.number(0, "equal") == 1);
   }

@@ -16,12 +16,9 @@
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/registry.h"
 
-namespace {
+namespace levin::test::sharded_program {
 
-using namespace levin;
-using levin::test::numbers;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 struct OddOptions {
   double lr = 0.01;
@@ -235,10 +232,8 @@ void fit(const Settings& settings) {
              std::count_if(earlier.begin(), earlier.end(), [](const auto& tensor) { return !tensor.expired(); }));
 }
 
+const RankProgram program("sharded", fit);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { fit(settings); });
-}
+}  // namespace levin::test::sharded_program

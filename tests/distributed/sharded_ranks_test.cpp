@@ -9,8 +9,8 @@ using Settings = std::vector<std::string>;
 
 /// sharded_program, which trains a small network.
 struct Run : levin::test::RankRun {
-  Run(int ranks, const Settings& settings) : RankRun("sharded_program", "fit", ranks, settings) {}
-  void again(int ranks, const Settings& settings) { start("sharded_program", "fit", ranks, settings); }
+  Run(int ranks, const Settings& settings) : RankRun("sharded", "fit", ranks, settings) {}
+  void again(int ranks, const Settings& settings) { start("sharded", "fit", ranks, settings); }
 };
 
 /// The weights that all ranks have.

@@ -25,10 +25,9 @@
 #include "levin/data/dataset.h"
 #include "support/toy_accelerator.h"
 
-namespace {
+namespace levin::test::start_program {
 
-using namespace levin;
-using levin::test::Settings;
+namespace {
 
 /// As many toy devices as a file says; it may say fewer when the run is started again.
 class CountedToy : public Toy {
@@ -190,9 +189,8 @@ void run(const Settings& settings) {
   }
 }
 
+const RankProgram program("start", run);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  levin::test::run_program([&] { run(Settings(argc, argv)); });
-}
+}  // namespace levin::test::start_program

@@ -13,7 +13,7 @@ namespace levin::test {
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
                       const Environment& environment) {
   Command command;
-  command.arguments = {LEVIN_BINARY_DIR "/bin/start_program", "folder=" + folder.string()};
+  command.arguments = {LEVIN_BINARY_DIR "/bin/rank_programs", "start", "folder=" + folder.string()};
   command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
   command.environment = environment;
   command.environment.emplace_back("OMP_NUM_THREADS", "1");

@@ -12,11 +12,9 @@
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 
-namespace {
+namespace levin::test::stream_program {
 
-using namespace levin;
-using levin::test::Report;
-using levin::test::Settings;
+namespace {
 
 constexpr int kRows = 240;  // of the file that ranks divide
 constexpr std::int64_t kSavesAt = 20;
@@ -71,10 +69,8 @@ void run(const Settings& settings) {
   report.add("weight", module.weight());
 }
 
+const RankProgram program("stream", run);
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { run(settings); });
-}
+}  // namespace levin::test::stream_program

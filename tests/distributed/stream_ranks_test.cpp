@@ -5,11 +5,11 @@
 TEST_CASE("a stream's source is told of each epoch and its ranks, and a run resumes within one exactly") {
   using Texts = std::vector<std::string>;
   const int ranks = GENERATE(1, 2);
-  levin::test::RankRun run("stream_program", "", ranks, {"part=whole"});
+  levin::test::RankRun run("stream", "", ranks, {"part=whole"});
   REQUIRE(run.outcome.ok());
   const auto whole = run.by_rank;
   REQUIRE(whole.size() == static_cast<std::size_t>(ranks));
-  run.start("stream_program", "", ranks, {"part=resumes"});
+  run.start("stream", "", ranks, {"part=resumes"});
   REQUIRE(run.outcome.ok());
   for (int rank = 0; rank < ranks; ++rank) {
     const auto& before = whole[static_cast<std::size_t>(rank)];

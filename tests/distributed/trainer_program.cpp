@@ -29,15 +29,9 @@
 #include "support/mean_gradients.h"
 #include "support/toy_accelerator.h"
 
-namespace {
+namespace levin::test::trainer_program {
 
-using namespace levin;
-using levin::test::numbers;
-using levin::test::OneWeight;
-using levin::test::options_for;
-using levin::test::Report;
-using levin::test::report_run;
-using levin::test::Settings;
+namespace {
 
 /// samples=, in all, which a DataLoader divides over ranks; batch=, of all ranks
 void samples(const Settings& settings) {
@@ -398,26 +392,23 @@ void waits(const Settings& settings) {
   }
 }
 
+const RankProgram program("trainer", {{"samples", samples},
+                                      {"validates_first", validates_first},
+                                      {"length_of_training", length_of_training},
+                                      {"resumes", resumes},
+                                      {"resumes_elsewhere", resumes_elsewhere},
+                                      {"starts_programs", starts_programs},
+                                      {"own_accelerator", own_accelerator},
+                                      {"shards", shards},
+                                      {"crashes", crashes},
+                                      {"loss_is_nan", loss_is_nan},
+                                      {"stops", stops},
+                                      {"uneven_data", uneven_data},
+                                      {"same_batches", same_batches},
+                                      {"accumulates", accumulates},
+                                      {"own_checkpoints", own_checkpoints},
+                                      {"waits", waits}});
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const std::map<std::string, void (*)(const Settings&)> scenarios{{"samples", samples},
-                                                                   {"validates_first", validates_first},
-                                                                   {"length_of_training", length_of_training},
-                                                                   {"resumes", resumes},
-                                                                   {"resumes_elsewhere", resumes_elsewhere},
-                                                                   {"starts_programs", starts_programs},
-                                                                   {"own_accelerator", own_accelerator},
-                                                                   {"shards", shards},
-                                                                   {"crashes", crashes},
-                                                                   {"loss_is_nan", loss_is_nan},
-                                                                   {"stops", stops},
-                                                                   {"uneven_data", uneven_data},
-                                                                   {"same_batches", same_batches},
-                                                                   {"accumulates", accumulates},
-                                                                   {"own_checkpoints", own_checkpoints},
-                                                                   {"waits", waits}};
-  const Settings settings(argc, argv);
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::trainer_program

@@ -10,7 +10,7 @@ namespace {
 /// A scenario of trainer_program.
 struct Run : levin::test::RankRun {
   Run(const std::string& scenario, int ranks, const std::vector<std::string>& settings = {})
-      : RankRun("trainer_program", scenario, ranks, settings) {}
+      : RankRun("trainer", scenario, ranks, settings) {}
 };
 
 }  // namespace
@@ -21,7 +21,7 @@ TEST_CASE("a run that a signal stopped in an epoch ends, resumed, with the bits 
   REQUIRE(whole.outcome.ok());
   Run stopped("resumes", ranks, {"part=interrupted"});
   REQUIRE(stopped.outcome.status == 128 + 15);
-  stopped.start("trainer_program", "resumes", ranks, {"part=resumed"});
+  stopped.start("trainer", "resumes", ranks, {"part=resumed"});
   REQUIRE(stopped.outcome.ok());
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
     INFO("rank " << rank);
@@ -49,7 +49,7 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
   };
   add();
   REQUIRE(seen.size() == static_cast<std::size_t>(ranks * batch * steps));
-  run.start("trainer_program", "resumes_elsewhere", other_ranks, {"part=resumes", "batch=" + std::to_string(other_batch)});
+  run.start("trainer", "resumes_elsewhere", other_ranks, {"part=resumes", "batch=" + std::to_string(other_batch)});
   REQUIRE(run.outcome.ok());
   add();
   std::multiset<int> each_once;
@@ -177,7 +177,7 @@ TEST_CASE("ranks that go on from other files of one name are an error that names
   Run run("own_checkpoints", 3, {"part=saves"});
   REQUIRE(run.outcome.ok());
   const int other = GENERATE(-1, 0, 2);
-  run.start("trainer_program", "own_checkpoints", 3, {"part=resumes", "other=" + std::to_string(other)});
+  run.start("trainer", "own_checkpoints", 3, {"part=resumes", "other=" + std::to_string(other)});
   if (other == -1) {
     REQUIRE(run.outcome.ok());
     return run.check_everywhere("global_step", 4);
@@ -212,7 +212,7 @@ TEST_CASE("a crash says in which hook and step it happened, with the calls that 
   CHECK(run.outcome.status == 128 + signal);
   CHECK_THAT(run.outcome.err, Catch::Contains("rank " + std::to_string(ranks - 1) + " crashed with " + name +
                                               " in training_step (train, epoch 0, step 1)"));
-  CHECK_THAT(run.outcome.err, Catch::Contains("bin/trainer_program("));
+  CHECK_THAT(run.outcome.err, Catch::Contains("bin/rank_programs("));
 }
 
 TEST_CASE("what follows a loss that is NaN on one rank, follows on all") {

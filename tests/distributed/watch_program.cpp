@@ -16,14 +16,9 @@
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 
-namespace {
+namespace levin::test::watch_program {
 
-using namespace levin;
-using levin::test::OneWeight;
-using levin::test::options_for;
-using levin::test::Report;
-using levin::test::report_run;
-using levin::test::Settings;
+namespace {
 
 /// losses_R=, of rank R's batches; window=, warmup=, atol=, rtol=, mode=, finite_only=, of SpikeDetection
 void spikes(const Settings& settings) {
@@ -154,12 +149,9 @@ void finds_rate(const Settings& settings) {
   for (const double loss : finder->losses()) report.add("loss", loss);
 }
 
+const RankProgram program("watch",
+                          {{"spikes", spikes}, {"straggler", straggler}, {"guarded", guarded}, {"finds_rate", finds_rate}});
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  levin::test::become_copy(argc, argv);
-  const Settings settings(argc, argv);
-  const std::map<std::string, void (*)(const Settings&)> scenarios{
-      {"spikes", spikes}, {"straggler", straggler}, {"guarded", guarded}, {"finds_rate", finds_rate}};
-  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
-}
+}  // namespace levin::test::watch_program

@@ -12,7 +12,7 @@ namespace {
 /// A scenario of watch_program.
 struct Run : levin::test::RankRun {
   Run(const std::string& scenario, int ranks, const std::vector<std::string>& settings = {})
-      : RankRun("watch_program", scenario, ranks, settings) {}
+      : RankRun("watch", scenario, ranks, settings) {}
 };
 
 }  // namespace

@@ -199,7 +199,7 @@ def resume(machine):
 
 @check("60 generated programs go on from each of their checkpoints to the bit")
 def resume_programs(machine):
-    output = machine.run("resume_programs", ["resume_program", "ranks=1", f"folder={tempfile.mkdtemp()}", "programs=60", "seed=1", "stride=13"],
+    output = machine.run("resume_programs", ["inside_programs", "resume", "ranks=1", f"folder={tempfile.mkdtemp()}", "programs=60", "seed=1", "stride=13"],
                          timeout=400)
     problems = re.findall(r"(?m)^rank \d+: .*", output)
     need(not problems, "; ".join(problems))
