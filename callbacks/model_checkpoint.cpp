@@ -204,7 +204,6 @@ void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   // A run that goes on from its very end has nothing to train, but maybe a file to write.
   if (off(trainer) || !std::exchange(resumed_, false)) return;
   save_last(trainer);
-  trainer.checkpoint_files().wait();
 }
 
 // ---- What -------------------------------------------------------------------------------------------------------------------

@@ -238,7 +238,6 @@ void StochasticWeightAveraging::setup(Trainer& trainer, Module& module, Stage st
   WeightAveraging::setup(trainer, module, stage);
   if (!trainer.fitting()) return;
   has_taken_over_ = false;
-  took_over_in_ = -1;
   statistics_of_ = statistics_before_end_ = 0;
   buffers_before_end_.clear();
 }
@@ -269,15 +268,12 @@ void StochasticWeightAveraging::on_train_epoch_start(Trainer& trainer, Module&) 
                                                      : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
   replace_schedulers(trainer, swa_.swa_lrs);
   has_taken_over_ = true;
-  took_over_in_ = trainer.current_epoch();
 }
 
 void StochasticWeightAveraging::on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) {
   WeightAveraging::on_save_checkpoint(trainer, module, checkpoint);
   Value* const states = checkpoint.manifest.find("callbacks");
   Value* const own = states == nullptr ? nullptr : states->find(state_key());
-  // A run that goes on from here takes over once more: the checkpoint has the schedulers of before.
-  if (own != nullptr && trainer.epoch_begins() && took_over_in_ == trainer.current_epoch()) (*own)["has_taken_over"] = false;
   if (own == nullptr || buffers_before_end_.empty()) return;
   (*own)["statistics_of"] = statistics_before_end_;
   for (const auto& [name, average] : buffers_before_end_) checkpoint.tensors[kBufferPrefix + name] = average;

@@ -144,7 +144,6 @@ class LEVIN_API StochasticWeightAveraging : public WeightAveraging {
   Options swa_;
   std::int64_t first_epoch_ = 0;  ///< at whose start SWALR takes over, from 0
   bool has_taken_over_ = false;
-  std::int64_t took_over_in_ = -1;                        ///< the epoch, in this fit
   std::int64_t statistics_of_ = 0;                        ///< how many weights had been averaged when statistics were computed
   std::int64_t statistics_before_end_ = 0;                ///< the same, before training's end
   std::map<std::string, at::Tensor> buffers_before_end_;  ///< by name; empty: the end has changed none

@@ -124,27 +124,6 @@ class Metric::Accumulator final : public MetricStateReader {
   }
   void set(MetricState state) { state_ = std::move(state); }
 
-  /// A copy that has no rows, which only grow: of those it is enough to know how many bytes there are.
-  std::unique_ptr<Accumulator> without_rows() const {
-    auto copy = std::make_unique<Accumulator>(metric_);
-    copy->state_.numbers = state_.numbers;
-    copy->state_.updates = state_.updates;
-    copy->numbers_on_device_ = numbers_on_device_;
-    copy->batches_on_device_ = batches_on_device_;
-    copy->sent_ = sent_;
-    for (Sent& sent : copy->sent_) sent.rows.clear();
-    return copy;
-  }
-  std::vector<std::size_t> row_bytes() const {
-    std::vector<std::size_t> bytes;
-    for (std::size_t index = 0; index < rows_on_device_.size(); ++index) {
-      bytes.push_back(state_.rows[index].size());
-      for (const at::Tensor& rows : rows_on_device_[index]) bytes.back() += rows.nbytes();
-      for (const Sent& sent : sent_) bytes.back() += sent.rows[index].defined() ? sent.rows[index].nbytes() : 0;
-    }
-    return bytes;
-  }
-
  private:
   /// What is on its way to the host, by part; undefined where there is nothing.
   struct Sent {
@@ -242,7 +221,6 @@ void Metric::reset() {
   batch_.reset();
   batch_is_taken_ = false;
   note_change();
-  marked_.reset();
 }
 
 const MetricState& Metric::state() const { return total_->read(); }
@@ -302,24 +280,6 @@ std::shared_ptr<MetricStateReader> Metric::batch_state() {
   if (!batch_) batch_ = std::make_shared<Accumulator>(*total_);
   batch_is_taken_ = true;
   return batch_;
-}
-
-void Metric::mark() {
-  marked_ = total_->without_rows();
-  marked_row_bytes_ = total_->row_bytes();
-}
-
-MetricState Metric::marked() const {
-  if (!marked_) return state();
-  MetricState state = marked_->read();
-  for (std::size_t index = 0; index < rows_.size(); ++index) {
-    state.rows[index] = total_->read().rows[index].substr(0, marked_row_bytes_[index]);
-  }
-  // Rows alone are something that was taken in, too.
-  if (std::any_of(state.rows.begin(), state.rows.end(), [](const std::string& rows) { return !rows.empty(); })) {
-    state.updates = std::max<std::int64_t>(state.updates, 1);
-  }
-  return state;
 }
 
 MetricNumbers Metric::add_numbers(std::string name, const std::vector<std::int64_t>& shape, Reduce reduce) {

@@ -136,8 +136,6 @@ class LEVIN_API Metric : public MetricObject {
   std::int64_t changes() const override { return changes_; }
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
   std::shared_ptr<const MetricState> all_ranks() const override { return all_ranks_; }
-  void mark() override;
-  MetricState marked() const override;
 
  protected:
   /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
@@ -172,7 +170,7 @@ class LEVIN_API Metric : public MetricObject {
 
   /// How many numbers a state has.
   std::size_t state_size() const { return numbers_.empty() ? 0 : numbers_.back().begin + numbers_.back().count; }
-  /// Where to something is taken in: the state, and that of the batch in work where somebody asks for those.
+  /// The accumulators that take a batch: the state, and that of the batch in work where somebody asks for it.
   template <class Take>
   void take_in(const Take& take);
   /// What compute() sees of all ranks is out of date.
@@ -188,8 +186,6 @@ class LEVIN_API Metric : public MetricObject {
   std::int64_t changes_ = 0;
   std::shared_ptr<const MetricState> all_ranks_;
   mutable const MetricState* reading_ = nullptr;
-  std::unique_ptr<Accumulator> marked_;  ///< without rows
-  std::vector<std::size_t> marked_row_bytes_;
 };
 
 /// Metrics with names that are updated and logged together. Those with the same state, such as Accuracy, Precision and Recall

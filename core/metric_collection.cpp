@@ -54,8 +54,6 @@ class MetricCollection::SharedState final : public MetricObject {
   std::shared_ptr<MetricStateReader> batch_state() override { return holder_->batch_state(); }
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { holder_->show_all_ranks(std::move(state)); }
   std::shared_ptr<const MetricState> all_ranks() const override { return holder_->all_ranks(); }
-  void mark() override { holder_->mark(); }
-  MetricState marked() const override { return holder_->marked(); }
 
  private:
   std::shared_ptr<Metric> holder_;

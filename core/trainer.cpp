@@ -166,10 +166,6 @@ std::int64_t Trainer::total_batch_idx() const { return state_->progress.total_ba
 bool Trainer::validates() const { return state_->progress.validates; }
 std::int64_t Trainer::accumulate_grad_batches() const { return state_->accumulation.batches; }
 bool Trainer::is_last_batch() const { return state_->progress.batch.is_last; }
-bool Trainer::epoch_begins() const {
-  const LoopPosition& position = state_->resume.position;
-  return position.place == Place::kEpochStart && position.epochs_done == state_->progress.epoch;
-}
 bool Trainer::epoch_is_unfinished() const { return state_->resume.position.place == Place::kStopped; }
 
 std::int64_t Trainer::estimated_stepping_batches() const {

@@ -124,8 +124,6 @@ class LEVIN_API Trainer {
   /// Training has ended before its epoch (max_steps, max_time, stop()): true from there on, in a validation that a stop brings,
   /// in on_train_epoch_end and behind. A run that goes on from here trains the rest of the epoch, which then has its own end.
   bool epoch_is_unfinished() const;
-  /// on_train_epoch_start is under way: a run that goes on from here has it again.
-  bool epoch_begins() const;
   /// Batches whose gradients make one optimizer step, as of now: GradientAccumulationScheduler may change it.
   std::int64_t accumulate_grad_batches() const;
 
@@ -220,13 +218,17 @@ class LEVIN_API Trainer {
   /// to evaluate (EvaluatedWeights) in the module. What it logs vanishes; metrics and random numbers are then what they were.
   /// Ranks: all, in one hook from on_train_start on. Throws MisuseError elsewhere, and where the epoch has batches left.
   void visit_training_data(const std::function<void(const Batch& batch, std::int64_t batch_idx)>& visit);
-  /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when that fails.
+  /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. In a hook of fit() it is written at the next point at
+  /// which a run can be saved: between two batches, before or after a validation, at an epoch's end, after on_train_end and
+  /// after on_fit_end; the file is there when that point is passed. Everywhere else it is there when this returns. Throws
+  /// IoError when writing fails: on every rank, from here or from fit().
   void save_checkpoint(const std::filesystem::path& file, bool weights_only = false);
-  /// As save_checkpoint(), but returns when the state is copied; a thread of rank 0 writes the copy. Should that fail, the run
-  /// ends on all ranks with an IoError, thrown on rank 0 after a batch or at the end. The end of an entry point waits for what
-  /// is being written, and so do loading a checkpoint, errors and signals.
+  /// As save_checkpoint(), but a thread of rank 0 writes a copy of the state while training continues. Should that fail, the
+  /// run ends on all ranks with an IoError, thrown on rank 0 after a batch or at the end. The end of an entry point waits for
+  /// what is being written, and so do loading a checkpoint, errors and signals.
   void save_checkpoint_in_background(const std::filesystem::path& file, bool weights_only = false);
-  /// What else is done with files that are written in the background. Ranks: what others than rank 0 give has no files.
+  /// What else is done with files of checkpoints, after those that were asked for before it: when_done() calls back when they
+  /// are written. Ranks: what others than rank 0 give has no files.
   BackgroundFiles& checkpoint_files();
   /// Hands a row to all loggers (on rank 0), outside log(). `step` defaults to the x axis of training rows.
   void log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step = std::nullopt);

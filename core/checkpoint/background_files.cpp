@@ -1,5 +1,7 @@
 #include "levin/core/checkpoint/background_files.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -79,6 +81,7 @@ BackgroundFiles::~BackgroundFiles() {
 
 void BackgroundFiles::begin(Limits limits) {
   limits_ = limits;
+  promised_.clear();
   given_up_.clear();
 }
 
@@ -109,14 +112,30 @@ void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
   wait();
 }
 
+void BackgroundFiles::promise(const fs::path& file, std::function<void()> write) {
+  promised_.push_back({std::move(write), {{name_of(file), true}}});
+}
+
+void BackgroundFiles::release() {
+  is_releasing_ = true;
+  const auto back = c10::make_scope_exit([this] { is_releasing_ = false; });
+  while (!promised_.empty()) {
+    const Promised next = std::move(promised_.front());
+    promised_.pop_front();
+    next.give();
+  }
+}
+
 void BackgroundFiles::then(std::function<void()> work, const std::map<std::string, bool>& changes) {
-  if (!busy()) return work();
   std::map<std::string, bool> named;
   for (const auto& [file, there] : changes) named[name_of(file)] = there;
+  if (holds_back()) return promised_.push_back({[this, work = std::move(work), changes] { then(work, changes); }, named});
+  if (!busy()) return work();
   give({.work = std::move(work), .changes = std::move(named), .tell = {}});
 }
 
 void BackgroundFiles::when_done(std::function<void()> tell) {
+  if (holds_back()) return promised_.push_back({[this, tell = std::move(tell)] { when_done(tell); }, {}});
   if (!busy()) return tell();
   give({.work = {}, .changes = {}, .tell = std::move(tell)});
 }
@@ -183,6 +202,10 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
 
 bool BackgroundFiles::is_there(const fs::path& file) const {
   const std::string name = name_of(file);
+  for (auto promised = promised_.rbegin(); promised != promised_.rend(); ++promised) {
+    const auto change = promised->changes.find(name);
+    if (change != promised->changes.end()) return change->second;
+  }
   {
     const std::lock_guard lock(shared_->mutex);
     for (auto job = shared_->jobs.rbegin(); job != shared_->jobs.rend(); ++job) {

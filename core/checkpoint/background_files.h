@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -55,6 +56,13 @@ class LEVIN_API BackgroundFiles {
   /// Calls back from a later check() or wait(), when all before is done.
   void when_done(std::function<void()> tell);
 
+  /// A file that `write` writes, by this object, within the next release(). What is given after it waits for that, too.
+  void promise(const std::filesystem::path& file, std::function<void()> write);
+  bool has_promised() const { return !promised_.empty(); }
+  /// Has what was promised done, in order. Called: where a run can be saved.
+  void release();
+  bool is_releasing() const { return is_releasing_; }
+
   /// True for a file or link that is there, or will be when all is done.
   bool is_there(const std::filesystem::path& file) const;
   /// True when check() has something to tell. Costs next to nothing.
@@ -67,8 +75,14 @@ class LEVIN_API BackgroundFiles {
  private:
   struct Job;
   struct Shared;
+  /// What release() does.
+  struct Promised {
+    std::function<void()> give;
+    std::map<std::string, bool> changes;
+  };
 
   bool busy() const;  ///< something is to be done, or to be told
+  bool holds_back() const { return !promised_.empty() && !is_releasing_; }
   void refuse_given_up(const std::filesystem::path& file) const;
   void give(Job job);
   /// Gives what the system has against it.
@@ -80,6 +94,8 @@ class LEVIN_API BackgroundFiles {
   [[noreturn]] void give_up(std::unique_lock<std::mutex>& lock, const std::string& why);
 
   Limits limits_;
+  std::deque<Promised> promised_;
+  bool is_releasing_ = false;
   std::shared_ptr<Shared> shared_;  ///< with the thread, which may live longer
   std::set<std::string> given_up_;  ///< folders whose file system has not answered
   std::thread thread_;

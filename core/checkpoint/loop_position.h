@@ -17,36 +17,39 @@ class ModuleModes;
 struct OptimizersAtStart;
 struct ParameterSet;
 
-/// Of the loops in a checkpoint, the iteration under way; null where there is none. Files of earlier versions have it as
-/// "turn".
-inline const Value* saved_iteration(const Value& loops) {
-  const Value* iteration = loops.find("iteration");
-  return iteration != nullptr ? iteration : loops.find("turn");
-}
-
-/// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
-/// what is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
-enum class Place : std::uint8_t {
-  kTrainStart,     ///< (*) on_train_start, and everything after it
-  kEpochStart,     ///< (*) on_train_epoch_start
-  kBatch,          ///< (*) a batch, from reading it to its optimizer step
-  kStopped,        ///< (*) training has ended inside of the epoch, whose next batch has not come: then the hooks of an end
-  kBatchEnd,       ///< on_train_batch_end is under way: then the step's row, a validation that is due, schedulers
-  kValidation,     ///< (*) a validation, up to the hooks before on_validation_end
-  kValidationEnd,  ///< on_validation_end is under way: then schedulers
-  kEpochEnd,       ///< on_train_epoch_end is under way: then schedulers and the epoch's row
-  kEpochDone       ///< the epoch's row is written; callbacks that save state have their turn in on_train_epoch_end
-};
+/// What training does next. A checkpoint says it, and a run that resumes does just that.
+///
+///       on_train_start        on_train_epoch_start            batches left                 no batch left, or skipped
+///     kTrainStart ------> kEpochStart ------------> kBatch <------------+        kBatch ------------------------> kEpochEnd
+///                              ^                      | due             |          |                                  |
+///                              |                      v                 |          | a limit, a stop                  |
+///                              |                 kValidation            |          v                                  |
+///                              |                      |                 |       kStopped --> the end of fit            |
+///                              |                      v                 |                                             |
+///                              |                 kValidationEnd --------+                                             |
+///                              +--------------------------------------------------------------------------------------+
+///
+/// A state begins with begin_place() (run_data.h), which remembers in PlaceStart what the hooks up to the next state may
+/// change. Checkpoints that were asked for are written right after it, so they are taken between batches, before and after a
+/// validation, and at an epoch's end. For a run that resumes in it:
+///
+///     state           begun by                             already done                    first thing to do
+///     kTrainStart     EntryPoint::set_up                   optimizers are configured       on_fit_start
+///     kEpochStart     EpochLoop::start and end             the epochs before               on_train_epoch_start
+///     kBatch          EpochLoop::start, finish_iteration   `batches_done` batches          the next batch
+///     kValidation     FitValidation::run                   the batch, its hooks, its row   the validation
+///     kValidationEnd  FitValidation::run                   the validation, too             schedulers that go by a metric
+///     kStopped        EpochLoop::stop_inside               as kBatch                       the next batch
+///     kEpochEnd       EpochLoop::reach_end                 all batches and validations     on_train_epoch_end
+enum class Place : std::uint8_t { kTrainStart, kEpochStart, kBatch, kValidation, kValidationEnd, kStopped, kEpochEnd };
 template <>
 inline constexpr std::array kChoices<Place> = {Choice{Place::kTrainStart, "train_start"},
                                                Choice{Place::kEpochStart, "epoch_start"},
                                                Choice{Place::kBatch, "batch"},
-                                               Choice{Place::kStopped, "stopped"},
-                                               Choice{Place::kBatchEnd, "batch_end"},
                                                Choice{Place::kValidation, "validation"},
                                                Choice{Place::kValidationEnd, "validation_end"},
-                                               Choice{Place::kEpochEnd, "epoch_end"},
-                                               Choice{Place::kEpochDone, "epoch_done"}};
+                                               Choice{Place::kStopped, "stopped"},
+                                               Choice{Place::kEpochEnd, "epoch_end"}};
 
 /// One iteration of an epoch: a batch on every rank that still has one.
 struct Iteration {
@@ -56,6 +59,7 @@ struct Iteration {
   bool is_last = false;       ///< no rank has another batch in this epoch
   bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
   bool validates = false;     ///< a rank asked for a validation after it
+  bool is_finished = false;   ///< schedulers have stepped after it: a validation in a pause is the last thing that follows
   // Ranks stop with it, inside of an epoch. What they only do for that is a part of Place::kStopped.
   bool row_is_left = false;
   bool validation_is_left = false;
@@ -74,14 +78,14 @@ struct BeforeReading {
   ReadingCounters counters;
 };
 
-/// What changes while a place that begins anew is under way, as it was at its beginning.
+/// What hooks change between one Place and the next, as it was when the first began: a checkpoint has these values.
 struct PlaceStart {
   RandomSnapshot random = RandomSnapshot::take();
   std::optional<BeforeReading> before_reading;
   std::vector<RowCounts> rows;                 ///< by logger
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
-  std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
-  std::optional<MetricSnapshot> metrics;       ///< only where what was recorded is forgotten in a place
+  std::optional<MetricMaps> maps;              ///< where a validation changes them; else as they are
+  std::optional<MetricSnapshot> metrics;  ///< where hooks of training's or an epoch's start or end follow; else as they are
   bool skip_epoch_wish = false;
   bool validate_wish = false;
   std::shared_ptr<const ParameterSet> parameters;
@@ -96,9 +100,11 @@ struct LoopPosition {
   std::int64_t epochs_done = 0;
   std::int64_t batches_done = 0;             ///< iterations of the epoch under way
   std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader cannot tell
-  Iteration iteration;                       ///< the last one, from kBatchEnd on and where it stopped
+  Iteration iteration;                       ///< the last one
   bool completed = true;                     ///< the epoch came to its last batch
-  int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
+  /// In kBatch: the step of the batch under way is taken. A checkpoint is then written only as an error leaves, of the run as
+  /// it is; what had to follow the step is left out.
+  bool step_is_taken = false;
   std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
   PlaceStart start;
   // As they were when hooks ran that a run which resumes runs again, before it has come to where it goes on.
@@ -106,10 +112,9 @@ struct LoopPosition {
   std::shared_ptr<const ParameterSet> parameters_at_epoch_start;
 
   /// Nothing of an epoch is left to train: a wish to skip has had its effect.
-  bool is_between_epochs() const { return place <= Place::kEpochStart || place == Place::kEpochDone; }
+  bool is_between_epochs() const { return place <= Place::kEpochStart; }
   /// A wish to stop has had its effect.
   bool has_stopped() const { return is_between_epochs() || place == Place::kStopped; }
-  bool begins_anew() const { return place <= Place::kStopped || place == Place::kValidation; }
 };
 
 }  // namespace levin

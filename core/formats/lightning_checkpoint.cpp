@@ -44,9 +44,10 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
   const std::int64_t processed = number_or_zero(epochs, "processed");
   const bool is_under_way = ready > processed && !had_last_batch;
   Value own = parse_json(R"({
-    "batches_done": 0, "samples_done": null, "completed": true, "stop_agreed": false, "hooks_done": 0,
-    "iteration": {"iteration": 0, "ends_window": true, "is_last": false, "end_epoch": false},
-    "window_open": false, "window_scale": 1, "accumulate_grad_batches": null, "world_size": 1, "batch_size": 0})");
+    "batches_done": 0, "samples_done": null, "completed": true, "stop_agreed": false,
+    "iteration": {"iteration": 0, "ends_window": true, "is_last": false, "end_epoch": false, "is_finished": true,
+                  "row_is_left": false, "validation_is_left": false},
+    "reading": null, "window_open": false, "window_scale": 1, "accumulate_grad_batches": null, "world_size": 1, "batch_size": 0})");
   own["place"] = choice_name(Place::kEpochStart);
   own["epochs_done"] =
       fit_loop == nullptr ? manifest.at("epoch") : Value(ready > processed && had_last_batch ? ready : processed);
@@ -249,9 +250,9 @@ Value lightning_loops(const Value& manifest) {
   const Value& loops = part(manifest, "loops");
   const Value& place = part(loops, "place");
   const auto is_at = [&](Place known) { return place == Value(choice_name(known)); };
-  const bool is_within = !place.is_null() && number_or_zero(loops, "batches_done") > 0 && !is_at(Place::kEpochEnd) &&
-                         !is_at(Place::kEpochStart) && !is_at(Place::kEpochDone);
-  const Value* iteration = saved_iteration(loops);
+  const bool is_within =
+      !place.is_null() && number_or_zero(loops, "batches_done") > 0 && !is_at(Place::kEpochEnd) && !is_at(Place::kEpochStart);
+  const Value* iteration = loops.find("iteration");
   // Saved in the validation at an epoch's end.
   const bool had_last = is_within && iteration != nullptr && iteration->at("is_last") == Value(true);
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at(Place::kEpochEnd) ? 1 : 0);

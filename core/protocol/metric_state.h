@@ -63,9 +63,6 @@ class LEVIN_API MetricObject {
   virtual void show_all_ranks(std::shared_ptr<const MetricState> state) = 0;
   /// What show_all_ranks() was given, until something more is taken in; null then.
   virtual std::shared_ptr<const MetricState> all_ranks() const = 0;
-  /// Remembers the state, for a run that goes on from here.
-  virtual void mark() = 0;
-  virtual MetricState marked() const = 0;
 
  private:
   std::string name_;

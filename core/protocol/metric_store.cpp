@@ -82,8 +82,6 @@ struct MetricStore::State {
   void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred = nullptr);
   /// A step's value is this rank's own, or that of the only one.
   bool shows_step_at_once(const MetricEntry& entry) const;
-  /// Called: before an entry changes.
-  void keep_marked(MetricEntry& entry);
   /// Metric objects that are logged in training, or not logged as yet, in the order of names.
   std::vector<MetricObject*> training_objects();
   /// Called: after a boundary, when what it carries has been exchanged.
@@ -100,7 +98,6 @@ struct MetricStore::State {
   const std::thread::id thread = std::this_thread::get_id();
   std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is no stage at all
   std::array<BatchCounts, detail::kMetricGroups + 1> counts_by_group{};
-  std::int64_t mark = 1;
 };
 
 MetricStore::MetricStore(ControlGroup& group, Options options) : state_(std::make_unique<State>(group, std::move(options))) {}
@@ -194,12 +191,6 @@ double MetricStore::State::weight_of(const LogOptions& log_options, const Metric
   return static_cast<double>(weight);
 }
 
-void MetricStore::State::keep_marked(MetricEntry& entry) {
-  if (entry.marked == mark) return;
-  entry.marked = mark;
-  entry.at_mark = entry;
-}
-
 void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred) {
   entry.step = slot;
   entry.deferred_step = std::move(deferred);
@@ -223,7 +214,6 @@ void MetricStore::State::log(Hook hook, std::string_view name, double value, std
   MetricEntry& entry = entry_of(hook, name, log_options, where);
   const double weight = weight_of(log_options, entry, where);
   if (!counts_here(entry)) return;
-  keep_marked(entry);
   const Reduce reduce = entry.options.reduce;
   if (entry.options.on_epoch) {
     // Of a deferred value the weight is known here and now; the value follows when it is read.
@@ -278,7 +268,6 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
                   hook_name(other.hook), other.site));
   }
   if (!state_->counts_here(entry)) return;
-  state_->keep_marked(entry);
   if (entry.options.on_epoch) entry.epoch = {0, 0};
   if (entry.options.on_step) state_->set_step(entry, {0, 0});
 }
@@ -300,7 +289,6 @@ void MetricStore::State::end_boundary(BoundaryKind kind) {
   const bool ends_step = kind == BoundaryKind::kTrainStep;
   for (MetricEntry* entry : table.layout(MetricGroup::kTrain, Level::kStep)) {
     if (!entry->step_is_unshared && !entry->step_is_new) continue;
-    keep_marked(*entry);
     entry->step_is_unshared = false;
     if (ends_step) entry->step_is_new = false;
   }
@@ -348,11 +336,6 @@ MetricMap MetricStore::local_step_row() const {
   return row;
 }
 
-void MetricStore::mark() {
-  ++state_->mark;
-  for (MetricObject* object : state_->training_objects()) object->mark();
-}
-
 std::vector<MetricObject*> MetricStore::State::training_objects() {
   std::vector<MetricObject*> objects;
   for (const auto& [id, object] : table.objects()) {
@@ -365,17 +348,13 @@ std::vector<MetricObject*> MetricStore::State::training_objects() {
   return objects;
 }
 
-MetricSnapshot MetricStore::save(MetricMoment moment) {
+MetricSnapshot MetricStore::save() {
   const BatchCounts& count = state_->counts(MetricGroup::kTrain);
-  const auto record_of = [&](MetricEntry& entry) -> MetricRecord& {
-    const bool changed = moment == MetricMoment::kMark && entry.marked == state_->mark;
-    return changed ? entry.at_mark : entry;
-  };
   DeferredValues deferred;
   for (MetricEntry& entry : state_->table.entries()) {
     if (entry.group != MetricGroup::kTrain) continue;
-    deferred.add(record_of(entry).deferred_step);
-    deferred.add(record_of(entry).deferred_epoch);
+    deferred.add(entry.deferred_step);
+    deferred.add(entry.deferred_epoch);
   }
   state_->views.add_waiting(deferred);
   deferred.read();
@@ -383,20 +362,17 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
   Value::List objects;
   for (MetricObject* object : state_->training_objects()) {
     objects.emplace_back(object->name());
-    const bool of_mark = moment == MetricMoment::kMark;
-    snapshot.states["epoch." + object->name()] = of_mark ? object->marked() : object->state();
-    if (const auto all_ranks = object->all_ranks(); all_ranks && !of_mark)
-      snapshot.states["all." + object->name()] = *all_ranks;
+    snapshot.states["epoch." + object->name()] = object->state();
+    if (const auto all_ranks = object->all_ranks()) snapshot.states["all." + object->name()] = *all_ranks;
   }
   Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
-    MetricRecord& record = record_of(entry);
     // An object's key has begun anew, and its object does so with it, where it has no value of this epoch.
-    const bool is_kept = entry.object != nullptr || record.epoch.present() || record.step.present();
+    const bool is_kept = entry.object != nullptr || entry.epoch.present() || entry.step.present();
     if (entry.group != MetricGroup::kTrain || !is_kept) continue;
-    for (const Level level : {Level::kStep, Level::kEpoch}) record.settle(level, entry.options.reduce);
-    if (record.step_state) snapshot.states[format("step.{}", training.size())] = record.step_state->read();
-    training.push_back(detail::saved_metric(entry, record, /*of_last_batch=*/record.step_batch == count.run));
+    for (const Level level : {Level::kStep, Level::kEpoch}) entry.settle(level, entry.options.reduce);
+    if (entry.step_state) snapshot.states[format("step.{}", training.size())] = entry.step_state->read();
+    training.push_back(detail::saved_metric(entry, /*of_last_batch=*/entry.step_batch == count.run));
   }
   snapshot.training = Value::Map{{"training", std::move(training)},
                                  {"objects", std::move(objects)},

@@ -30,9 +30,6 @@ struct MetricSnapshot {
   MetricMaps maps{};
 };
 
-/// Of which moment a snapshot is: now, or the last mark().
-enum class MetricMoment : std::uint8_t { kNow, kMark };
-
 /// What log() needs to know of the batch that is being worked on.
 struct BatchScope {
   std::int64_t batch_size = 1;  ///< weight of a mean when the user gives none
@@ -77,10 +74,8 @@ class MetricStore {
   /// Forgets accumulated epoch values, after an epoch's row has been written; callback_metrics keep the last values.
   void reset_epoch();
 
-  /// Remembers, for kMark, what has been recorded until here: the start of something that a resumed run does again.
-  void mark();
-  /// What this rank has recorded of training, for a checkpoint, and the maps as they are now. Waits for values on a device.
-  MetricSnapshot save(MetricMoment moment);
+  /// What this rank has recorded of training, for a checkpoint, and the maps. Waits for values on a device.
+  MetricSnapshot save();
   /// Puts a snapshot back, in place of all that has been recorded of training and shown: `by_rank` is what this rank, or
   /// several in place of which this one goes on, had. The maps are the first one's. A key whose options are others now starts
   /// anew. Nothing is restored from an empty list.

@@ -253,7 +253,6 @@ void MetricTable::reset(MetricGroup group) {
     entry.told_changes.reset();
     if (entry.object != nullptr) entry.object->reset();
     entry.step_batch = step_batch;
-    entry.marked = 0;
   }
 }
 

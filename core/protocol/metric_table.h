@@ -273,9 +273,6 @@ struct MetricEntry : MetricRecord {
   std::shared_ptr<const MetricState> all_ranks;  ///< its state of this epoch, as ranks exchanged it last
   std::optional<std::int64_t> told_changes;      ///< MetricObject::changes() of what this rank told then; unset: nothing
 
-  std::int64_t marked = 0;  ///< the last mark since which something was logged; at_mark is what was recorded until then
-  MetricRecord at_mark;
-
   bool agreed = false;  ///< every rank knows it and it has a slot in the frames
   bool warned = false;  ///< the ranks that do not log it have been named
 

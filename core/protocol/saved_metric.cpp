@@ -39,16 +39,16 @@ Hook hook_of(const std::string& name) {
 
 }  // namespace
 
-Value saved_metric(const MetricEntry& entry, const MetricRecord& record, bool of_last_batch) {
+Value saved_metric(const MetricEntry& entry, bool of_last_batch) {
   return Value::Map{{"hook", hook_name(entry.hook)},
                     {"name", entry.name},
                     {"dataloader_idx", entry.dataloader_idx},
                     {"options", entry.options.pack()},
                     {"site", entry.site},
-                    {"epoch", slot_value(record.epoch)},
-                    {"step", slot_value(record.step)},
-                    {"step_is_new", record.step_is_new},
-                    {"step_is_unshared", record.step_is_unshared},
+                    {"epoch", slot_value(entry.epoch)},
+                    {"step", slot_value(entry.step)},
+                    {"step_is_new", entry.step_is_new},
+                    {"step_is_unshared", entry.step_is_unshared},
                     {"of_last_batch", of_last_batch},
                     {"object", entry.object == nullptr ? "" : entry.object->name()}};
 }
@@ -65,12 +65,10 @@ std::optional<SavedMetric> SavedMetric::read(const Value& value) {
                     .epoch = slot_of(value.at("epoch")),
                     .step = slot_of(value.at("step")),
                     .step_is_new = value.at("step_is_new").as_bool(),
+                    .step_is_unshared = value.at("step_is_unshared").as_bool(),
                     .of_last_batch = value.at("of_last_batch").as_bool()};
-  // An earlier levin knew rows only.
-  const Value* const unshared = value.find("step_is_unshared");
-  saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
-  const Value* const object = value.find("object");
-  if (object != nullptr && !object->as_string().empty()) saved.options.object = object_id(object->as_string());
+  const std::string& object = value.at("object").as_string();
+  if (!object.empty()) saved.options.object = object_id(object);
   return saved;
 }
 

@@ -11,7 +11,7 @@ namespace levin::detail {
 
 /// What a checkpoint's manifest has of a metric: which one it is, and what a rank has recorded of it. `of_last_batch`: its
 /// step's value was logged in the batch that was last.
-Value saved_metric(const MetricEntry& entry, const MetricRecord& record, bool of_last_batch);
+Value saved_metric(const MetricEntry& entry, bool of_last_batch);
 
 /// The same, read.
 struct SavedMetric {

@@ -369,7 +369,6 @@ class Visiting final : public Callback {
     trainer.visit_training_data([&](const Batch& batch, std::int64_t batch_idx) {
       CHECK(batches++ % 4 == batch_idx);
       CHECK_FALSE(module.training_step(batch, batch_idx).loss.requires_grad());
-      CHECK_THROWS_WITH(trainer.save_checkpoint("never.ckpt"), Catch::Contains("could not resume exactly"));
     });
   }
 };

@@ -93,8 +93,7 @@ TEST_CASE("a step that is logged has its batch alone, and the epoch also those t
   MetricSnapshot saved;
   for (int epoch = 0; epoch < 2; ++epoch) {
     batch(2, false);
-    rank.store.mark();
-    saved = rank.store.save(MetricMoment::kMark);
+    saved = rank.store.save();
     batch(3, false);
     batch(6, true);
     CHECK(rank.store.callback_metrics().at("mean_step") == 6);
@@ -116,9 +115,8 @@ TEST_CASE("an epoch of metric objects goes on from a snapshot, on one rank in pl
     RankMetrics rank(group);
     rank.store.begin_stage(Stage::kTrain);
     rank.batch({first, first + 1}, {.on_epoch = true});
-    rank.store.mark();
+    saved.push_back(rank.store.save());
     rank.batch({100}, {.on_epoch = true});
-    saved.push_back(rank.store.save(MetricMoment::kMark));
   }
   SingleProcessGroup group;
   RankMetrics rank(group);

@@ -216,14 +216,13 @@ TEST_CASE(
     RankMetrics rank(group);
     rank.store.begin_stage(Stage::kTrain);
     rank.median.update(at::tensor({1.0 + 10 * group.rank()}, at::kDouble), {});
-    rank.store.mark();
-    before[own] = rank.store.save(MetricMoment::kMark);
+    before[own] = rank.store.save();
     rank.median.update(at::tensor({2.0 + 10 * group.rank(), 3.0}, at::kDouble), {});
     rank.store.enter(Hook::kTrainingStep);
     rank.store.log("median", rank.median, epoch, kHere);
     rank.meet(BoundaryKind::kEpochReached);
     CHECK(rank.median.compute().item() == 3);  // of 1, 2, 3, 3, 11, 12
-    after[own] = rank.store.save(MetricMoment::kNow);
+    after[own] = rank.store.save();
   }));
   rethrow_first(simulation.run(2, 4, [&](ControlGroup& group) {
     const auto own = static_cast<std::size_t>(group.rank());
@@ -250,7 +249,7 @@ TEST_CASE("a snapshot's metric object that the module has no more is left out") 
   mean.set_name("mean");
   store.set_objects({&mean});
   store.begin_stage(Stage::kTrain);
-  store.restore({saved.store.save(MetricMoment::kNow)});
+  store.restore({saved.store.save()});
   store.meet({BoundaryKind::kEpochReached, Stage::kTrain, 0, 0}, {});
   CHECK(store.meet({BoundaryKind::kEpochEnd, Stage::kTrain, 0, 0}, {}).logger_row == MetricMap{{"mean_epoch", 1.5}});
 }
@@ -280,7 +279,7 @@ TEST_CASE("one rank in place of two goes on with the step that was logged last, 
     run.store.enter(Hook::kTrainingStep);
     run.store.log("plain", 10.0 + rank, {.reduce = Reduce::kSum}, kHere);
     if (rank == 1) run.meet(BoundaryKind::kTrainStep);
-    saved.push_back(run.store.save(MetricMoment::kNow));
+    saved.push_back(run.store.save());
   }
   for (const bool reversed : {false, true}) {
     if (reversed) std::swap(saved[0], saved[1]);

@@ -11,6 +11,7 @@
 #include "core/console/pseudo_terminal.h"
 #include "device/device_run.h"
 #include "levin/callbacks/progress_bar.h"
+#include "levin/core/checkpoint/background_files.h"
 #include "levin/core/console/console.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -138,10 +139,11 @@ TEST_CASE("a checkpoint within an epoch is read from the device at once") {
   struct Saves : Callback {
     void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) override {
       if (batch_idx != 4) return;
-      const auto before = QueuedDevice::counts();
+      trainer.checkpoint_files().promise("counted", [this] { before = QueuedDevice::counts(); });
       trainer.save_checkpoint(*trainer.options().default_root_dir / "saved.ckpt");
-      saved.push_back(QueuedDevice::counts() - before);
+      trainer.checkpoint_files().when_done([this] { saved.push_back(QueuedDevice::counts() - before); });
     }
+    QueuedDevice::Counts before;
     std::vector<QueuedDevice::Counts> saved;
   };
   const auto saves = std::make_shared<Saves>();

@@ -11,6 +11,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/spike_guard.h"
 #include "levin/callbacks/weight_averaging.h"
+#include "levin/core/checkpoint/background_files.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/random/seed.h"
@@ -379,14 +380,14 @@ class Run {
 struct SavePoint {
   std::string entry;
   std::string file;
-  std::size_t saved_before;  ///< by ModelCheckpoint, in its hooks that were over
+  std::size_t saved_before = 0;  ///< by ModelCheckpoint, until the file was written
 };
 
-/// Hooks from which saving is not meant: those outside of a fit, those of saving itself, and those around an update.
+/// Hooks outside of a fit, and those of saving itself.
 bool may_save(const std::string& entry) {
-  for (const char* part : {"setup", "teardown", "configure", "prepare_data", "checkpoint", "state_dict", "on_exception",
-                           "lr_scheduler_step", "optimizer_step", "gradient_clipping", "model_eval"}) {
-    if (entry.find(part) != std::string::npos && entry.find("before_optimizer_step") == std::string::npos) return false;
+  for (const char* part : {"setup", "teardown", "configure_model", "configure_optimizers", "prepare_data", "checkpoint",
+                           "state_dict", "on_exception"}) {
+    if (entry.find(part) != std::string::npos) return false;
   }
   return true;
 }
@@ -397,17 +398,47 @@ bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
   return entry.find("batch") == std::string::npos && entry.find("step") == std::string::npos;
 }
 
-/// False where levin refuses: from backward on, where gradients of earlier batches are kept, and while visit_training_data() is
-/// at work, as where StochasticWeightAveraging renews statistics; see docs/checkpoints.md.
-bool save_unless_refused(Trainer& trainer, const std::string& file) {
-  try {
-    trainer.save_checkpoint(file);
-    return true;
-  } catch (const MisuseError& error) {
-    if (std::string(error.what()).find("could not resume exactly") != std::string::npos) return false;
-    throw;
+/// Saves in hooks of a run. Files that are asked for between two points at which a run can be saved are alike: one of them, by
+/// turns that of another hook, becomes a point.
+class HookSaves {
+ public:
+  HookSaves(std::filesystem::path prefix, std::uint64_t seed) : prefix_(std::move(prefix)), turn_(seed) {}
+  HookSaves(const HookSaves&) = delete;
+  HookSaves& operator=(const HookSaves&) = delete;
+
+  void begin(Trainer& trainer, const RowLogger& logger) {
+    trainer_ = &trainer;
+    logger_ = &logger;
   }
-}
+  bool has_begun() const { return trainer_ != nullptr; }
+  Trainer& trainer() const { return *trainer_; }
+  std::size_t saved() const { return logger_->saved.size(); }
+
+  void save(const std::string& entry) {
+    const std::string file = prefix_.string() + std::to_string(files_++) + ".ckpt";
+    trainer_->save_checkpoint(file);
+    trainer_->checkpoint_files().when_done([this, entry, file] { written_.push_back({entry, file}); });
+  }
+  /// Called: in each hook, when nothing is being saved.
+  void look() {
+    if (written_.empty()) return;
+    trainer_->checkpoint_files().wait();  // ModelCheckpoint may have saved at the same point
+    SavePoint& chosen = written_[turn_++ % written_.size()];
+    chosen.saved_before = saved();
+    points.push_back(chosen);
+    written_.clear();
+  }
+
+  std::vector<SavePoint> points;
+
+ private:
+  std::filesystem::path prefix_;
+  std::uint64_t turn_;
+  Trainer* trainer_ = nullptr;
+  const RowLogger* logger_ = nullptr;
+  std::size_t files_ = 0;
+  std::vector<SavePoint> written_;
+};
 
 /// Gives what differs, or nothing.
 std::string difference(const Outcome& whole, const Outcome& resumed) {
@@ -470,27 +501,22 @@ std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::pat
 /// for these.
 std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, Outcome whole, std::size_t stride) {
   HookTrace trace;
-  std::vector<SavePoint> points;
-  Trainer* trainer = nullptr;
-  const RowLogger* logger = nullptr;
+  HookSaves saves(folder / "cut ", plan.seed);
   std::optional<std::size_t> saved_before;
   const auto save = [&](const std::string& entry) {
-    const std::string file = (folder / ("cut " + std::to_string(points.size()) + ".ckpt")).string();
-    if (!save_unless_refused(*trainer, file)) return;
-    if (!saved_before) saved_before = logger->saved.size();  // those of the end are not the whole run's
-    points.push_back({entry, file, *saved_before});
+    if (!saved_before) saved_before = saves.saved();  // those of the end are not the whole run's
+    saves.save(entry);
   };
   trace.on_entry = [&](const std::string& entry) {
-    if (trainer == nullptr || !trainer->epoch_is_unfinished() || !may_save(entry)) return;
-    if (plan.ranks > 1 && !every_rank_comes(*trainer, entry)) return;
-    save(entry);
+    if (!saves.has_begun() || !saves.trainer().epoch_is_unfinished() || !may_save(entry)) return;
+    saves.look();
+    if (plan.ranks == 1 || every_rank_comes(saves.trainer(), entry)) save(entry);
   };
-  const auto prepare = [&](Trainer& its_trainer, const RowLogger& its_logger) {
-    trainer = &its_trainer;
-    logger = &its_logger;
-  };
-  const auto finish = [&](Trainer& its_trainer) {
-    if (its_trainer.epoch_is_unfinished()) save("the program");
+  const auto prepare = [&](Trainer& trainer, const RowLogger& logger) { saves.begin(trainer, logger); };
+  const auto finish = [&](Trainer& trainer) {
+    saves.look();
+    if (trainer.epoch_is_unfinished()) save("the program");
+    saves.look();
   };
   const Outcome cut = Run(plan, folder, /*is_cut=*/true)(trace, {}, std::nullopt, prepare, finish);
   if (cut.facts.at("batches") == whole.facts.at("batches")) return "";  // something else has ended both
@@ -500,8 +526,10 @@ std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& f
                                      cut.saved.end());
   std::erase_if(whole.facts.as_map(), [](const auto& fact) { return fact.first == "best_k_models"; });
   std::string problems;
-  for (std::size_t index = plan.seed % stride; index < points.size() && problems.size() < 3000; index += stride) {
-    problems += resumed_otherwise(plan, folder, points[index], cut.rows, whole, of_end);
+  for (std::size_t index = plan.seed % stride; index < saves.points.size() && problems.size() < 3000; index += stride) {
+    SavePoint point = saves.points[index];
+    point.saved_before = saved_before.value_or(0);
+    problems += resumed_otherwise(plan, folder, point, cut.rows, whole, of_end);
   }
   return problems.empty() ? "" : "\n cut:" + problems;
 }
@@ -513,33 +541,22 @@ std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::pat
   const Outcome plain = Run(plan, folder)(silent, {}, std::nullopt);
 
   HookTrace trace;
-  std::vector<SavePoint> points;
-  Trainer* trainer = nullptr;
-  const RowLogger* logger = nullptr;
+  HookSaves saves(folder / "", plan.seed);
   trace.on_entry = [&](const std::string& entry) {
-    if (trainer == nullptr || !trainer->fitting() || !may_save(entry)) return;
-    if (plan.ranks > 1 && !every_rank_comes(*trainer, entry)) return;
-    // The module's hook after this one is left out in a run that resumes here; see docs/checkpoints.md.
-    const bool module_acts = plan.skip_in == "on_train_batch_end" || plan.changes_in("on_train_batch_end");
-    if (entry == "C.on_train_batch_end" && module_acts) return;
-    // The forward pass has changed statistics by then, and does so once more; see docs/checkpoints.md.
-    const auto is_in = [&](const char* part) { return entry.find(part) != std::string::npos; };
-    if (plan.averaging == "swa" && (is_in("zero_grad") || is_in("backward") || is_in("before_optimizer"))) return;
-    const std::string file = (folder / (std::to_string(points.size()) + ".ckpt")).string();
-    if (save_unless_refused(*trainer, file)) points.push_back({entry, file, logger->saved.size()});
+    if (!saves.has_begun() || !saves.trainer().fitting() || !may_save(entry)) return;
+    saves.look();
+    if (plan.ranks == 1 || every_rank_comes(saves.trainer(), entry)) saves.save(entry);
   };
-  const Outcome whole = Run(plan, folder)(trace, {}, std::nullopt, [&](Trainer& its_trainer, const RowLogger& its_logger) {
-    trainer = &its_trainer;
-    logger = &its_logger;
-  });
+  const Outcome whole = Run(plan, folder)(
+      trace, {}, std::nullopt, [&](Trainer& trainer, const RowLogger& logger) { saves.begin(trainer, logger); },
+      [&](Trainer&) { saves.look(); });
   trace.on_entry = {};
   std::string problems;
   if (const std::string changed = difference(plain, whole); !changed.empty()) problems += "saving changes the run: " + changed;
-  for (std::size_t index = plan.seed % stride; index < points.size() && problems.size() < 3000; index += stride) {
-    problems += resumed_otherwise(plan, folder, points[index], whole.rows, whole);
+  for (std::size_t index = plan.seed % stride; index < saves.points.size() && problems.size() < 3000; index += stride) {
+    problems += resumed_otherwise(plan, folder, saves.points[index], whole.rows, whole);
   }
-  // There are few of them.
-  if (!plan.cut_by.empty()) problems += cut_otherwise(plan, folder, whole, 1 + stride / 4);
+  if (!plan.cut_by.empty()) problems += cut_otherwise(plan, folder, whole, 1);
   return problems.empty() ? "" : plan.str() + ":" + problems;
 }
 

@@ -74,9 +74,10 @@ struct ResumePlan {
 /// The same for the same seed, on every rank.
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
 
-/// One run saves a checkpoint in every hook there is. Each of them, or every `stride`th, is then resumed, and must end as the
-/// one run did: the same weights to the bit, rows, decisions and counters. So must the run that is cut, when it is resumed with
-/// the limits of the first. Gives what differs, or nothing. Ranks: all; `folder` is empty, and theirs together.
+/// One run asks in every hook for a checkpoint. At each point at which a run can be saved, or every `stride`th, it is then
+/// resumed, and must end as the one run did: the same weights to the bit, rows, decisions and counters. So must the run that is
+/// cut, when it is resumed with the limits of the first. Gives what differs, or nothing. Ranks: all; `folder` is empty, and
+/// theirs together.
 std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
 
 }  // namespace levin::test

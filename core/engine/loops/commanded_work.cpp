@@ -50,6 +50,7 @@ void CommandedWork::save() {
       run_.rank_exchange().broadcast_text(run_.is_global_zero() ? free_file().string() : "", meeting);
   save_run(run_, file, {.in_background = true});
   if (run_.is_global_zero()) run_.files.when_done([file] { rank_zero_info("Saved ", as_typed(file), "."); });
+  save_requested(run_);
 }
 
 std::filesystem::path CommandedWork::free_file() const {

@@ -8,12 +8,14 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/rank_agreement.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/parameter_state.h"
 
 namespace levin {
 
 namespace {
 bool is_monitor(const Callback& callback) { return callback.phase() == CallbackPhase::kMonitor; }
+bool saves_state(const Callback& callback) { return callback.saves_state(); }
 bool is_normal(const Callback& callback) { return !is_monitor(callback) && HookRunner::others(callback); }
 }  // namespace
 
@@ -46,12 +48,11 @@ void EpochLoop::check_files() const {
 void EpochLoop::run(const ResumePoint& resume) {
   const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
   start(resume);
-  if (resume.place == Place::kEpochDone) return save(resume.hooks_done);
   if (resume.place == Place::kEpochEnd) {
-    reach_end(resume.completed, resume.hooks_done);
+    reach_end(resume.completed);
   } else {
-    const bool step_is_taken = resume.place >= Place::kBatchEnd;
-    if (!(step_is_taken ? resume_behind_step(resume) : resume_before_batch(resume))) run_iterations();
+    const bool is_behind_batch = resume.place == Place::kValidation || resume.place == Place::kValidationEnd;
+    if (!(is_behind_batch ? resume_behind_batch(resume) : resume_before_batch(resume))) run_iterations();
   }
   end();
 }
@@ -102,27 +103,20 @@ void EpochLoop::agree_on_start() {
   if (std::ranges::any_of(outcome.payloads, says_so)) run_.trained.agree(/*after_reduction=*/false);
 }
 
-bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
+bool EpochLoop::resume_behind_batch(const ResumePoint& resume) {
   Iteration iteration = resume.iteration;
   progress_.batch.batch_idx = iteration.index;
   progress_.batch.is_last = iteration.is_last || iteration.end_epoch;
-  position_.iteration = iteration;
-  if (resume.place == Place::kBatchEnd) {
-    position_.place = Place::kBatchEnd;
-    position_.hooks_done = resume.hooks_done;
-    end_batch_hooks(iteration, {}, nullptr);
-    obey_wish_to_skip(iteration);
-  }
   if (!iteration.is_last && !has_batch_) {
     // With other batches than those of the run that was interrupted this one was the last.
     iteration.is_last = true;
     schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
   }
   position_.iteration = iteration;
-  finish_iteration(iteration, resume.place, resume.hooks_done);
-  const bool over = is_over(iteration);
-  throw_if_signalled();
-  return over;
+  // A run that resumes may have no validation any more.
+  if (resume.place == Place::kValidation && progress_.validates) validation_.run(iteration);
+  finish_iteration(iteration);
+  return is_over_at_boundary(iteration);
 }
 
 bool EpochLoop::resume_before_batch(const ResumePoint& resume) {
@@ -131,10 +125,26 @@ bool EpochLoop::resume_before_batch(const ResumePoint& resume) {
   return true;
 }
 
+bool EpochLoop::is_over_at_boundary(Iteration& iteration) {
+  bool over = is_over(iteration);
+  save_requested(run_);
+  while (commanded_.obey()) {
+    validation_.run(iteration);
+    finish_iteration(iteration);
+    over = is_over(iteration);
+    save_requested(run_);
+  }
+  // A stop may have been asked for in a pause.
+  over = over || is_over(iteration);
+  check_files();
+  throw_if_signalled();
+  return over;
+}
+
 bool EpochLoop::is_over(const Iteration& iteration) {
   tell_of_stop_that_waits();
   if (iteration.is_last || iteration.end_epoch) {
-    reach_end(/*completed=*/true, 0);
+    reach_end(/*completed=*/true);
     return true;
   }
   if (!stops_inside(iteration)) return false;
@@ -149,16 +159,14 @@ void EpochLoop::tell_of_stop_that_waits() const {
                                 "a stop that waits", Speaker::kRun);
 }
 
-void EpochLoop::reach_end(bool completed, int hooks_done) {
-  position_.place = Place::kEpochEnd;
+void EpochLoop::reach_end(bool completed) {
   position_.completed = completed;
-  position_.hooks_done = hooks_done;
+  begin_place(run_, Place::kEpochEnd);
 }
 
 void EpochLoop::stop_inside(const Iteration& iteration) {
   position_.iteration = iteration;
   position_.completed = false;
-  position_.hooks_done = 0;
   begin_place(run_, Place::kStopped);
 }
 
@@ -182,13 +190,12 @@ bool EpochLoop::ranks_have_next() {
 
 void EpochLoop::run_iterations() {
   was_empty_ = !has_batch_ && position_.batches_done == 0;
-  if (!has_batch_) return reach_end(/*completed=*/true, 0);
+  if (!has_batch_) return reach_end(/*completed=*/true);
   const WorkScope work(run_.work, Work::kHooks);
   for (bool over = false; !over;) {
-    over = is_over(run_iteration(position_.batches_done));
+    Iteration iteration = run_iteration(position_.batches_done);
     if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
-    check_files();
-    throw_if_signalled();
+    over = is_over_at_boundary(iteration);
   }
 }
 
@@ -243,7 +250,12 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   run_.metrics->end_batch();
   if (skips) return iteration;
   ++progress_.total_batch_idx;
-  finish_iteration(iteration, Place::kBatchEnd, 0);
+  write_step_row(iteration);
+  {
+    const WorkScope work(run_.work, Work::kNone);
+    validation_.run_if_due(iteration, stop_.stopping(), stops_inside(iteration));
+  }
+  finish_iteration(iteration);
   return iteration;
 }
 
@@ -311,9 +323,8 @@ Votes EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t step
 }
 
 void EpochLoop::step_done(const Iteration& iteration) {
-  position_.place = Place::kBatchEnd;
+  position_.step_is_taken = true;
   position_.iteration = iteration;
-  position_.hooks_done = 0;
   ++position_.batches_done;
   position_.samples_done = data_.samples_done(position_.batches_done);
   run_.accumulation.window.in_backward = false;
@@ -327,22 +338,13 @@ void EpochLoop::obey_wish_to_skip(Iteration& iteration) {
 }
 
 void EpochLoop::end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch) {
-  HookCounter counter(position_.hooks_done);
   if (batch != nullptr) {
-    hooks_.run_counted(counter, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output,
-                       *batch, iteration.index);
-    return;
+    return hooks_.run(Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output, *batch,
+                      iteration.index);
   }
-  const auto run = [&](const auto& filter) {
-    const auto has_turn = [&](const Callback& callback) {
-      return std::invoke(filter, callback) && counter.next() && !is_normal(callback);
-    };
-    hooks_.callbacks_if(has_turn, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(),
-                        iteration.index);
-  };
-  run(HookRunner::others);
-  counter.next();  // the module
-  run(&Callback::saves_state);
+  for (const auto& filter : {&is_monitor, &saves_state}) {
+    hooks_.callbacks_if(filter, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(), iteration.index);
+  }
 }
 
 bool EpochLoop::row_is_due(std::int64_t steps) const {
@@ -380,21 +382,8 @@ void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t s
   Console::instance().warn_once(straggler->text(hosts[rank]), format("straggler {}", rank), Speaker::kRun);
 }
 
-void EpochLoop::finish_iteration(Iteration& iteration, Place from, int hooks_done) {
-  position_.place = from;
-  if (from == Place::kBatchEnd) {
-    iteration.validates |= commanded_.obey();
-    position_.iteration = iteration;
-    write_step_row(iteration);
-    const WorkScope work(run_.work, Work::kNone);
-    validation_.run_if_due(iteration, stop_.stopping(), stops_inside(iteration));
-    // A validation that was asked for in a pause does not end it.
-    while (commanded_.obey()) validation_.run(iteration);
-  } else if (progress_.validates) {
-    // A run that resumes may have no validation any more.
-    from == Place::kValidation ? validation_.run(iteration) : validation_.finish(hooks_done);
-  }
-  if (iteration.ends_window) {
+void EpochLoop::finish_iteration(Iteration& iteration) {
+  if (iteration.ends_window && !iteration.is_finished) {
     if (!alone_ && schedulers_.is_due(Interval::kStep, /*on_metric=*/true)) {
       // Every rank reaches this because all have the same schedulers, and count batches alike.
       run_.boundaries.meet(BoundaryKind::kDecision);
@@ -402,6 +391,8 @@ void EpochLoop::finish_iteration(Iteration& iteration, Place from, int hooks_don
     schedulers_.step(Interval::kStep, /*on_metric=*/true);
     ++progress_.logging_step;
   }
+  iteration.is_finished = true;
+  position_.iteration = iteration;
   begin_place(run_, Place::kBatch);
 }
 
@@ -431,14 +422,13 @@ void EpochLoop::end() {
   if (run_.commands.stops_after_epoch()) run_.stop.ask(format("it was asked to after epoch {}", progress_.epoch));
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);
-  HookCounter counter(position_.hooks_done);
-  hooks_.callbacks_counted(counter, is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
-  hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
+  hooks_.callbacks_if(is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  hooks_.module(Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
   // Every rank reaches this because it ends the hooks that follow the meeting above.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   run_.nan.look_at_row(outcome.logger_row);
   run_.nan.end_epoch();
-  hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  hooks_.callbacks_if(is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (position_.completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);
   save_rows(run_.setup.loggers, hooks_);
@@ -446,28 +436,13 @@ void EpochLoop::end() {
   position_.before_reading.reset();
   // Where an epoch was skipped, gradients that waited for more batches are dropped.
   if (!stopped && run_.module().automatic_optimization()) run_.accumulation.window = {};
-  save(0);
-}
-
-void EpochLoop::save(int hooks_done) {
-  const bool stopped = position_.place == Place::kStopped;
-  if (!stopped) position_.place = Place::kEpochDone;
-  position_.hooks_done = hooks_done;
-  HookCounter counter(position_.hooks_done);
-  auto left = std::ranges::count_if(run_.parts.callbacks, &Callback::saves_state);
-  const auto begin_next = [&] {
-    if (stopped) return;
+  // Last, so that they see the epoch's values and all that other hooks have done.
+  hooks_.callbacks_if(&saves_state, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  if (!stopped) {
     begin_place(run_, Place::kEpochStart);
     ++position_.epochs_done;
-  };
-  if (left == 0) begin_next();
-  const auto has_turn = [&](const Callback& callback) {
-    if (!callback.saves_state()) return false;
-    // What the last one saves is of a run that goes on with the next epoch.
-    if (--left == 0) begin_next();
-    return counter.next();
-  };
-  hooks_.callbacks_if(has_turn, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  }
+  save_requested(run_);
   ++progress_.epoch;
 }
 

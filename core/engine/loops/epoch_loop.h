@@ -34,8 +34,8 @@ class EpochLoop {
   /// Ranks: all. Changes of parameters by hooks since the last step are known to all from here on, and ranks make sure that
   /// they do not all read the same.
   void agree_on_start();
-  /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
-  bool resume_behind_step(const ResumePoint& resume);
+  /// Resumes with what follows a batch: the validation that is due, and schedulers. True: the epoch's end is due.
+  bool resume_behind_batch(const ResumePoint& resume);
   /// Goes on where training has stopped, or a batch has begun. True: what has ended it, or would have, ends it here.
   bool resume_before_batch(const ResumePoint& resume);
   /// Ranks: all. An iteration follows.
@@ -45,13 +45,15 @@ class EpochLoop {
   void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
   bool is_over(const Iteration& iteration);
+  /// The same at the boundary between two batches, where checkpoints that were asked for are written and a pause is.
+  bool is_over_at_boundary(Iteration& iteration);
   /// Once: the ranks agreed to stop, and min_epochs or min_steps does not let them.
   void tell_of_stop_that_waits() const;
   /// Training ends with an iteration that is not the epoch's last.
   bool stops_inside(const Iteration& iteration) const {
     return !iteration.is_last && !iteration.end_epoch && stop_.ends_epoch();
   }
-  void reach_end(bool completed, int hooks_done);
+  void reach_end(bool completed);
   /// From here on nothing counts for a run that goes on.
   void stop_inside(const Iteration& iteration);
   /// The row and the validation that were left when ranks stopped.
@@ -68,8 +70,8 @@ class EpochLoop {
   void obey_wish_to_skip(Iteration& iteration);
   /// `batch` null: whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too.
   void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
-  /// What follows a batch, from a place on: what was asked for, its row, a validation that is due, schedulers.
-  void finish_iteration(Iteration& iteration, Place from, int hooks_done);
+  /// What follows an iteration's validation.
+  void finish_iteration(Iteration& iteration);
   /// By log_every_n_steps; `steps`: Progress::logging_step with the step that a row is of.
   bool row_is_due(std::int64_t steps) const;
   void write_step_row(Iteration& iteration);
@@ -79,10 +81,7 @@ class EpochLoop {
   void warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step);
 
   void warn_of_epoch_without_training();
-  /// From LoopPosition::hooks_done on.
   void end();
-  /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
-  void save(int hooks_done);
 
   TrainerState& run_;
   Progress& progress_;

@@ -7,8 +7,8 @@
 #include "levin/core/base/process.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/stop_request.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/step/optimizers.h"
-#include "levin/core/random/rng_state.h"
 
 namespace levin {
 
@@ -111,7 +111,7 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const PrecisionPolicy& precisi
   }
 }
 
-/// One pass, or the end of one: the stage, with what it changes in the module and in what is recorded.
+/// One pass: the stage, with what it changes in the module and in what is recorded.
 class EvaluationLoop::Pass {
  public:
   explicit Pass(EvaluationLoop& loop)
@@ -130,7 +130,7 @@ class EvaluationLoop::Pass {
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
-  /// The hooks that follow may save a checkpoint, whose place is the training epoch's.
+  /// What hooks that follow see of batches is the training epoch's.
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
@@ -177,19 +177,9 @@ void EvaluationLoop::run() {
   if (run_.progress.fitting) run_.weights.train();
   const bool before_training = run_.resume.position.place == Place::kTrainStart;
   if (run_.progress.fitting && before_training) SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
-  if (has_place()) {
-    run_.resume.position.place = Place::kValidationEnd;
-    run_.resume.position.hooks_done = 0;
-  }
-  run_end_hooks();
-  pass.end();
-}
-
-void EvaluationLoop::run_end() {
-  const at::AutoGradMode no_gradients(false);
-  Pass pass(*this);
-  run_.module().eval();
-  run_end_hooks();
+  run_hooks(names_.end);
+  // Every rank reaches this because an evaluation ends with it.
+  run_.boundaries.meet(BoundaryKind::kEvaluationEnd);
   pass.end();
 }
 
@@ -198,21 +188,9 @@ void EvaluationLoop::run_hooks(const Hooks& hooks, const Args&... args) {
   hooks_.run(hooks.hook, hooks.callback, hooks.module, args...);
 }
 
-void EvaluationLoop::run_end_hooks() {
-  if (has_place()) {
-    HookCounter counter(run_.resume.position.hooks_done);
-    hooks_.run_counted(counter, names_.end.hook, names_.end.callback, names_.end.module);
-  } else {
-    run_hooks(names_.end);
-  }
-  // Every rank reaches this because an evaluation ends with it, also one that a resumed run only ends.
-  run_.boundaries.meet(BoundaryKind::kEvaluationEnd);
-}
-
 std::int64_t EvaluationLoop::row_step() const {
   const LoopPosition& position = run_.resume.position;
-  // The step of the iteration before which it stopped is counted already.
-  const bool is_counted = position.place == Place::kStopped && position.iteration.ends_window && run_.progress.fitting;
+  const bool is_counted = position.iteration.is_finished && position.iteration.ends_window && run_.progress.fitting;
   return run_.progress.logging_step - (is_counted ? 1 : 0);
 }
 
@@ -396,20 +374,17 @@ void FitValidation::run_if_due(Iteration& iteration, bool stopping, bool inside)
 }
 
 void FitValidation::run(const Iteration& iteration) {
+  run_.resume.position.iteration = iteration;
   begin_place(run_, Place::kValidation, run_.metrics->maps());
+  save_requested(run_);
   run_here(iteration);
+  begin_place(run_, Place::kValidationEnd);
+  save_requested(run_);
 }
 
 void FitValidation::run_here(const Iteration& iteration) {
   if (iteration.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
   loop_->run();
-  if (interval_) interval_->start(steady_seconds());
-}
-
-void FitValidation::finish(int hooks_done) {
-  run_.resume.position.place = Place::kValidationEnd;
-  run_.resume.position.hooks_done = hooks_done;
-  loop_->run_end();
   if (interval_) interval_->start(steady_seconds());
 }
 

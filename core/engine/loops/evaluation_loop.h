@@ -30,8 +30,6 @@ class EvaluationLoop {
     for (std::int64_t& number : num_batches_) number = number < 0 ? batches : std::min(number, batches);
   }
   void run();
-  /// The end of a validation that an earlier run has done but for on_validation_end from LoopPosition::hooks_done on.
-  void run_end();
   /// One map for each loader: what was logged for it.
   std::vector<MetricMap> results() const;
   /// What predict_step returned, by loader and batch.
@@ -43,14 +41,7 @@ class EvaluationLoop {
 
   template <class Hooks, class... Args>
   void run_hooks(const Hooks& hooks, const Args&... args);
-  void run_end_hooks();
   void meet_after_batches();
-  /// A validation of training, whose end is a place where a run goes on. One before training belongs to Place::kTrainStart,
-  /// one behind its end to Place::kStopped.
-  bool has_place() const {
-    const Place place = run_.resume.position.place;
-    return stage_ == Stage::kValidate && (place == Place::kValidation || place == Place::kValidationEnd);
-  }
   /// The x axis of its rows.
   std::int64_t row_step() const;
   void run_loader(std::int64_t dataloader_idx);
@@ -100,12 +91,10 @@ class FitValidation {
   /// Ranks: all, after each iteration. Runs what is due, or was asked for. `stopping`: training ends with this iteration;
   /// `inside`: which is not the epoch's last. What is due for that alone is then left (Iteration::validation_is_left).
   void run_if_due(Iteration& iteration, bool stopping, bool inside);
-  /// Runs it, from its beginning.
+  /// Runs it, after what was to be saved before it.
   void run(const Iteration& iteration);
   /// The same as a part of the place under way.
   void run_here(const Iteration& iteration);
-  /// Runs what a run that was interrupted in on_validation_end has left: the hooks after the first `hooks_done`.
-  void finish(int hooks_done);
 
  private:
   /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.

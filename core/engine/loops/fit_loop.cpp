@@ -9,6 +9,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/parts/announcements.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
@@ -94,7 +95,6 @@ void FitLoop::train_epochs(ResumePoint resume) {
   // Before the hook: what it logs belongs to the first epoch.
   run_.metrics->begin_stage(Stage::kTrain);
   if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
-  run_.metrics->mark();
   if (!resume.resumes) warn_of_layers_in_evaluation_mode(run_.module());
   run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   const bool begins = !resume.resumes || resume.place == Place::kTrainStart;
@@ -118,6 +118,7 @@ void FitLoop::train_epochs(ResumePoint resume) {
   }
   hand_over();
   run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
+  save_requested(run_);
   const bool trains = run_.progress.global_step > steps_before && !run_.options().fast_dev_run;
   if (trains) schedules.warn_of_unstepped(run_.parts);
 }

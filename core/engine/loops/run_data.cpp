@@ -288,20 +288,17 @@ void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& v
   }
   const at::NoGradGuard no_grad;
   const RandomScope random;
-  const auto metrics = run_.metrics->save(MetricMoment::kNow);
+  const auto metrics = run_.metrics->save();
   const auto objects = run_.metrics->object_states();
   const bool skips = run_.stop.skips_epoch();
   const bool was_evaluating = run_.weights.is_evaluating();
   const StageScope stage(run_.progress, Stage::kTrain);
   run_.metrics->begin_stage(Stage::kTrain);
-  run_.resume.visiting = true;
   const auto back = c10::make_scope_exit([&] {
-    run_.resume.visiting = false;
     run_.stop.skip_epoch(skips);
     run_.metrics->end_stage();
     run_.metrics->restore({metrics});
     for (const HeldState& object : objects) object.give_back();
-    run_.metrics->mark();
   });
   run_.weights.evaluate();
   BatchProgress& progress = run_.progress.batch;
@@ -337,15 +334,16 @@ std::int64_t TrainingData::mark_of_next() {
 void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps) {
   LoopPosition& position = run.resume.position;
   position.place = place;
+  position.step_is_taken = false;
   position.epochs_done = run.progress.epoch;
   if (place == Place::kEpochStart) position.batches_done = 0;
   position.start = run.place_now();
   position.start.maps = std::move(maps);
-  const bool has_hooks_again = place == Place::kEpochStart || place == Place::kStopped;
-  if (has_hooks_again) position.start.optimizers = std::make_shared<const OptimizersAtStart>(run.parts);
-  // The end that follows forgets what was recorded of the epoch.
-  if (place == Place::kStopped) position.start.metrics = run.metrics->save(MetricMoment::kNow);
-  run.metrics->mark();
+  const bool has_own_hooks = place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kStopped;
+  if (!has_own_hooks) return;
+  // Hooks follow that may set rates and log; those of an end forget what was recorded.
+  position.start.optimizers = std::make_shared<const OptimizersAtStart>(run.parts);
+  position.start.metrics = run.metrics->save();
 }
 
 void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume) {

@@ -145,8 +145,8 @@ class TrainingData {
   std::optional<std::int64_t> samples_before_;  ///< the same in its global order; unset: batches are read and dropped
 };
 
-/// A place begins: what changes in it is remembered as it is now. `maps`: metrics as shown, where the place shows new epoch
-/// values.
+/// A state of the run begins (Place): what its hooks may change is remembered as it is now. `maps`: metrics as shown, where the
+/// place shows new epoch values.
 void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps = std::nullopt);
 
 /// A run that resumes is where it goes on. What the hooks before, which set up memory, logged and drew does not count.

@@ -74,25 +74,6 @@ class [[nodiscard]] HookScope {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// Counts the turns of callbacks and module in the hooks of one place, in order. A checkpoint that one of them writes remembers
-/// the count, and a run that goes on from it begins after that one.
-class HookCounter {
- public:
-  /// `done`: LoopPosition::hooks_done, which says at first how many an earlier run has done.
-  explicit HookCounter(int& done) : done_(done), skip_(done) {}
-  /// Before each turn. False: an earlier run has done it.
-  bool next() {
-    if (index_++ < skip_) return false;
-    done_ = index_;
-    return true;
-  }
-
- private:
-  int& done_;
-  int skip_;
-  int index_ = 0;
-};
-
 /// Runs hooks in the one order of every rank: callbacks as listed, the module, and last callbacks that save state
 /// (CallbackPhase::kCheckpoint), so that a checkpoint holds what the others have done.
 class HookRunner {
@@ -118,22 +99,6 @@ class HookRunner {
       std::invoke(module_hook, *parts_.module, args...);
     }
     each(&Callback::saves_state, hook, callback_hook, args...);
-  }
-  /// The same, but for those that an earlier run has done.
-  template <class CallbackHook, class ModuleHook, class... Args>
-  void run_counted(HookCounter& counter, Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
-    callbacks_counted(counter, others, hook, callback_hook, args...);
-    module_counted(counter, hook, module_hook, args...);
-    callbacks_counted(counter, &Callback::saves_state, hook, callback_hook, args...);
-  }
-  template <class Filter, class CallbackHook, class... Args>
-  void callbacks_counted(HookCounter& counter, Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
-    callbacks_if([&](const Callback& callback) { return std::invoke(filter, callback) && counter.next(); }, hook, callback_hook,
-                 args...);
-  }
-  template <class ModuleHook, class... Args>
-  void module_counted(HookCounter& counter, Hook hook, ModuleHook module_hook, Args&&... args) {
-    if (counter.next()) module(hook, module_hook, args...);
   }
   /// Callbacks of certain phases only.
   template <class Filter, class CallbackHook, class... Args>

@@ -63,7 +63,6 @@ struct GradientWindow {
   bool open = false;         ///< at least one batch is in, and the step is to come
   std::int64_t weight = 0;   ///< of this rank's batches in it
   bool in_backward = false;  ///< the batch in work may have changed the gradients already
-  int evaluations = 0;       ///< of the closure, by the optimizer that steps
 };
 
 /// How many batches make one optimizer step, and what each counts in it. The reduction gives the sum of gradients divided by

@@ -23,6 +23,10 @@ namespace levin {
 
 namespace {
 
+/// Of what a run needs to resume. Another one is not read.
+constexpr const char* kFormat = "resume_format";
+constexpr std::int64_t kFormatVersion = 2;
+
 Value reading_state(const std::optional<BeforeReading>& before_reading) {
   if (!before_reading) return {};
   const ReadingCounters& counters = before_reading->counters;
@@ -34,7 +38,7 @@ Value reading_state(const std::optional<BeforeReading>& before_reading) {
 Value loops_state(const TrainerState& run, const PlaceStart& place) {
   const LoopPosition& position = run.resume.position;
   const GradientAccumulation& accumulation = run.accumulation;
-  const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
+  const bool uncounted = position.step_is_taken && run.progress.batch.in_work;
   const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
   return Value::Map{{"place", choice_name(position.place)},
                     {"epochs_done", position.epochs_done},
@@ -46,12 +50,11 @@ Value loops_state(const TrainerState& run, const PlaceStart& place) {
                                              {"ends_window", position.iteration.ends_window},
                                              {"is_last", position.iteration.is_last},
                                              {"end_epoch", position.iteration.end_epoch},
-                                             {"validates", position.iteration.validates},
+                                             {"is_finished", position.iteration.is_finished},
                                              {"row_is_left", position.iteration.row_is_left},
                                              {"validation_is_left", position.iteration.validation_is_left}}},
                     {"completed", position.completed},
                     {"stop_agreed", run.stop.agreed() && !position.has_stopped()},
-                    {"hooks_done", position.hooks_done},
                     {"world_size", run.world_size()},
                     {"batch_size", accumulation.full_batch_size},
                     {"samples_done", position.samples_done ? Value(*position.samples_done) : Value()},
@@ -81,6 +84,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   Value& manifest = checkpoint.manifest;
   const PlaceStart place = run.place_to_save();
   manifest["levin_version"] = kVersion;
+  manifest[kFormat] = kFormatVersion;
   // Behind its end an epoch counts as done, also one that a run which goes on is still in.
   manifest["epoch"] = run.resume.position.place == Place::kStopped ? run.resume.position.epochs_done : run.progress.epoch;
   manifest["global_step"] = run.progress.global_step;
@@ -142,29 +146,6 @@ bool gradients_are_between(const TrainerState& run) {
   return run.resume.position.place == Place::kBatch && window.in_backward && keeps_gradients;
 }
 
-void check_moment(const TrainerState& run, bool weights_only) {
-  if (run.resume.visiting) {
-    throw MisuseError(
-        "save_checkpoint: while visit_training_data() is at work, a run could not resume exactly. Save after it.");
-  }
-  if (weights_only) return;
-  const Hook hook = run.tracker.hook();
-  if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {
-    throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
-                      " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
-  }
-  if (run.accumulation.window.evaluations > 1) {
-    throw MisuseError(
-        "save_checkpoint: the optimizer computes the loss several times in this step, with weights of its own in between. Save "
-        "in on_train_batch_end, or with weights_only.");
-  }
-  if (!gradients_are_between(run)) return;
-  throw MisuseError(
-      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to earlier gradients "
-      "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
-      "weights_only.");
-}
-
 std::int64_t count(const Value& values, const char* key) {
   const std::int64_t number = values.at(key).as_int();
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
@@ -183,31 +164,25 @@ ResumePoint resume_point(const Value& loops) {
   resume.resumes = true;
   const std::string& name = loops.at("place").as_string();
   const auto place = choice_of<Place>(name);
-  if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
+  if (!place)
+    throw ConfigError(format("ckpt_path: the checkpoint says that its run was at '{}', which is no such point.", name));
   resume.place = *place;
   resume.batches_done = count(loops, "batches_done");
-  const Value* const saved = saved_iteration(loops);
-  // at() says in its error what is missing.
-  const Value& iteration = saved != nullptr ? *saved : loops.at("iteration");
+  const Value& iteration = loops.at("iteration");
   resume.iteration = {.index = count(iteration, "iteration"),
                       .ends_window = iteration.at("ends_window").as_bool(),
                       .is_last = iteration.at("is_last").as_bool(),
-                      .end_epoch = iteration.at("end_epoch").as_bool()};
-  // An earlier levin did not know these.
-  for (const auto& [key, member] :
-       {std::pair("validates", &Iteration::validates), std::pair("row_is_left", &Iteration::row_is_left),
-        std::pair("validation_is_left", &Iteration::validation_is_left)}) {
-    if (const Value* value = iteration.find(key)) resume.iteration.*member = value->as_bool();
-  }
+                      .end_epoch = iteration.at("end_epoch").as_bool(),
+                      .is_finished = iteration.at("is_finished").as_bool(),
+                      .row_is_left = iteration.at("row_is_left").as_bool(),
+                      .validation_is_left = iteration.at("validation_is_left").as_bool()};
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
-  resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));
   resume.data = {.samples = optional_count(loops, "samples_done"),
                  .world_size = count(loops, "world_size"),
                  .batch_size = count(loops, "batch_size")};
-  // An earlier levin did not keep them.
-  if (const Value* reading = loops.find("reading"); reading != nullptr && !reading->is_null()) {
-    resume.reading = {count(*reading, "global_step"), count(*reading, "total_batches_done"), reading->at("batch_idx").as_int()};
+  if (const Value& reading = loops.at("reading"); !reading.is_null()) {
+    resume.reading = {count(reading, "global_step"), count(reading, "total_batches_done"), reading.at("batch_idx").as_int()};
   }
   resume.window_open = loops.at("window_open").as_bool();
   resume.window_scale = std::max<std::int64_t>(1, count(loops, "window_scale"));
@@ -291,6 +266,10 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   if (run.parts.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
   }
+  // Between two points at which a run can be saved: see Place.
+  if (run.progress.fitting && run.entry.active && !run.entry.failing && !run.files.is_releasing()) {
+    return run.files.promise(file, [&run, file, options] { save_run(run, file, options); });
+  }
   if (run.entry.failing) {
     if (!run.is_global_zero()) return;
     // Rather without the gradients of a window than with those of one batch twice.
@@ -299,7 +278,6 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     if (!weights_only) note_written(run, file, run.resume.rank_states_at_end.empty() && run.world_size() > 1);
     return;
   }
-  check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
   // A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
@@ -341,6 +319,12 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   problem = run.rank_exchange().broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
   if (!problem.empty()) throw IoError(problem);
   if (!weights_only) note_written(run, file, /*alone=*/false);
+}
+
+void save_requested(TrainerState& run) {
+  if (!run.files.has_promised()) return;
+  const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
+  run.files.release();
 }
 
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path) {
@@ -442,7 +426,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   resume.rank = load_rank_state(run, checkpoint, resume.window_open);
   Progress& progress = run.progress;
   progress.epoch = count(manifest.at("loops"), "epochs_done");
-  // An earlier levin did not keep it.
+  // Lightning's files have none.
   progress.loaders_epoch = manifest.at("loops").contains("loaders_epoch") ? count(manifest.at("loops"), "loaders_epoch") : 0;
   progress.global_step = count(manifest, "global_step");
   run.resume.resumed_step = progress.global_step;
@@ -452,6 +436,15 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   return resume;
 }
 
+void require_this_format(const Checkpoint& checkpoint) {
+  const Value* const format_version = checkpoint.manifest.find(kFormat);
+  if (!is_of_levin(checkpoint) || (format_version != nullptr && *format_version == Value(kFormatVersion))) return;
+  throw ConfigError(format(
+      "ckpt_path: the checkpoint was written by levin {}, which stored the position of a run in another format than this "
+      "levin ({}). It can be tested and validated. To train from its weights, give it as init_from instead.",
+      checkpoint.manifest.at("levin_version").as_string(), kVersion));
+}
+
 bool is_at(const Checkpoint& checkpoint, Place place) {
   const Value* loops = checkpoint.manifest.find("loops");
   return loops != nullptr && loops->at("place") == Value(choice_name(place));
@@ -459,9 +452,10 @@ bool is_at(const Checkpoint& checkpoint, Place place) {
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
+  if (loops == nullptr) return 0;
   // The row of a validation that is done has the step that is under way.
-  const int validated = is_at(checkpoint, Place::kValidationEnd) ? 1 : 0;
-  return loops == nullptr ? 0 : loops->at("logging_step").as_int() + validated;
+  const bool has_row = is_at(checkpoint, Place::kValidationEnd) && !loops->at("iteration").at("is_finished").as_bool();
+  return loops->at("logging_step").as_int() + (has_row ? 1 : 0);
 }
 
 }  // namespace levin

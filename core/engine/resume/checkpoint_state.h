@@ -5,16 +5,20 @@
 
 namespace levin {
 
-// Saving and resuming as a whole, and where a new kind of state belongs: docs/internals/architecture.md, "What a checkpoint knows".
+// Saving and resuming as a whole, and where a new kind of state belongs: docs/internals/architecture.md, "What a checkpoint
+// knows".
 
 struct SaveOptions {
   bool weights_only = false;
   bool in_background = false;  ///< Trainer::save_checkpoint_in_background()
 };
 
-/// Ranks: all; while an error leaves rank 0 alone writes what it has. Throws IoError on every rank when the file cannot be
-/// written.
+/// Ranks: all; while an error leaves rank 0 alone writes what it has. In a hook of fit it is done at the next point at which
+/// the run can be saved. Throws IoError on every rank when the file cannot be written.
 void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options);
+
+/// Writes what hooks have asked for. Ranks: all, where a Place has just begun, and at the end of fit.
+void save_requested(TrainerState& run);
 
 /// Ranks: all. The file that RunOptions::ckpt_path stands for, as rank 0 finds it. Throws ConfigError on every rank for none.
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
@@ -37,6 +41,9 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint);
 
 /// Written by levin, and not read from another program's file.
 inline bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manifest.contains("levin_version"); }
+
+/// Throws ConfigError for a checkpoint of another levin, from which this one cannot resume.
+void require_this_format(const Checkpoint& checkpoint);
 
 /// The checkpoint is of a run that was at that place.
 bool is_at(const Checkpoint& checkpoint, Place place);

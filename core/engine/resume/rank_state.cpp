@@ -127,15 +127,12 @@ MetricSnapshot saved_metrics(const Value& metrics, const Checkpoint& checkpoint,
   };
   const Value::List& training = metrics.at("training").as_list();
   for (std::size_t index = 0; index < training.size(); ++index) {
-    const Value* object = training[index].find("object");
-    if (object == nullptr || object->as_string().empty()) continue;
+    const std::string& object = training[index].at("object").as_string();
+    if (object.empty()) continue;
     read(format("step.{}", index), rank);
-    read_object(object->as_string());
+    read_object(object);
   }
-  // An earlier levin kept those alone that were logged.
-  if (const Value* objects = metrics.find("objects")) {
-    for (const Value& object : objects->as_list()) read_object(object.as_string());
-  }
+  for (const Value& object : metrics.at("objects").as_list()) read_object(object.as_string());
   return snapshot;
 }
 
@@ -191,18 +188,16 @@ void add_values(const Value& values, const Checkpoint& checkpoint, int rank, Ran
   const bool first = resume.metrics.empty();
   resume.metrics.push_back(saved_metrics(values.at("metrics"), checkpoint, rank));
   resume.window_weight += values.at("window_weight").as_int();
-  if (const Value* loss = values.find("window_loss")) {
-    resume.window_loss.sum += loss->as_list().at(0).as_double();
-    resume.window_loss.weight += loss->as_list().at(1).as_double();
-  }
-  if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
+  const Value::List& loss = values.at("window_loss").as_list();
+  resume.window_loss.sum += loss.at(0).as_double();
+  resume.window_loss.weight += loss.at(1).as_double();
+  resume.bad_loss |= values.at("bad_loss").as_bool();
   if (const Value& stop = values.at("stop"); !stop.is_null()) {
     resume.stop_wish = true;
     resume.stop_reason = stop.as_string();
   }
   resume.skip_epoch_wish |= values.at("skip_epoch").as_bool();
-  // An earlier levin did not know it.
-  if (const Value* validate = values.find("validate")) resume.validate_wish |= validate->as_bool();
+  resume.validate_wish |= values.at("validate").as_bool();
   if (!first) return;
   for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
 }
@@ -226,8 +221,7 @@ RankState own_rank_state(TrainerState& run) {
       save_tensor(state, format("{}{}.{}", kGradients, rank, name), gradient);
     }
   }
-  const MetricMoment moment = run.resume.position.begins_anew() ? MetricMoment::kMark : MetricMoment::kNow;
-  MetricSnapshot metrics = place.metrics ? *place.metrics : run.metrics->save(moment);
+  MetricSnapshot metrics = place.metrics ? *place.metrics : run.metrics->save();
   if (place.maps) metrics.maps = *place.maps;
   state.manifest = own_values(run, place, save_metrics(metrics, rank, state.tensors));
   return state;

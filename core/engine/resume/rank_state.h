@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// This rank's, as it is now or, where a place begins anew, as it was at its beginning.
+/// This rank's.
 RankState own_rank_state(TrainerState& run);
 /// Ranks: all. Every rank's, by rank, on rank 0, which writes the file; none on others.
 std::vector<RankState> gather_rank_states(TrainerState& run);

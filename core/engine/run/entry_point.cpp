@@ -245,11 +245,7 @@ void EntryPoint::load_checkpoint() {
   checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
   if (fitting()) require_training(file.kind);
   if (fitting()) check_same_checkpoint(run_.setup, checkpoint_file_);
-  if (const Value* loops = checkpoint_->manifest.find("loops"); fitting() && loops && loops->find("place") == nullptr) {
-    throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
-                      "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
-                      "validated; to train on, load its weights in the module's setup().");
-  }
+  if (fitting()) name_file_in_errors([&] { require_this_format(*checkpoint_); });
   announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
   announce_lightning();
   if (has_averages) {
@@ -440,7 +436,12 @@ void EntryPoint::finish() {
   // Every rank reaches this because all loops end at the same boundary.
   run_.boundaries.meet(BoundaryKind::kEnd);
   throw_if_signalled("at the end of ");
-  if (fitting()) run_.hooks.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
+  if (fitting()) {
+    run_.hooks.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
+    save_requested(run_);
+    const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    run_.files.wait();
+  }
   set_up_parts_done_ = false;
   tear_down_hooks();
   {
@@ -485,6 +486,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   if (fitting()) guarded([&] { run_.weights.train(); });
   {
     const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    guarded([&] { save_requested(run_); });
     guarded([&] { run_.files.wait(); });
   }
   {

@@ -60,7 +60,6 @@ struct ResumePoint {
   std::int64_t batches_done = 0;
   Iteration iteration;
   bool completed = true;
-  int hooks_done = 0;
   bool stop_agreed = false;
   DataPosition data;
   std::optional<ReadingCounters> reading;  ///< BeforeReading::counters
@@ -81,7 +80,6 @@ using RankState = Checkpoint;
 /// What a run must know to be saved, and one that resumes to come to where it goes on.
 struct ResumeState {
   LoopPosition position;
-  bool visiting = false;   ///< Trainer::visit_training_data() is at work
   bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
@@ -165,8 +163,8 @@ struct TrainerState {
   }
   /// The place under way, as it is now.
   PlaceStart place_now();
-  /// What a checkpoint keeps of it: one that begins anew as it was at its beginning.
-  PlaceStart place_to_save() { return resume.position.begins_anew() ? resume.position.start : place_now(); }
+  /// What a checkpoint stores of it: as it began.
+  PlaceStart place_to_save() { return resume.position.step_is_taken ? place_now() : resume.position.start; }
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }

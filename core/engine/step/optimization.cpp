@@ -120,7 +120,6 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
   torch::optim::Optimizer& optimizer = *step_.parts.optimizers.front();
   step_.graph.take(step_.parts.optimizers.front());
   step_.hooks.module(Hook::kOptimizerStep, &Module::optimizer_step, optimizer, std::function<at::Tensor()>([&] {
-                       ++window.evaluations;
                        const at::Tensor loss = loss_for(optimizer, closure());
                        prepare_step(optimizer);
                        return loss;

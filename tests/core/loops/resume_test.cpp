@@ -181,18 +181,22 @@ TEST_CASE("a run that resumes with nothing to do saves where it stands") {
 }
 
 TEST_CASE("a run whose validation was due may resume without any") {
-  struct SavesInValidation : Regression {
-    void validation_step(const Batch&, std::int64_t) override {
-      if (trainer().current_epoch() == 0 && !file.empty()) trainer().save_checkpoint(file);
-    }
-    std::filesystem::path file;
-  };
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  SavesInValidation module;
-  module.file = folder / "a.ckpt";
+  TrainerOptions options = quiet({.max_epochs = 2, .callbacks = {saves_after(1, folder / "a.ckpt")}});
+  options.max_epochs = 1;
+  struct Validates : Regression {
+    void validation_step(const Batch&, std::int64_t) override { ++validated; }
+    int validated = 0;
+  } module;
   Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {FixedLoader::of_rows(1, 4)});
-  SavesInValidation resumed;
+  options = quiet_options(2);
+  for (const bool validates : {true, false}) {
+    Validates again;
+    Trainer(options).fit(again, FixedLoader::of_rows(2, 4), validates ? LoaderList{FixedLoader::of_rows(1, 4)} : LoaderList{},
+                         {.ckpt_path = folder / "a.ckpt"});
+    CHECK(again.validated == (validates ? 2 : 0));
+  }
+  Validates resumed;
   Trainer trainer(options);
   trainer.fit(resumed, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
   CHECK(trainer.current_epoch() == 2);
@@ -275,8 +279,8 @@ TEST_CASE("a run that was saved in on_train_epoch_start writes the rates that ho
 }
 
 // LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, the first with that seed. From each of their
-// hooks, or from one of LEVIN_RESUME_STRIDE=….
-TEST_CASE("a run resumes exactly from every hook of generated programs") {
+// points, or from one of LEVIN_RESUME_STRIDE=….
+TEST_CASE("generated programs resume exactly from every point at which hooks have them saved") {
   const char* one = std::getenv("LEVIN_RESUME_SEED");
   const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
   // 10, 13: what SpikeGuard keeps, and statistics that StochasticWeightAveraging renews, behind an end inside of an epoch; 16:
@@ -289,7 +293,7 @@ TEST_CASE("a run resumes exactly from every hook of generated programs") {
     std::iota(seeds.begin(), seeds.end(), one != nullptr ? std::stoull(one) : 1);
   }
   const char* each = std::getenv("LEVIN_RESUME_STRIDE");
-  const std::size_t stride = each != nullptr ? std::stoull(each) : one != nullptr || count != nullptr ? 1 : 6;
+  const std::size_t stride = each != nullptr ? std::stoull(each) : one != nullptr || count != nullptr ? 1 : 2;
   for (const std::uint64_t seed : seeds) {
     INFO("LEVIN_RESUME_SEED=" << seed);
     const TemporaryFolder folder;

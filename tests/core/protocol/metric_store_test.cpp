@@ -55,7 +55,7 @@ TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in pl
     Solo solo;
     log(solo, value, batch_size);
     if (value == 10) solo.log(Hook::kOnTrainStart, "early", 5);
-    saved.push_back(solo.store.save(MetricMoment::kNow));
+    saved.push_back(solo.store.save());
   }
   Solo resumed;
   resumed.log(Hook::kOnTrainStart, "early", 5);
@@ -72,29 +72,10 @@ TEST_CASE("a saved epoch's key that has other options now starts anew") {
   Solo resumed;
   const LogOptions sum{.on_step = false, .on_epoch = true, .reduce = Reduce::kSum};
   resumed.log(Hook::kTrainingStep, "loss", 3, sum);
-  resumed.store.restore({solo.store.save(MetricMoment::kNow)});
+  resumed.store.restore({solo.store.save()});
   resumed.log(Hook::kTrainingStep, "loss", 7, sum);
   resumed.meet(BoundaryKind::kEpochReached);
   CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 7}});
-}
-
-TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
-  Solo solo;
-  const LogOptions both{.on_epoch = true};
-  solo.store.begin_batch({.batch_size = 1});
-  solo.log(Hook::kTrainingStep, "loss", 4, both);
-  solo.store.end_batch();
-  solo.store.mark();
-  solo.store.begin_batch({.batch_size = 1});
-  solo.log(Hook::kTrainingStep, "loss", 8, both);
-  solo.log(Hook::kTrainingStep, "new", 8, both);
-  for (const auto& [moment, expected] : {std::pair(MetricMoment::kMark, MetricMap{{"loss_epoch", 4}}),
-                                         std::pair(MetricMoment::kNow, MetricMap{{"loss_epoch", 6}, {"new_epoch", 8}})}) {
-    Solo resumed;
-    resumed.store.restore({solo.store.save(moment)});
-    resumed.meet(BoundaryKind::kEpochReached);
-    CHECK(resumed.meet(BoundaryKind::kEpochEnd).logger_row == expected);
-  }
 }
 
 TEST_CASE("a snapshot brings back what monitors and bars see, and the step's row that is due") {
@@ -103,7 +84,7 @@ TEST_CASE("a snapshot brings back what monitors and bars see, and the step's row
   solo.log(Hook::kTrainingStep, "loss", 4, {.prog_bar = true});
   solo.store.end_batch();
   Solo resumed;
-  resumed.store.restore({solo.store.save(MetricMoment::kNow)});
+  resumed.store.restore({solo.store.save()});
   CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 4}});
   CHECK(resumed.store.progress_bar_metrics() == MetricMap{{"loss", 4}});
   CHECK(resumed.store.monitored("loss") == 4);

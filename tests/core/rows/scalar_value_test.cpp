@@ -154,17 +154,15 @@ TEST_CASE("a tensor that is changed in place after log() was logged as it was") 
   CHECK(solo.store.callback_metrics().at("loss_epoch") == 1);
 }
 
-TEST_CASE("a snapshot of the last mark has a device's numbers up to there") {
+TEST_CASE("a snapshot has a device's numbers, and what is logged after it goes on from them") {
   Solo solo;
   const LogOptions both{.on_epoch = true, .reduce = Reduce::kSum};
-  solo.log("loss", on_device(4), both);
-  solo.store.mark();
-  solo.log("loss", on_device(8), both);
-  for (const auto& [moment, step, sum] : {std::tuple(MetricMoment::kMark, 4, 4), std::tuple(MetricMoment::kNow, 8, 12)}) {
-    const MetricSnapshot snapshot = solo.store.save(moment);
+  for (const auto& [value, sum] : {std::pair(4, 4), std::pair(8, 12)}) {
+    solo.log("loss", on_device(value), both);
+    const MetricSnapshot snapshot = solo.store.save();
     const Value::List& training = snapshot.training.at("training").as_list();
     REQUIRE(training.size() == 1);
-    CHECK(training.front().at("step").as_list().front().as_double() == step);
+    CHECK(training.front().at("step").as_list().front().as_double() == value);
     CHECK(training.front().at("epoch").as_list().front().as_double() == sum);
   }
   solo.log("loss", on_device(1), both);

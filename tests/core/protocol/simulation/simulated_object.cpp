@@ -30,9 +30,7 @@ struct SimulatedObject::Batch final : MetricStateReader {
   MetricState state;
 };
 
-SimulatedObject::SimulatedObject(const ObjectPlan& plan) : plan_(plan), total_(empty_state()), marked_(total_) {
-  set_name(plan.name);
-}
+SimulatedObject::SimulatedObject(const ObjectPlan& plan) : plan_(plan), total_(empty_state()) { set_name(plan.name); }
 
 void SimulatedObject::changed() {
   ++changes_;

@@ -32,8 +32,6 @@ class SimulatedObject final : public MetricObject {
   std::shared_ptr<MetricStateReader> batch_state() override;
   void show_all_ranks(std::shared_ptr<const MetricState> state) override { all_ranks_ = std::move(state); }
   std::shared_ptr<const MetricState> all_ranks() const override { return all_ranks_; }
-  void mark() override { marked_ = total_; }
-  MetricState marked() const override { return marked_; }
 
  private:
   struct Batch;
@@ -45,7 +43,6 @@ class SimulatedObject final : public MetricObject {
   std::shared_ptr<Batch> batch_;  ///< null: nobody has asked for batches
   bool batch_is_taken_ = false;
   std::shared_ptr<const MetricState> all_ranks_;
-  MetricState marked_;
   std::int64_t changes_ = 0;
   bool fails_ = false;
 };

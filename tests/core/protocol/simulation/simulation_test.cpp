@@ -108,7 +108,7 @@ class RankRun {
 
   /// All of the run goes through a snapshot.
   void resume() {
-    const MetricSnapshot snapshot = store_->save(MetricMoment::kNow);
+    const MetricSnapshot snapshot = store_->save();
     collectives_ += store_->collectives();
     begin();
     store_->begin_stage(Stage::kTrain);
