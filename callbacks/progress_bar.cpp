@@ -291,8 +291,8 @@ void ProgressBar::evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx
 void ProgressBar::end_evaluation(Trainer& trainer) {
   if (!enabled(trainer)) return;
   const bool inside_training = trainer.fitting() && !detail::before_training(trainer);
-  // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics. In a pause
-  // it does not follow yet.
+  // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics. In a
+  // pause it does not follow yet.
   const bool needs_line = !trainer.fitting() || (!trainer.sanity_checking() && (!ends_epoch_ || trainer.paused()));
   const EvaluationTotals& totals = evaluation_of_all_ranks(trainer);
   evaluation_.samples = totals.samples;

@@ -34,7 +34,8 @@ class ShownItems : public Callback {
                                                 {"validation", torch::tensor({0.84, 0.82, 0.91})}},
                                                {.y_label = "accuracy", .columns = names.columns}));
     const auto file = trainer.default_root_dir() / ("notes_" + std::to_string(trainer.rank()) + ".txt");
-    std::ofstream(file) << "of rank " << trainer.rank();
+    // It stays as it is from then on: loggers copy it when they come to it.
+    if (!std::filesystem::exists(file)) std::ofstream(file) << "of rank " << trainer.rank();
     module.log_file("notes", file);
   }
 };
