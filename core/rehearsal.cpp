@@ -16,32 +16,11 @@
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/run/entry_point.h"
+#include "levin/core/engine/state/state_scope.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
-// Not without a name: FitPreview::State, which the header declares, has members of these types.
-namespace detail {
-
-/// What no computation on the side may leave behind, whatever it does besides.
-struct Untouched {
-  explicit Untouched(Module& module) : modes(module) {
-    for (const at::Tensor& parameter : module.parameters()) trained.emplace_back(parameter, parameter.requires_grad());
-  }
-  ~Untouched() {
-    modes.restore();
-    for (auto& [parameter, is_trained] : trained) parameter.set_requires_grad(is_trained);
-  }
-  Untouched(const Untouched&) = delete;
-  Untouched& operator=(const Untouched&) = delete;
-
-  RandomScope random;  // ends last
-  ModuleModes modes;
-  std::vector<std::pair<at::Tensor, bool>> trained;
-};
-
-}  // namespace detail
-
 namespace {
 
 TrainerOptions options_of_trial(TrainerOptions options, const Trial& trial) {
@@ -67,7 +46,7 @@ RehearsingCallback::~RehearsingCallback() = default;
 
 void Rehearsal::run(const Trial& trial) {
   Module& module = run_.module();
-  const detail::Untouched untouched(module);
+  const StateScope scope(run_, SideComputation::kTrial);
   ModuleAttachment::detach(run_);
   const auto go_on = c10::make_scope_exit([&] {
     for (const at::Tensor& parameter : module.parameters()) parameter.mutable_grad().reset();
@@ -130,6 +109,7 @@ void EntryPoint::run_trial(const std::function<void()>& loop) {
   put_back();
 }
 
+// Not without a name: FitPreview::State, which the header declares, has members of these types.
 namespace detail {
 
 using torch::autograd::impl::set_grad_accumulator;
@@ -240,7 +220,7 @@ struct FitPreview::State {
   }
 
   TrainerState& run;
-  detail::Untouched untouched{run.module()};
+  StateScope scope{run, SideComputation::kPreview};
   StageScope stage{run.progress, Stage::kTrain};
   ModuleAttachment::Silence silence{run};
   PrecisionPolicy precision;

@@ -8,6 +8,7 @@
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
+#include "levin/core/engine/state/state_scope.h"
 #include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
@@ -309,8 +310,8 @@ void FitValidation::set_up_first() {
 void FitValidation::sanity_check() {
   const std::int64_t steps = sanity_steps();
   if (!loop_ || steps == 0) return;
-  const RandomScope random;
-  const EvaluationTotals totals = run_.progress.evaluation_totals;
+  run_.progress.num_evaluation_batches = loop_->num_batches();
+  const StateScope scope(run_, SideComputation::kSanityCheck);
   EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders());
   if (steps > 0) sanity.shorten(steps);
   {
@@ -319,13 +320,11 @@ void FitValidation::sanity_check() {
     sanity.run();
     hooks_.callbacks(Hook::kOnSanityCheckEnd, &Callback::on_sanity_check_end);
   }
-  run_.progress.num_evaluation_batches = loop_->num_batches();
-  run_.progress.evaluation_totals = totals;
 }
 
 void FitValidation::validate_before_training() {
   if (!run_.options().validate_before_training || !run_.progress.validates) return;
-  const RandomScope random;
+  const StateScope scope(run_, SideComputation::kValidationBeforeTraining);
   loop_->run();
 }
 

@@ -15,6 +15,7 @@
 #include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/resume/optimizers_at_start.h"
 #include "levin/core/engine/resume/parameter_state.h"
+#include "levin/core/engine/state/state_scope.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/control_group.h"
 
@@ -287,19 +288,11 @@ void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& v
     throw MisuseError("visit_training_data() works from on_train_start on, and in an epoch after its last batch.");
   }
   const at::NoGradGuard no_grad;
-  const RandomScope random;
-  const auto metrics = run_.metrics->save();
-  const auto objects = run_.metrics->object_states();
-  const bool skips = run_.stop.skips_epoch();
+  const StateScope scope(run_, SideComputation::kVisit);
   const bool was_evaluating = run_.weights.is_evaluating();
   const StageScope stage(run_.progress, Stage::kTrain);
   run_.metrics->begin_stage(Stage::kTrain);
-  const auto back = c10::make_scope_exit([&] {
-    run_.stop.skip_epoch(skips);
-    run_.metrics->end_stage();
-    run_.metrics->restore({metrics});
-    for (const HeldState& object : objects) object.give_back();
-  });
+  const auto back = c10::make_scope_exit([&] { run_.metrics->end_stage(); });
   run_.weights.evaluate();
   BatchProgress& progress = run_.progress.batch;
   progress.loaders = {{.loader = loader_.get()}};
@@ -312,7 +305,7 @@ void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& v
     batch = transfer_batch(run_.hooks, *run_.metrics, run_.strategy().device(), precision, std::move(batch), 0, 1);
     ++progress.loaders.front().batches;
     progress.is_last = !cursor.has_next();
-    const auto scope = run_.hooks.enter(Hook::kTrainingStep);
+    const auto step = run_.hooks.enter(Hook::kTrainingStep);
     const PrecisionPolicy::Forward forward(precision);
     visit(batch, progress.batch_idx);
   }

@@ -50,15 +50,11 @@ ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running
 ModuleAttachment::Scope::~Scope() { running = outer_; }
 
 ModuleAttachment::Silence::Silence(TrainerState& run) : run_(run) {
-  for (const Module* module : all(run)) {
-    module->attachment_.metrics = nullptr;
-    for (const auto& [name, metric] : module->metrics_) states_.emplace_back(*metric);
-  }
+  for (const Module* module : all(run)) module->attachment_.metrics = nullptr;
 }
 
 ModuleAttachment::Silence::~Silence() {
   for (const Module* module : all(run_)) set(*module, &run_);
-  for (const HeldState& metric : states_) metric.give_back();
 }
 
 std::vector<const Module*> ModuleAttachment::all(const TrainerState& run) {

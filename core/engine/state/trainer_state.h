@@ -190,7 +190,7 @@ class ModuleAttachment {
     TrainerState* outer_;
   };
 
-  /// While it lives, what a run's modules log goes nowhere; in the end metric objects hold what they did before.
+  /// While it lives, what a run's modules log goes nowhere.
   class Silence {
    public:
     explicit Silence(TrainerState& run);
@@ -200,7 +200,6 @@ class ModuleAttachment {
 
    private:
     TrainerState& run_;
-    std::vector<HeldState> states_;
   };
 
   /// The Trainer that had the module lets go of it. Throws MisuseError when that one is running it just now.
