@@ -107,7 +107,9 @@ std::optional<double> ModelCheckpoint::score(Trainer& trainer, bool now) const {
 void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
   if (interval_) interval_->start(steady_seconds());
   newest_file_step_ = -1;
-  if (!std::exchange(resumed_, false)) {
+  if (std::exchange(resumed_, false)) {
+    save_what_is_missing(trainer);
+  } else {
     // Nothing has been trained that needs saving.
     decisions_.decided_step = decisions_.last_saved_step = decisions_.triggered_step = trainer.global_step();
     decisions_.waits_for_validation = decisions_.measured_in_validation = decisions_.validation_has_run = false;
@@ -203,6 +205,33 @@ void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
 void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   // A run that goes on from its very end has nothing to train, but maybe a file to write.
   if (off(trainer) || !std::exchange(resumed_, false)) return;
+  save_what_is_missing(trainer);
+  save_last(trainer);
+}
+
+void ModelCheckpoint::save_what_is_missing(Trainer& trainer) {
+  const std::int64_t step = trainer.global_step();
+  const auto is_of_step = [step](const std::string& file) {
+    try {
+      return Checkpoint::load_manifest(file).at("global_step").as_int() == step;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  struct Missing {
+    bool best = false, last = false;
+  } missing;
+  if (trainer.is_global_zero()) {
+    std::error_code ignored;
+    missing.best =
+        decisions_.decided_step == step && !resumed_file_.empty() && !std::filesystem::exists(resumed_file_, ignored);
+    missing.last = options_.save_last.enabled() && decisions_.last_saved_step == step && !is_of_step(state_.last_model_path);
+  }
+  missing = RankExchange(trainer.strategy().control_group())
+                .broadcast_value(missing, {"ModelCheckpoint: files of the run before", "all resume with the same state"});
+  if (missing.best) write(trainer, resumed_file_);
+  if (!missing.last) return;
+  decisions_.last_saved_step = -1;
   save_last(trainer);
 }
 
@@ -316,8 +345,10 @@ void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   } else {
     const std::string newest = newest_file_;
     const std::int64_t newest_step = newest_file_step_;
+    // All files of a point say the same: of the best one, if there is one, a reader wants the score.
+    const std::string saved_as = newest_step == trainer.global_step() ? state_.saved_as : file;
     write(trainer, file);
-    std::tie(newest_file_, newest_file_step_) = std::tie(newest, newest_step);
+    std::tie(newest_file_, newest_file_step_, state_.saved_as) = std::tie(newest, newest_step, saved_as);
   }
 }
 

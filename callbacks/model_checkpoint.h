@@ -171,6 +171,8 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   std::string free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;
   std::string current_name(const Trainer& trainer) const;
   void remove_displaced(Trainer& trainer);
+  /// Ranks: all. The run before may have been killed between the files of one point, all of which say that all are written.
+  void save_what_is_missing(Trainer& trainer);
   void publish_aliases(Trainer& trainer);
 
   std::unique_ptr<TopKCheckpoints> top_k_;

@@ -160,7 +160,10 @@ class LiveTerminal(unittest.TestCase):
         with Session("--trainer.limit_train_batches=1") as session:
             session.wait_for(KEYS)
             session.press("p", r" PAUSED ")
-            session.press("v", r"Validation: \d+/\d+ \[.*val_loss=\d")
+            session.wait_for(r"Training pauses in epoch \d+")
+            shown = session.terminal.text().count("Validation: ")
+            os.write(session.master, b"v")
+            session.wait_for("another validation", lambda: session.terminal.text().count("Validation: ") > shown)
             session.press("p", r"Training goes on\.")
 
     def test_log_lines_stand_above_in_the_order_in_which_they_came(self):

@@ -72,6 +72,22 @@ TEST_CASE("a run that goes on from its very end writes the last.ckpt that it had
   CHECK(step_of(folder / "last.ckpt") == 8);
 }
 
+TEST_CASE("a file that a run had decided on and was killed before writing is written by the run that resumes") {
+  // As where another callback's file of the same point, which says that both are written, is there.
+  const std::int64_t epochs = GENERATE(2, 3);
+  Fit first({.monitor = "val_loss", .save_top_k = -1});
+  first.options.max_epochs = 2;
+  first.run();
+  const fs::path folder = first.folder / "ckpt";
+  fs::rename(folder / "epoch=1-step=8.ckpt", first.folder / "other.ckpt");
+  Fit second({.dirpath = folder, .monitor = "val_loss", .save_top_k = -1});
+  second.options.max_epochs = epochs;
+  second.run({.ckpt_path = (first.folder / "other.ckpt").string()});
+  REQUIRE(fs::exists(folder / "epoch=1-step=8.ckpt"));
+  CHECK(step_of(folder / "epoch=1-step=8.ckpt") == 8);
+  CHECK(fs::exists(folder / "epoch=2-step=12.ckpt") == (epochs == 3));
+}
+
 TEST_CASE("what a run goes on from stays until there is something newer, whatever its options say") {
   Fit first({.monitor = "val_loss", .save_top_k = 3});
   first.options.max_epochs = 3;  // scores 3, 1, 2

@@ -356,7 +356,7 @@ class ChangedBetween final : public Module {
   at::Tensor third_;
 };
 
-/// what=add, unfreeze, freeze; strategy=. Saves as each batch up to that begins, and goes on from each: "equal" counts those
+/// what=add, unfreeze, freeze; strategy=. Saves before each batch up to that, and goes on from each: "equal" counts those
 /// that end with the same bits.
 void changed_between(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
@@ -373,7 +373,7 @@ void changed_between(const Settings& settings) {
     const auto fit = [&, hook = hook, at = at](const std::optional<std::string>& ckpt_path) {
       TrainerOptions own = options;
       own.callbacks = {LambdaCallback({.on_train_batch_start = [&](Trainer& trainer, Module&, const Batch&, std::int64_t) {
-        const std::int64_t batch = trainer.total_batch_idx();
+        const std::int64_t batch = trainer.total_batch_idx() + 1;  // before which it is written
         if (!ckpt_path && batch <= at) trainer.save_checkpoint(folder / (hook + std::to_string(batch)));
       }})};
       Trainer another(own);

@@ -57,7 +57,7 @@ void run(const Settings& settings) {
     if (is_behind) seen << batch[0].item<double>() << ',';
   };
   module.on_step = [&](levin::test::OneWeight&, std::int64_t batch_idx) {
-    if (!resumes && trainer.current_epoch() == 1 && batch_idx == kSavesAt + 1) trainer.save_checkpoint(folder / "middle.ckpt");
+    if (!resumes && trainer.current_epoch() == 1 && batch_idx == kSavesAt) trainer.save_checkpoint(folder / "middle.ckpt");
   };
   RunOptions run_options;
   if (resumes) run_options.ckpt_path = (folder / "middle.ckpt").string();

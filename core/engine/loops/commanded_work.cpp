@@ -22,9 +22,12 @@ void CommandedWork::take(const Votes& agreed, Iteration& iteration) {
   iteration.validates = agreed.validate && run_.progress.validates;
 }
 
-bool CommandedWork::obey() {
+void CommandedWork::save_if_asked() {
   if (std::exchange(saves_, false)) save();
-  if (!run_.commands.is_paused()) return false;
+}
+
+bool CommandedWork::obey() {
+  if (!run_.commands.is_paused()) return goes_on();
   if (!std::exchange(pause_is_told_, true)) rank_zero_info("Training pauses ", run_.progress.where(), ".");
   const WorkScope work(run_.work, Work::kNone);
   while (run_.commands.is_paused()) {
@@ -34,12 +37,16 @@ bool CommandedWork::obey() {
     const Votes agreed = run_.boundaries.meet(BoundaryKind::kPause).votes;
     run_.commands.adopt(agreed);
     if (agreed.save_checkpoint) save();
+    save_requested(run_);
     run_.files.check();
     if (agreed.validate && run_.progress.validates) return true;
     if (run_.stop.signal() != 0 || stop_.ends_epoch()) run_.commands.set_paused(false);
   }
-  pause_is_told_ = false;
-  if (run_.stop.signal() == 0) rank_zero_info("Training goes on.");
+  return goes_on();
+}
+
+bool CommandedWork::goes_on() {
+  if (std::exchange(pause_is_told_, false) && run_.stop.signal() == 0) rank_zero_info("Training goes on.");
   return false;
 }
 
@@ -50,7 +57,6 @@ void CommandedWork::save() {
       run_.rank_exchange().broadcast_text(run_.is_global_zero() ? free_file().string() : "", meeting);
   save_run(run_, file, {.in_background = true});
   if (run_.is_global_zero()) run_.files.when_done([file] { rank_zero_info("Saved ", as_typed(file), "."); });
-  save_requested(run_);
 }
 
 std::filesystem::path CommandedWork::free_file() const {

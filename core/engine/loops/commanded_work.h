@@ -7,19 +7,23 @@
 
 namespace levin {
 
-/// Does at the end of an iteration what was asked for with Trainer::request() and agreed on in its step: saves a checkpoint,
-/// pauses, and says when the training loop is to validate.
+/// Does after an iteration what was asked for with Trainer::request() and agreed on in its step: saves a checkpoint, pauses,
+/// and says when the training loop is to validate.
 class CommandedWork {
  public:
   CommandedWork(TrainerState& run, const StopConditions& stop) : run_(run), stop_(stop) {}
 
   /// Ranks: all, with what came with the gradients of an iteration. It knows from here on whether it validates.
   void take(const Votes& agreed, Iteration& iteration);
-  /// Ranks: all, where a checkpoint holds what comes next. Saves what take() has found, and does not come back from a pause
-  /// before it ends, training stops, or all ranks are to validate. Gives the latter.
+  /// Ranks: all. Has a checkpoint written at the next point, if take() has found that it was asked for.
+  void save_if_asked();
+  /// Ranks: all, between two batches. Does not return from a pause before it ends, training stops, or all ranks are to
+  /// validate. Gives the latter.
   bool obey();
 
  private:
+  /// There is no pause, or none any more. Gives false.
+  bool goes_on();
   void save();
   std::filesystem::path free_file() const;
 

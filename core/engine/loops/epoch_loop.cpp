@@ -50,6 +50,7 @@ void EpochLoop::run(const ResumePoint& resume) {
   start(resume);
   if (resume.place == Place::kEpochEnd) {
     reach_end(resume.completed);
+    save_requested(run_);
   } else {
     const bool is_behind_batch = resume.place == Place::kValidation || resume.place == Place::kValidationEnd;
     if (!(is_behind_batch ? resume_behind_batch(resume) : resume_before_batch(resume))) run_iterations();
@@ -83,6 +84,8 @@ void EpochLoop::start(const ResumePoint& resume) {
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
   begin_place(run_, Place::kBatch);
+  // Where a run resumes after its last batch, or with a validation, it comes to that first.
+  if (!inside || resume.place == Place::kBatch || resume.place == Place::kStopped) save_requested(run_);
 }
 
 void EpochLoop::agree_on_start() {
@@ -250,6 +253,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   run_.metrics->end_batch();
   if (skips) return iteration;
   ++progress_.total_batch_idx;
+  commanded_.save_if_asked();
   write_step_row(iteration);
   {
     const WorkScope work(run_.work, Work::kNone);
