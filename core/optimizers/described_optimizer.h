@@ -135,10 +135,10 @@ class LEVIN_API RecordableOptimizer {
   virtual bool run_steps_by(StepRunner* runner) = 0;
 };
 
-/// The base of an optimizer that says what it does to one parameter; docs/extend/write-an-optimizer.md has a complete one. Its options
-/// are a struct (see OptionList), with an `lr`; one called `maximize` turns gradients round. Its state is a struct whose
-/// members are what there is of each parameter: tensors of its shape, and numbers. A `StateFields fields()` of the state says
-/// it where others are to be saved, under other names, or with an OwnShape.
+/// The base of an optimizer that says what it does to one parameter; docs/extend/write-an-optimizer.md has a complete one. Its
+/// options are a struct (see OptionList), with an `lr`; one called `maximize` turns gradients round. Its state is a struct
+/// whose members are what there is of each parameter: tensors of its shape, and numbers. A `StateFields fields()` of the state
+/// says it where others are to be saved, under other names, or with an OwnShape.
 template <class OptionsType, class StateType>
 class OptimizerOf : public DescribedOptimizer {
  public:

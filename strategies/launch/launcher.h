@@ -28,8 +28,8 @@ RunEnd run_ranks(const LaunchPlan& plan);
 
 /// Turns the calling process into the supervisor of copies of this program, started with the same arguments, and never
 /// returns: it ends with the status of the run, which is 0 when every rank's is, and otherwise that of the first rank that
-/// failed, 128 + n for a death by signal n. What ranks get, and what happens to them, is in docs/internals/processes.md. Throws IoError
-/// when ranks cannot be started.
+/// failed, 128 + n for a death by signal n. What ranks get, and what happens to them, is in docs/internals/processes.md. Throws
+/// IoError when ranks cannot be started.
 [[noreturn]] void launch_ranks(const LaunchPlan& plan);
 
 }  // namespace levin
