@@ -102,6 +102,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
   }
   if (!credentials_.certificates.empty()) lib.set(handle, CURLOPT_CAINFO, credentials_.certificates.c_str());
   lib.set(handle, CURLOPT_SSL_VERIFYPEER, credentials_.checks_certificate ? 1L : 0L);
+  lib.set(handle, CURLOPT_SSL_VERIFYHOST, credentials_.checks_certificate ? 2L : 0L);
   if (goes_on) {
     lib.set(handle, CURLOPT_NOPROGRESS, 0L);
     lib.set(handle, CURLOPT_XFERINFOFUNCTION, &tell_progress);

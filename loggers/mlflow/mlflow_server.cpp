@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <utility>
 
 #include "levin/core/base/environment.h"
@@ -21,20 +23,40 @@ std::string user_part(const std::string& uri) {
   return end == std::string::npos ? "" : host.substr(0, end);
 }
 
+/// "a@b" of "a%40b", as RFC 3986 writes it; what is no such code stays.
+std::string decoded(const std::string& text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned int byte = 0;
+    const char* const digits = text.data() + at + 1;
+    const bool is_code =
+        text[at] == '%' && at + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    result += is_code ? static_cast<char>(byte) : text[at];
+    if (is_code) at += 2;
+  }
+  return result;
+}
+
+}  // namespace
+
 HttpCredentials credentials_for(const std::string& uri) {
   HttpCredentials found{.user = environment("MLFLOW_TRACKING_USERNAME"),
                         .password = environment("MLFLOW_TRACKING_PASSWORD"),
                         .token = environment("MLFLOW_TRACKING_TOKEN"),
                         .certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH")};
-  const std::string insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
+  std::string insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
+  std::ranges::transform(insecure, insecure.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   found.checks_certificate = insecure != "true" && insecure != "1";
   if (const std::string user = user_part(uri); found.user.empty() && !user.empty()) {
     const std::size_t colon = user.find(':');
-    found.user = user.substr(0, colon);
-    if (colon != std::string::npos) found.password = user.substr(colon + 1);
+    found.user = decoded(user.substr(0, colon));
+    if (colon != std::string::npos) found.password = decoded(user.substr(colon + 1));
   }
   return found;
 }
+
+namespace {
 
 /// Statuses that say nothing of what was asked: who asks, how often, and proxies whose server is away.
 bool may_pass(long status) {

@@ -28,6 +28,9 @@ std::string tracking_uri_problem(const std::string& uri);
 /// The text without what stands between "://" and "@", which is nobody's business.
 std::string without_credentials(std::string text);
 
+/// User, password and the rest, as MLflow's own client reads them from its variables and from a URI.
+HttpCredentials credentials_for(const std::string& uri);
+
 /// MLflow's REST API. Users are told to it as MLflow's own client does: by MLFLOW_TRACKING_USERNAME and _PASSWORD, by
 /// MLFLOW_TRACKING_TOKEN, or in the URI. Threading: one at a time.
 class MlflowServer {

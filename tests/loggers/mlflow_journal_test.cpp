@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/console/pseudo_terminal.h"
 #include "levin/core/base/error.h"
 #include "levin/loggers/mlflow/earlier_journal.h"
 #include "levin/loggers/mlflow/mlflow_logger.h"
@@ -217,6 +218,20 @@ TEST_CASE("hyper-parameters are flat, and texts fit") {
   CHECK(mlflow::name_for_server("a//../é$x:1") == "a/_/_/___x:1");
   CHECK(mlflow::cut("größe", 4) == "grö");
   CHECK(mlflow::cut("größe", 3) == "gr");
+}
+
+TEST_CASE("credentials are read as MLflow's client reads them") {
+  const mlflow::HttpCredentials in_uri = mlflow::credentials_for("http://a%40b:p%2Fw%zz%@127.0.0.1:5000");
+  CHECK(in_uri.user == "a@b");
+  CHECK(in_uri.password == "p/w%zz%");
+  CHECK(in_uri.checks_certificate);
+  for (const auto& [value, checks] :
+       {std::pair("True", false), std::pair("TRUE", false), std::pair("1", false), std::pair("0", true)}) {
+    const EnvironmentVariable insecure("MLFLOW_TRACKING_INSECURE_TLS", value);
+    CHECK(mlflow::credentials_for("https://host").checks_certificate == checks);
+  }
+  const EnvironmentVariable user("MLFLOW_TRACKING_USERNAME", "c%40d");
+  CHECK(mlflow::credentials_for("http://a:b@host").user == "c%40d");
 }
 
 TEST_CASE("a server has an address, without what it knows a user by") {
