@@ -88,9 +88,6 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     if (fs::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
     const fs::path aside = set_aside(path, names_aside(path));
-    std::error_code no_journal;
-    fs::rename(MetricsFile::journal_of(path), MetricsFile::journal_of(aside), no_journal);
-    if (!no_journal) note_renamed(MetricsFile::journal_of(path), MetricsFile::journal_of(aside));
     Console::instance().warn(
         format("{} is of an earlier run, which this run does not resume: it is kept as {}", path, aside.filename()));
   }

@@ -76,66 +76,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kManyRows = 4096;
-constexpr std::int64_t kSmallFile = 1 << 18;
+constexpr std::int64_t kManyRows = 4096;
 constexpr std::size_t kBuffer = 1 << 18;
 constexpr std::chrono::seconds kFlushPeriod{1};
-constexpr std::size_t kPage = 4096;  // of every page size that there is, a divisor
-constexpr const char* kJournalTitle = "rows beside the first bytes";
-
-/// CSV rows to append to a file, laid out so that the file ends with a whole row at every instant, whoever reads it meanwhile
-/// and whenever the process is killed.
-///
-/// Linux copies what is written page by page, and between two pages a reader sees the part that is there, and a killed process
-/// leaves it. So no row may lie across two pages: the rows before the end of a page are stretched to end with it, by zeros at
-/// the end of a decimal fraction (0.25 and 0.25000 are one number to every reader).
-class PagedText {
- public:
-  /// The text will stand at this offset of the file, where a row begins.
-  explicit PagedText(std::int64_t offset) : offset_(static_cast<std::size_t>(offset)) {}
-
-  /// False, and the text is of no use any more: the row does not fit into a page, or into what is left of the last one, of
-  /// which no row can be stretched.
-  bool add(std::string_view row) {
-    const std::size_t left = left_in_page();
-    if (row.size() > kPage || (left > 0 && row.size() > left && !stretch(left))) return false;
-    text_ += row;
-    longest_row_ = std::max(longest_row_, row.size());
-    return true;
-  }
-
-  /// Leaves room for the next row, one like these, or none in the page at all.
-  void finish() {
-    const std::size_t left = left_in_page();
-    if (left > 0 && left < 2 * longest_row_) stretch(left);
-  }
-
-  const std::string& text() const { return text_; }
-
- private:
-  std::size_t left_in_page() const { return (kPage - (offset_ + text_.size()) % kPage) % kPage; }
-
-  bool stretch(std::size_t bytes) {
-    const std::size_t point = text_.rfind('.');
-    const std::size_t in_page = kPage - bytes;
-    if (point == std::string::npos || point + in_page < text_.size()) return false;
-    text_.insert(text_.find_first_not_of("0123456789", point + 1), bytes, '0');
-    return true;
-  }
-
-  std::size_t offset_;
-  std::size_t longest_row_ = 0;
-  std::string text_;
-};
-
-/// Takes off a number what PagedText has added to it.
-void shrink(std::string& cell) {
-  const std::size_t point = cell.find('.');
-  if (point == std::string::npos || !parse_float(cell)) return;
-  const std::size_t end = std::min(cell.find_first_not_of("0123456789", point + 1), cell.size());
-  const std::size_t last = std::max(cell.find_last_not_of('0', end - 1), std::min(point + 1, end - 1));
-  cell.erase(last + 1, end - last - 1);
-}
 
 template <class Row>
 void append_line(std::string& text, const Row& row, std::size_t columns) {
@@ -207,14 +150,12 @@ class RowSums {
 
 }  // namespace
 
-MetricsFile::MetricsFile(fs::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
+MetricsFile::MetricsFile(fs::path path, std::int64_t flush_every_n_steps, double rewriting_share)
     : path_(std::move(path)),
       flush_every_n_steps_(flush_every_n_steps),
-      budget_(budget),
+      rewriting_share_(rewriting_share),
       made_at_(Clock::now()),
       flushed_at_(made_at_) {}
-
-fs::path MetricsFile::journal_of(const fs::path& file) { return fs::path(file) += ".journal"; }
 
 void MetricsFile::append(const MetricRow& row) {
   Row& cells = waiting_.emplace_back();
@@ -233,50 +174,49 @@ void MetricsFile::append(const MetricRow& row) {
   ++rows_;
 
   if (!flushed_until_ || row.step < *flushed_until_) flushed_until_ = row.step;
-  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || waiting_.size() >= kManyRows ||
+  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || rows_ - rows_at_write_ >= kManyRows ||
                    Clock::now() - flushed_at_ >= kFlushPeriod;
   if (!due) return;
-  flush();
+  write(NewColumns::kWhileCheap);
   flushed_until_ = row.step + 1;
 }
 
-void MetricsFile::flush() {
+void MetricsFile::flush() { write(NewColumns::kNow); }
+
+void MetricsFile::write(NewColumns new_columns) {
   if (file_ && !file_->is_in_place()) {
     // Rows that are appended to a file which nobody can open any more would be lost without a word.
     if (!fs::exists(path_)) {
       throw IoError(path_.string() + " is gone: it, or the folder it was in, was removed while the run was writing to it");
     }
-    // Another program, such as an editor, has put a file in its place: go on from what that has.
+    // Another program, such as an editor, has put a file in its place: continue with what that has.
     rewrite(path_, {}, AtomicFile::Disk::kWait);
   }
   if (waiting_.empty()) return;
-  if (!append_to_file()) {
-    if (may_rewrite()) {
-      // The rows so far are the kernel's to bring to the disk, too.
-      rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
-    } else {
-      append_to_journal();
-    }
+  if (file_ && columns_in_file_ == columns_.size()) {
+    append_to_file();
+  } else if (new_columns == NewColumns::kNow || may_rewrite()) {
+    // The rows so far are the kernel's to bring to the disk, too.
+    rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
   }
-  waiting_.clear();
+  rows_at_write_ = rows_;
   flushed_at_ = Clock::now();
 }
 
 MetricsSummary MetricsFile::tidy() {
   flush();
   if (!file_) return {};
-  if (rows_in_journal_ > 0) rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
   std::sort(columns_.begin(), columns_.end());
   for (std::size_t place = 0; place < columns_.size(); ++place) column_of_[columns_[place]] = place;
   columns_in_file_ = 0;  // in this order
   RowSums sums(columns_);
-  rewrite(path_, {}, AtomicFile::Disk::kWait, [&](const Row& row) { sums.add(row); });
-  return sums.summary(size_);
+  const std::int64_t bytes = rewrite(path_, {}, AtomicFile::Disk::kWait, [&](const Row& row) { sums.add(row); });
+  return sums.summary(bytes);
 }
 
 void MetricsFile::start_from(const fs::path& history, const RowFilter& filter) {
   rewrite(history, filter, AtomicFile::Disk::kWait);
-  rows_ = rows_in_file_;
+  rows_ = rows_at_write_ = rows_in_file_;
 }
 
 std::size_t MetricsFile::column(std::string_view name) {
@@ -287,70 +227,34 @@ std::size_t MetricsFile::column(std::string_view name) {
   return columns_.size() - 1;
 }
 
-bool MetricsFile::append_to_file() {
-  if (!file_ || rows_in_journal_ > 0 || columns_in_file_ != columns_.size()) return false;
-  PagedText text(size_);
-  std::string line;
-  for (const Row& row : waiting_) {
-    line.clear();
-    append_line(line, row, columns_.size());
-    if (!text.add(line)) return false;
-  }
-  text.finish();
-  try {
-    file_->write_at(size_, text.text());
-  } catch (const IoError&) {
-    file_->resize(size_);  // half a row must not stay
-    throw;
-  }
-  size_ += static_cast<std::int64_t>(text.text().size());
-  rows_in_file_ += static_cast<std::int64_t>(waiting_.size());
-  return true;
-}
-
-void MetricsFile::append_to_journal() {
+void MetricsFile::append_to_file() {
   std::string text;
-  if (!journal_) {
-    std::error_code ignored;
-    fs::remove(journal_of(path_), ignored);  // one of an earlier run, whose rows are in the file
-    journal_ = OutputFile::make(journal_of(path_));
-    journal_size_ = 0;
-  }
-  if (journal_size_ == 0) text = format("{},{}\n", kJournalTitle, size_);
-  for (const Row& row : waiting_) {
-    for (const auto& [column, number] : row) {
-      append_csv_text(text, columns_[column]);
-      text.append(",").append(number) += ',';
-    }
-    text.back() = '\n';
-  }
-  journal_->write_at(journal_size_, text);  // readers pass over half a line, and a later attempt writes over it
-  journal_size_ += static_cast<std::int64_t>(text.size());
-  rows_in_journal_ += static_cast<std::int64_t>(waiting_.size());
+  for (const Row& row : waiting_) append_line(text, row, columns_.size());
+  file_->append(text);
+  rows_in_file_ += static_cast<std::int64_t>(waiting_.size());
+  waiting_.clear();
 }
 
 bool MetricsFile::may_rewrite() const {
   if (!file_) return true;
-  const auto waiting = rows_in_journal_ + static_cast<std::int64_t>(waiting_.size());
-  if (size_ <= kSmallFile && waiting >= rows_in_file_) return true;
+  constexpr std::chrono::duration<double> kAhead{0.5};  // so that short runs show new columns at once
   // It takes what it took the last time, times what the table has grown since.
+  const auto rows = static_cast<double>(rows_in_file_ + static_cast<std::int64_t>(waiting_.size()));
   const double cells = static_cast<double>(rows_in_file_) * static_cast<double>(columns_in_file_);
-  const double growth = static_cast<double>(rows_in_file_ + waiting) * static_cast<double>(columns_.size()) / (cells + 1);
-  return spent_rewriting_ + growth * last_rewriting_ <= (Clock::now() - made_at_) * budget_.share + budget_.allowance;
+  const double growth = rows * static_cast<double>(columns_.size()) / (cells + 1);
+  return spent_rewriting_ + growth * last_rewriting_ <= rewriting_share_ * (Clock::now() - made_at_ + kAhead);
 }
 
-// Puts a file with the rows of `source` and its journal that are kept, and with those that wait, in place of the present one,
-// in one instant.
-void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk,
-                          const std::function<void(const Row&)>& see) {
+// In one instant.
+std::int64_t MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+                                  const std::function<void(const Row&)>& see) {
   const auto begin = Clock::now();
   std::optional<CsvReader> reader;
   std::vector<std::string> cells;
   if (fs::exists(source)) reader.emplace(source).next(cells);
   std::vector<std::size_t> places;
   for (const std::string& name : cells) places.push_back(column(name));
-  const std::vector<Row> journal = journal_rows(source);
-  if (columns_.empty()) return;
+  if (columns_.empty()) return 0;
   const auto step = column_of_.find("step");
 
   AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
@@ -377,47 +281,22 @@ void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, Atomi
   while (reader && reader->next(cells)) {
     row.clear();
     for (std::size_t cell = 0; cell < std::min(cells.size(), places.size()); ++cell) {
-      shrink(cells[cell]);
       if (!cells[cell].empty()) row.emplace_back(places[cell], cells[cell]);
     }
     sort_cells(row);
     add(row);
   }
-  std::for_each(journal.begin(), journal.end(), add);
   std::for_each(waiting_.begin(), waiting_.end(), add);
   write();
   file.commit(disk);
 
   file_ = file.take();
   columns_in_file_ = columns_.size();
-  size_ = size;
   rows_in_file_ = rows;
-  journal_.reset();
-  rows_in_journal_ = 0;
   waiting_.clear();
-  std::error_code ignored;  // a journal that stays counts no more, since the file has another size
-  fs::remove(journal_of(path_), ignored);
   last_rewriting_ = Clock::now() - begin;
   spent_rewriting_ += last_rewriting_;
-}
-
-std::vector<MetricsFile::Row> MetricsFile::journal_rows(const fs::path& file) {
-  std::vector<Row> rows;
-  std::error_code error;
-  if (!fs::exists(journal_of(file), error)) return rows;
-  CsvReader reader(journal_of(file));
-  std::vector<std::string> cells;
-  reader.next(cells);
-  const std::vector<std::string> first_line{kJournalTitle, std::to_string(fs::file_size(file, error))};
-  if (!journal_ && cells != first_line) return rows;
-  // Of this object's own journal, rows after these are of an attempt that failed: they still wait.
-  const auto end = journal_ ? static_cast<std::size_t>(rows_in_journal_) : std::numeric_limits<std::size_t>::max();
-  while (rows.size() < end && reader.next(cells)) {
-    Row& row = rows.emplace_back();
-    for (std::size_t cell = 0; cell + 1 < cells.size(); cell += 2) row.emplace_back(column(cells[cell]), cells[cell + 1]);
-    sort_cells(row);
-  }
-  return rows;
+  return size;
 }
 
 }  // namespace levin

@@ -40,12 +40,6 @@ class CsvReader {
   std::ifstream stream_;
 };
 
-/// How much of a run may be spent on rewriting its file for new columns.
-struct RewriteBudget {
-  double share = 0.02;                            ///< of the time since the file was opened
-  std::chrono::duration<double> allowance{0.01};  ///< and this much more
-};
-
 /// Which rows of a file are taken over: the first so many or, when that is not known, those of steps before one.
 struct RowFilter {
   std::optional<std::int64_t> end_step = {};
@@ -65,43 +59,38 @@ struct MetricsSummary {
   std::int64_t bytes = 0;                 ///< of the file
 };
 
-/// A CSV file of metrics that any reader reads right at every instant, while rows are appended and after the process was
-/// killed: each row has as many cells as the header, and the file ends with a whole row.
+/// A CSV file of metrics in which every row has as many cells as the header, at every moment, and after the process was killed.
 ///
-/// Rows are appended such that none lies across two pages of the file (PagedText in the source). What cannot be appended, such
-/// as a new name, which becomes a column of the header and of every earlier row, needs a new file with all rows in the old
-/// one's place. Since that costs what the file is long, it happens while rewriting has taken no more than a share of the run
-/// (RewriteBudget), and in small files, when as many rows wait as there are. Until then rows wait in a journal beside the file,
-/// which is read when the file is rewritten or continued. So a row costs the same however often new names come, and short files
-/// show them at once.
+/// Rows are appended as whole lines. A reader that comes while a line is written sees a part of it, and so it remains when the
+/// process is killed at that instant: readers pass over a last line without a line end, as CsvReader does.
 ///
-/// Columns are `epoch`, `step` and the metrics; a metric called `step` or `epoch` stands in place of the row's own.
+/// A new name becomes a column of the header and of every earlier row. For that a new file with all rows takes the old one's
+/// name. Since this costs what the file is long, rows with new names wait in memory while rewriting has taken more than a share
+/// of the run: a row costs the same however often new names come. flush() does not wait.
+///
+/// Columns are `epoch`, `step` and the metrics; a metric called `step` or `epoch` replaces the row's own.
 class MetricsFile {
  public:
-  /// Nothing is touched on the disk before the first flush. A file that exists is continued.
-  MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, RewriteBudget budget = {});
+  /// Nothing is touched on the disk before the first flush. A file that exists is continued. `rewriting_share`: how much of the
+  /// time since then rewriting for new columns may take between two calls of flush().
+  MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, double rewriting_share = 0.02);
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Adds a row. It reaches the disk with the next flush(), which comes by itself after `flush_every_n_steps` steps, after a
-  /// second, or when many rows wait; a destructor, which cannot tell of a full disk, does not flush. Throws: IoError, and the
-  /// rows stay in memory.
+  /// Adds a row. It reaches the file after `flush_every_n_steps` steps, after a second, when many rows wait, or with flush(); a
+  /// row with a new name, and those behind it, perhaps later. A destructor, which cannot report a full disk, does not flush.
+  /// Throws: IoError, and the rows stay in memory.
   void append(const MetricRow& row);
-  /// Writes what append() collected to the file, or to its journal. Throws: IoError, such as when the file is gone; whole rows
-  /// stay, and a later flush tries again.
+  /// Brings all rows to the file. Throws: IoError, such as when the file is gone; whole rows stay, and a later flush tries
+  /// again.
   void flush();
-  /// Flushes, and rewrites the file with its columns in alphabetical order and numbers at their shortest; there is no journal
-  /// then. Rows may be appended afterwards. Throws: IoError, and the file stays as it was.
+  /// Flushes, and rewrites the file with its columns in alphabetical order. Rows may be appended afterwards. Throws: IoError,
+  /// and the file stays as it was.
   MetricsSummary tidy();
-  /// Takes over rows of `history` (another file, or this one) in place of the content. Called before the first append().
+  /// Replaces the content by rows of `history`, another file or this one. Called before the first append().
   void start_from(const std::filesystem::path& history, const RowFilter& filter);
-  /// Rows that the file has, those that wait included: taken over and appended since this object was made.
+  /// Rows taken over and appended since this object was made, those that wait included.
   std::int64_t rows() const { return rows_; }
-
-  /// Where rows of a file wait. A line of it is a row: name, number, name, number, …. The first line has the size of the file
-  /// that the rows belong to: they are in a file of another size already, whose process was killed before it removed the
-  /// journal.
-  static std::filesystem::path journal_of(const std::filesystem::path& file);
 
  private:
   /// Looks a name up without a text of its own: this is done for each number of each row.
@@ -110,30 +99,30 @@ class MetricsFile {
   };
   using Row = std::vector<std::pair<std::size_t, std::string>>;  ///< numbers, in the order of their columns
 
+  /// When a row is written that has a name which the file lacks.
+  enum class NewColumns { kNow, kWhileCheap };
+
   std::size_t column(std::string_view name);
-  bool append_to_file();
-  void append_to_journal();
+  void write(NewColumns new_columns);
+  void append_to_file();
   bool may_rewrite() const;
-  /// `see`: is given each row that the file has then.
-  void rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
-               const std::function<void(const Row&)>& see = {});
-  std::vector<Row> journal_rows(const std::filesystem::path& file);
+  /// Replaces the file by one with those rows of `source` that the filter keeps, and with those that wait. `see` is given each
+  /// of them. Gives the file's size.
+  std::int64_t rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+                       const std::function<void(const Row&)>& see = {});
 
   std::filesystem::path path_;
   std::int64_t flush_every_n_steps_;
-  RewriteBudget budget_;
+  double rewriting_share_;
 
   std::vector<std::string> columns_;
   std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>> column_of_;
   std::optional<OutputFile> file_;   ///< none before the first flush
   std::size_t columns_in_file_ = 0;  ///< the first of columns_
-  std::int64_t size_ = 0;            ///< of the file
   std::int64_t rows_in_file_ = 0;
-  std::optional<OutputFile> journal_;  ///< when rows of this object are in it
-  std::int64_t journal_size_ = 0;
-  std::int64_t rows_in_journal_ = 0;
-  std::vector<Row> waiting_;  ///< rows that are neither in the file nor in its journal
+  std::vector<Row> waiting_;  ///< rows that are not in the file
   std::int64_t rows_ = 0;
+  std::int64_t rows_at_write_ = 0;  ///< when they were last written, or left to wait
 
   std::optional<std::int64_t> flushed_until_;  ///< rows of earlier steps are on the disk
   std::chrono::steady_clock::time_point made_at_;

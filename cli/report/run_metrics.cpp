@@ -78,28 +78,6 @@ class RowReader {
         at = end_of_cell(at, end);
       }
     }
-    add_row(step);
-  }
-
-  /// A row of a journal: names and numbers in turns.
-  void read_pairs(const std::vector<std::string>& cells) {
-    numbers_.clear();
-    double step = static_cast<double>(rows_++);
-    for (std::size_t cell = 0; cell + 1 < cells.size(); cell += 2) {
-      const std::string& text = cells[cell + 1];
-      double number = 0;
-      if (parse_number(text.data(), text.data() + text.size(), number) != text.data() + text.size()) continue;
-      if (cells[cell] == "step") {
-        step = number;
-      } else if (const Column column = column_of(cells[cell]); column.curve != nullptr) {
-        numbers_.emplace_back(column, number);
-      }
-    }
-    add_row(step);
-  }
-
- private:
-  void add_row(double step) {
     constexpr double kFarthest = 1e15;
     if (!(step >= 0 && step <= kFarthest)) return;
     for (const auto& [column, number] : numbers_) {
@@ -110,6 +88,7 @@ class RowReader {
     }
   }
 
+ private:
   Column column_of(const std::string& name) {
     if (name == "epoch" && rank_ < 0) return {&metrics_.epochs};
     if (name.empty() || name == "step" || name == "epoch" || name == "evaluation_batch") return {};
@@ -130,24 +109,11 @@ class RowReader {
   std::int64_t rows_ = 0;
 };
 
-void read_journal(const fs::path& file, RowReader& reader) {
-  const fs::path journal = fs::path(file) += ".journal";
-  std::error_code error;
-  if (!fs::exists(journal, error)) return;
-  CsvLines lines(journal);
-  const std::vector<std::string> title = lines.next_cells();
-  // Of a file with another size the rows are in the file already.
-  if (title.size() != 2 || title[1] != std::to_string(fs::file_size(file, error))) return;
-  for (std::vector<std::string> cells = lines.next_cells(); !cells.empty(); cells = lines.next_cells())
-    reader.read_pairs(cells);
-}
-
 void read_file(const fs::path& file, int rank, RunMetrics& metrics) try {
   CsvLines lines(file);
   RowReader reader(metrics, rank);
   reader.set_columns(lines.next_cells());
   while (const auto line = lines.next()) reader.read(*line);
-  read_journal(file, reader);
 } catch (const IoError& error) {
   metrics.problems.emplace_back(error.what());
 }

@@ -32,8 +32,7 @@ struct RunMetrics {
   std::vector<std::string> problems;
 };
 
-/// Reads metrics.csv, rows that a running fit keeps beside it (metrics.csv.journal), and metrics_rank_0.csv and so on of a
-/// run's folder, each once from begin to end, whatever their sizes. A column `rank_1_loss` counts as what rank 1 has for
+/// Reads metrics.csv, and metrics_rank_0.csv and so on of a run's folder, each once from begin to end, whatever their sizes. A column `rank_1_loss` counts as what rank 1 has for
 /// `loss`. What is no number has no point; a last line without an end is half-written, and left out. Never throws because of
 /// what is in a file.
 RunMetrics read_run_metrics(const std::filesystem::path& run);

@@ -93,6 +93,21 @@ void OutputFile::write_at(std::int64_t offset, std::string_view text) {
   if (!write_all_at(descriptor_, offset, text)) fail("write");
 }
 
+void OutputFile::append(std::string_view text) {
+  const off_t end = ::lseek(descriptor_.number(), 0, SEEK_END);
+  if (end < 0 || ::fcntl(descriptor_.number(), F_SETFL, O_APPEND) != 0) fail("append to");
+  const auto write_some = [&](std::string_view rest) {
+    const ssize_t written = ::write(descriptor_.number(), rest.data(), rest.size());
+    WatchedFiles::note_progress();
+    return written;
+  };
+  if (write_all(text, write_some)) return;
+  const int error = errno;
+  resize(end);
+  errno = error;
+  fail("write");
+}
+
 void OutputFile::resize(std::int64_t size) {
   if (::ftruncate(descriptor_.number(), size) != 0) fail("resize");
 }

@@ -20,6 +20,9 @@ class OutputFile {
   OutputFile(std::filesystem::path path, Descriptor descriptor) : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   void write_at(std::int64_t offset, std::string_view text);
+  /// Adds a text at the file's end, in one call of the system, wherever that end is by now. When it fails, as on a full disk,
+  /// the file has none of it.
+  void append(std::string_view text);
   void resize(std::int64_t size);
   /// The path still leads to this file. False: another file has taken its place, or there is none.
   bool is_in_place() const;

@@ -1,5 +1,6 @@
 """levin_train.metrics(): what a run has logged, as a pandas frame."""
 
+import io
 import os
 
 _FILE = "metrics.csv"
@@ -7,7 +8,8 @@ _FILE = "metrics.csv"
 
 def metrics(path):
     """The metrics.csv of a run's folder, or such a file, as a pandas.DataFrame: a row for each row, in its order, and a column for each
-    metric, beside step, epoch and time as far as they are in the file. What was not logged in a row is NaN.
+    metric, besides step, epoch and time as far as they are in the file. What was not logged in a row is NaN. A last row that is being
+    written is left out.
 
     Raises FileNotFoundError, saying what is in the folder, where there is no such file, and ImportError without pandas.
     """
@@ -22,4 +24,6 @@ def metrics(path):
         import pandas
     except ImportError as error:
         raise ImportError("levin_train.metrics() gives a frame of pandas, which is not installed: pip install pandas") from error
-    return pandas.read_csv(file)
+    with open(file, "rb") as opened:
+        content = opened.read()
+    return pandas.read_csv(io.BytesIO(content[: content.rfind(b"\n") + 1]))

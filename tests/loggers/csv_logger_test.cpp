@@ -288,7 +288,7 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
 TEST_CASE("a FIFO or a device in the place of earlier rows is refused, and not waited for") {
   const TemporaryFolder folder;
   const bool is_fifo = GENERATE(true, false);
-  const std::string name = GENERATE("metrics.csv", "metrics.csv.journal");
+  const std::string name = "metrics.csv";
   log_run({.version = 0}, run_in(folder.path()), {row_of(0, {{"a", 0.0}}), row_of(1, {{"a", 1.0}})});
   const fs::path odd = folder / "logs/version_0" / name;
   fs::remove(odd);

@@ -23,7 +23,6 @@
 using levin::CsvReader;
 using levin::MetricMap;
 using levin::MetricsFile;
-using levin::RewriteBudget;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
 using levin::test::read_text;
@@ -56,8 +55,8 @@ std::vector<std::vector<std::string>> read(const std::string& text) {
 
 using Records = std::vector<std::vector<std::string>>;
 
-// Rewrites only when the rows of the file have doubled.
-constexpr RewriteBudget kNoTime{.share = 0, .allowance = std::chrono::seconds(-1)};
+// Rewrites for new columns only when it is flushed.
+constexpr double kNoTime = 0;
 
 // Makes files larger than `bytes` impossible for the length of a scope: what a full disk is to a writer.
 class FileSizeLimit {
@@ -139,48 +138,9 @@ TEST_CASE("a tidied file is continued, with new columns too") {
   CHECK(read_text(file.path()) == "a,b,c,epoch,step\n,1.0,,0,0\n3.0,2.0,,0,1\n,,4.0,0,2\n");
 }
 
-TEST_CASE("every page of what is appended ends with a row; the zeros that this takes change no number, and go with tidying") {
-  for (unsigned seed = 0; seed < 12; ++seed) {
-    CAPTURE(seed);
-    const TemporaryFolder folder;
-    std::mt19937 random(seed);
-    const std::size_t columns = 1 + random() % 40;
-    MetricsFile file(folder / "metrics.csv", 1'000'000);
-    MetricsFile at_once(folder / "at_once.csv", 1'000'000);
-    ino_t inode = 0;
-    std::size_t rewritten = 0, appended = 0, stretched = 0;  // the file's size after its last rewriting, and pages since
-    for (std::int64_t step = 0; step < 600; ++step) {
-      MetricMap values;
-      for (std::size_t column = 0; column < columns; ++column) {
-        const double number = static_cast<double>(random()) * std::pow(10.0, static_cast<double>(random() % 12) - 15.0);
-        values["metric_" + std::to_string(column)] = random() % 20 == 0 ? std::nan("") : number;
-      }
-      file.append(row_of(step, values));
-      at_once.append(row_of(step, values));
-      if (random() % 3 != 0) continue;
-      file.flush();
-      const std::string text = read_text(file.path());
-      REQUIRE(is_rectangular(text));
-      struct stat status {};
-      REQUIRE(stat(file.path().c_str(), &status) == 0);
-      if (status.st_ino != std::exchange(inode, status.st_ino)) rewritten = text.size();
-      for (std::size_t page = (rewritten / 4096 + 1) * 4096; page <= text.size(); page += 4096) {
-        REQUIRE(text[page - 1] == '\n');
-        ++appended;
-      }
-      if (text.find("00000000") != std::string::npos) ++stretched;
-    }
-    CHECK(appended > 0);
-    CHECK(stretched > 0);
-    file.tidy();
-    at_once.tidy();
-    CHECK(read_text(file.path()) == read_text(at_once.path()));
-  }
-}
-
 TEST_CASE("a new column in each of many rows") {
   const TemporaryFolder folder;
-  MetricsFile file(folder / "metrics.csv", 1);
+  MetricsFile file(folder / "metrics.csv", 1, GENERATE(0.02, kNoTime));
   constexpr std::int64_t kRows = 1500;
   for (std::int64_t step = 0; step < kRows; ++step) {
     file.append(row_of(step, {{"metric_number_" + std::to_string(step), static_cast<double>(step)}}));
@@ -204,9 +164,8 @@ TEST_CASE("whatever rows are appended, flushed and tidied, each value stands in 
     const auto rows = *rc::gen::resize(25, rc::gen::arbitrary<std::vector<std::map<std::string, std::int16_t>>>());
     const auto actions = *rc::gen::arbitrary<std::vector<std::uint8_t>>();
     const TemporaryFolder folder;
-    // Without time for it, rows wait for a rewrite in the journal.
-    const RewriteBudget budget = actions.size() % 2 == 0 ? RewriteBudget{} : kNoTime;
-    auto file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, budget);
+    const double share = actions.size() % 2 == 0 ? 0.02 : kNoTime;
+    auto file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, share);
     std::set<std::string> names{"epoch", "step"};
     for (std::size_t index = 0; index < rows.size(); ++index) {
       MetricMap values(rows[index].begin(), rows[index].end());
@@ -219,15 +178,15 @@ TEST_CASE("whatever rows are appended, flushed and tidied, each value stands in 
       if (action == 1) file->tidy();
       if (action == 2) {
         file->flush();
-        file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, budget);
+        file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, share);
       }
       if (fs::exists(file->path())) RC_ASSERT(is_rectangular(read_text(file->path())));
     }
     file->flush();
     if (rows.empty()) RC_ASSERT(!fs::exists(file->path()));
     if (rows.empty()) return;
-    // What is in the journal is there for whoever goes on.
-    file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, budget);
+    // Another object continues the file.
+    file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, share);
     file->append(row_of(static_cast<std::int64_t>(rows.size()), {}));
     file->tidy();
     RC_ASSERT(is_rectangular(read_text(file->path())));
@@ -290,6 +249,15 @@ TEST_CASE("a full disk is an error that names the file; whole rows stay, and the
   CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n0,2,0.333333333333\n0,3,2.0\n");
 }
 
+TEST_CASE("what another program adds to the file while it is written to stays, and rows follow it") {
+  const TemporaryFolder folder;
+  MetricsFile file(folder / "metrics.csv", 1);
+  file.append(row_of(0, {{"x", 1.0}}));
+  std::ofstream(file.path(), std::ios::app) << "0,0,7\n";
+  file.append(row_of(1, {{"x", 2.0}}));
+  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,0,7\n0,1,2.0\n");
+}
+
 TEST_CASE("a file that is removed while it is written to is an error; one that another program has replaced is continued") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "run");
@@ -307,44 +275,43 @@ TEST_CASE("a file that is removed while it is written to is an error; one that a
   CHECK_FALSE(fs::exists(folder / "run"));
 }
 
-TEST_CASE("rows of a new column wait in the journal until there is time to rewrite the file, and a new run reads it") {
+TEST_CASE("rows of a new column, and those behind them, wait for time to rewrite the file, or for a flush") {
   const TemporaryFolder folder;
-  const fs::path journal = folder / "metrics.csv.journal";
-  {
-    MetricsFile file(folder / "metrics.csv", 1, kNoTime);
-    for (int step = 0; step < 3; ++step) file.append(row_of(step, {{"x", 1.0}}));
-    const std::string before = read_text(file.path());
-    file.append(row_of(3, {{"late", 0.5}}));
-    file.append(row_of(4, {{"x", 2.0}}));
-    CHECK(read_text(file.path()) == before);
-    CHECK(read_text(journal).ends_with("\nepoch,0,step,3,late,0.5\nepoch,0,step,4,x,2.0\n"));
-  }
-  {
-    // As many rows wait as there are in the file.
-    MetricsFile file(folder / "metrics.csv", 1, kNoTime);
-    file.append(row_of(5, {{"x", 3.0}}));
-    CHECK(read_text(file.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n0,4,2.0,\n0,5,3.0,\n");
-    CHECK_FALSE(fs::exists(journal));
-    file.append(row_of(6, {{"later", 1.0}}));
-    CHECK(fs::exists(journal));
-  }
-  MetricsFile resumed(folder / "metrics.csv", 1, kNoTime);
-  resumed.start_from(folder / "metrics.csv", {.end_step = 4});
-  CHECK(read_text(resumed.path()) == "epoch,step,x,late,later\n0,0,1.0,,\n0,1,1.0,,\n0,2,1.0,,\n0,3,,0.5,\n");
-  CHECK_FALSE(fs::exists(journal));
+  MetricsFile file(folder / "metrics.csv", 1, kNoTime);
+  for (int step = 0; step < 3; ++step) file.append(row_of(step, {{"x", 1.0}}));
+  const std::string before = read_text(file.path());
+  CHECK(before == "epoch,step,x\n0,0,1.0\n0,1,1.0\n0,2,1.0\n");
+  file.append(row_of(3, {{"late", 0.5}}));
+  file.append(row_of(4, {{"x", 2.0}}));
+  CHECK(read_text(file.path()) == before);
+  CHECK(file.rows() == 5);
+  file.flush();
+  const std::string all = "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n0,4,2.0,\n";
+  CHECK(read_text(file.path()) == all);
+  file.append(row_of(5, {{"x", 3.0}}));
+  CHECK(read_text(file.path()) == all + "0,5,3.0,\n");
+  file.append(row_of(6, {{"later", 1.0}}));
+  file.tidy();
+  CHECK(read_text(file.path()) ==
+        "epoch,late,later,step,x\n0,,,0,1.0\n0,,,1,1.0\n0,,,2,1.0\n0,0.5,,3,\n0,,,4,2.0\n0,,,5,3.0\n0,,1.0,6,\n");
+
+  // With time, new columns come with their rows.
+  MetricsFile unlimited(folder / "other.csv", 1, 1e9);
+  for (int step = 0; step < 3; ++step) unlimited.append(row_of(step, {{"x" + std::to_string(step), 1.0}}));
+  CHECK(read_text(unlimited.path()) == "epoch,step,x0,x1,x2\n0,0,1.0,,\n0,1,,1.0,\n0,2,,,1.0\n");
 }
 
-TEST_CASE("resuming keeps as many rows as were counted, whatever their steps, those of a journal too") {
+TEST_CASE("resuming keeps as many rows as were counted, whatever their steps") {
   for (const std::int64_t rows : {2, 4, 5}) {
     const TemporaryFolder folder;
     {
-      MetricsFile file(folder / "metrics.csv", 1, kNoTime);
+      MetricsFile file(folder / "metrics.csv", 1);
       for (const std::int64_t step : {7, 7, 0}) file.append(row_of(step, {{"x", 1.0}}));
       for (const std::int64_t step : {7, 1}) file.append(row_of(step, {{"late", 0.5}}));
-      CHECK(fs::exists(folder / "metrics.csv.journal"));
+      file.flush();
       CHECK(file.rows() == 5);
     }
-    MetricsFile resumed(folder / "metrics.csv", 1, kNoTime);
+    MetricsFile resumed(folder / "metrics.csv", 1);
     resumed.start_from(folder / "metrics.csv", {.end_step = 0, .rows = rows});
     CHECK(resumed.rows() == rows);
     const std::vector<std::string> lines = {"0,7,1.0,\n", "0,7,1.0,\n", "0,0,1.0,\n", "0,7,,0.5\n", "0,1,,0.5\n"};
@@ -354,32 +321,13 @@ TEST_CASE("resuming keeps as many rows as were counted, whatever their steps, th
   }
 }
 
-TEST_CASE("a journal whose rows are in the file already counts no more") {
-  const TemporaryFolder folder;
-  {
-    MetricsFile file(folder / "metrics.csv", 1, kNoTime);
-    file.append(row_of(0, {{"x", 1.0}}));
-    file.append(row_of(1, {{"x", 1.0}}));
-    file.append(row_of(2, {{"late", 1.0}}));
-  }
-  fs::copy_file(folder / "metrics.csv.journal", folder / "kept");
-  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
-  const std::string merged = read_text(folder / "metrics.csv");
-  CHECK(merged == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,,1.0\n");
-  fs::rename(folder / "kept", folder / "metrics.csv.journal");  // as if killed before it was removed
-  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
-  CHECK(read_text(folder / "metrics.csv") == merged);
-}
-
 TEST_CASE("nothing is written through links that lie in the folder") {
   const TemporaryFolder folder;
   std::ofstream(folder / "victim") << "precious";
   fs::create_directory(folder / "run");
-  for (const char* name : {"metrics.csv.tmp", "metrics.csv.journal"})
-    fs::create_symlink(folder / "victim", folder / "run" / name);
-  MetricsFile file(folder / "run/metrics.csv", 1, kNoTime);
+  for (const char* name : {"metrics.csv.tmp", "metrics.csv"}) fs::create_symlink(folder / "victim", folder / "run" / name);
+  MetricsFile file(folder / "run/metrics.csv", 1);
   file.append(row_of(0, {{"x", 1.0}}));
-  fs::create_symlink(folder / "victim", folder / "run/metrics.csv.journal");
   file.append(row_of(1, {{"x", 1.0}}));
   file.append(row_of(2, {{"late", 1.0}}));
   file.tidy();

@@ -1,4 +1,5 @@
-// metrics.csv as other programs read it, at any moment of a run and after the run was killed.
+// metrics.csv as other programs read it, at any moment of a run and after the run was killed. A last line without a line end is
+// being written, or was when the run was killed, and readers pass over it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,7 +18,6 @@
 
 using levin::MetricRow;
 using levin::MetricsFile;
-using levin::RewriteBudget;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
 using levin::test::read_text;
@@ -49,9 +49,8 @@ class Writer {
     }
     close(flushed_[0]);
     std::mt19937 random(seed);
-    // No time for rewriting, so that the journal is in use; every other one with the usual time.
-    const RewriteBudget no_time{.share = 0, .allowance = std::chrono::seconds(-1)};
-    MetricsFile file(path, flush_every, seed % 2 == 0 ? no_time : RewriteBudget{});
+    // Every other one rewrites the file for new columns only when it is flushed.
+    MetricsFile file(path, flush_every, seed % 2 == 0 ? 0 : 0.02);
     for (std::int64_t step = 0; step < rows; ++step) {
       file.append(row_of(step, rows_per_name, random));
       if ((step + 1) % flush_every == 0) file.flush();
@@ -84,6 +83,11 @@ class Writer {
   pid_t process_ = -1;
 };
 
+std::string whole_lines(const fs::path& path) {
+  const std::string text = read_text(path);
+  return text.substr(0, text.rfind('\n') + 1);
+}
+
 void check_rows(const fs::path& path, std::size_t at_least, std::size_t at_most) {
   const CsvTable table(path);
   REQUIRE(table.rows.size() >= at_least);
@@ -94,7 +98,7 @@ void check_rows(const fs::path& path, std::size_t at_least, std::size_t at_most)
 
 }  // namespace
 
-TEST_CASE("who reads while rows and columns are added meets a whole, rectangular file at every moment") {
+TEST_CASE("who reads while rows and columns are added meets whole rows, as many cells in each, at every moment") {
   const TemporaryFolder folder;
   constexpr std::int64_t kRows = 800;  // reading all of it after each flush takes time with its square
   for (unsigned seed = 0; seed < 6; ++seed) {
@@ -104,7 +108,7 @@ TEST_CASE("who reads while rows and columns are added meets a whole, rectangular
     std::size_t rows = 0;
     std::size_t reads = 0;
     while (writer.next_flush()) {
-      const std::string text = read_text(path);
+      const std::string text = whole_lines(path);
       INFO("seed " << seed << ", read " << reads << ", which ends in "
                    << text.substr(text.size() - std::min<std::size_t>(text.size(), 80)));
       REQUIRE(is_rectangular(text));
@@ -120,7 +124,7 @@ TEST_CASE("who reads while rows and columns are added meets a whole, rectangular
   }
 }
 
-TEST_CASE("a process killed at any instant leaves a rectangular file, and all rows that it had flushed") {
+TEST_CASE("a process killed at any instant leaves a file of whole rows, all that it had flushed among them") {
   const TemporaryFolder folder;
   for (unsigned seed = 0; seed < 40; ++seed) {
     const fs::path path = folder / ("metrics_" + std::to_string(seed) + ".csv");
@@ -133,9 +137,9 @@ TEST_CASE("a process killed at any instant leaves a rectangular file, and all ro
     for (unsigned turns = random() % 100'000; turns > 0; --turns) asm volatile("");  // somewhere within the next flush
     flushes += writer.end();
     INFO("seed " << seed << ", " << flushes << " flushes of " << flush_every << " rows");
-    REQUIRE(is_rectangular(read_text(path)));
+    REQUIRE(is_rectangular(whole_lines(path)));
     const std::size_t flushed = flushes * static_cast<std::size_t>(flush_every);
-    check_rows(path, 1, flushed + static_cast<std::size_t>(flush_every));
+    check_rows(path, flushed, flushed + static_cast<std::size_t>(flush_every));
     // The next run has all of it.
     MetricsFile file(path, 1);
     file.start_from(path, {.end_step = 1'000'000});
@@ -150,7 +154,8 @@ TEST_CASE("Python's csv.reader reads the file while it is written, and once more
   std::ofstream(folder / "read.py") << R"(import csv, os, sys
 for _ in range(int(sys.argv[2])):
     with open(sys.argv[1], newline="") as file:
-        header, *rows = csv.reader(file)
+        lines = [line for line in file if line.endswith("\n")]
+    header, *rows = csv.reader(lines)
     assert len(set(header)) == len(header) and "" not in header, header
     for number, row in enumerate(rows):
         assert len(row) == len(header), (number, row)

@@ -84,19 +84,6 @@ TEST_CASE("ranks' columns and files become one band") {
   CHECK(metrics.by_name.size() == 3);
 }
 
-TEST_CASE("rows that a running fit keeps beside its file count, those of an earlier file do not") {
-  const TemporaryFolder run;
-  const std::string text = "epoch,loss,step\n0,2.5,9\n";
-  write_file(run / "metrics.csv", text);
-  write_file(run / "metrics.csv.journal",
-             levin::format("rows beside the first bytes,{}\nepoch,0,late,7,step,19\nepoch,0,lo", text.size()));
-  const RunMetrics metrics = read_run_metrics(run.path());
-  CHECK(text_of(metrics.by_name.at("late").curve) == "19:7.0");
-  CHECK(text_of(metrics.epochs) == "9:0.0 19:0.0");
-  write_file(run / "metrics.csv", text + "0,1.5,19\n");
-  CHECK(read_run_metrics(run.path()).by_name.count("late") == 0);
-}
-
 TEST_CASE("names in quotes, half rows and what is no number do no harm") {
   const TemporaryFolder run;
   write_file(run / "metrics.csv",

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -144,6 +145,24 @@ TEST_CASE("a file that has its name can be written on") {
   CHECK_FALSE(file.is_in_place());
   std::ofstream(folder / "file") << "another";
   CHECK_FALSE(file.is_in_place());
+}
+
+TEST_CASE("a text is appended behind what others have added, whole or not at all") {
+  const TemporaryFolder folder;
+  OutputFile file = OutputFile::make(folder / "file");
+  file.append("one,");
+  std::ofstream(folder / "file", std::ios::app) << "another,";
+  file.append("two");
+  CHECK(read_text(folder / "file") == "one,another,two");
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_WITH(file.append(",longer than that"), Catch::Contains("cannot write " + (folder / "file").string()));
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  CHECK(read_text(folder / "file") == "one,another,two");
 }
 
 TEST_CASE("a file is made anew, not opened") {
