@@ -20,6 +20,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/csv_text.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
@@ -36,13 +37,6 @@ fs::path with_ending(fs::path stem, const std::string& ending) { return stem += 
 
 /// One block of memory in row-major order on the CPU.
 at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous(); }
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
-  return quoted + "\"";
-}
 
 /// Shortest text that reads back to the same number of this type.
 template <class Number>
@@ -78,7 +72,7 @@ void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const
                               : rows.scalar_type() == at::kDouble ? at::kDouble
                                                                   : at::kFloat;
   for (std::int64_t column = 0; column < rows.size(1); ++column)
-    columns.push_back({csv_field(is_vector ? format("{}_{}", name, column) : name), plain(rows.select(1, column).to(type))});
+    columns.push_back({is_vector ? format("{}_{}", name, column) : name, plain(rows.select(1, column).to(type))});
 }
 
 fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) {
@@ -86,7 +80,9 @@ fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) 
   for (const auto& [name, tensor] : items) add_columns(columns, name, tensor);
   const fs::path path = with_ending(stem, ".csv");
   AtomicFile file(path);
-  file.write(join(columns, ",", &CsvColumn::header) + "\n");
+  std::vector<std::string> header;
+  for (const CsvColumn& column : columns) header.push_back(column.header);
+  file.write(csv_line(header));
   std::string line;
   for (std::int64_t row = 0; row < items.front().second.size(0); ++row) {
     line.clear();

@@ -11,7 +11,6 @@
 #include "levin/core/files/csv_text.h"
 #include "levin/core/files/written_files.h"
 #include "levin/core/options/value_json.h"
-#include "levin/loggers/metrics_file.h"
 
 namespace levin {
 namespace {

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
-#include "levin/cli/report/csv_lines.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/csv_reader.h"
 #include "levin/core/files/file_bytes.h"
 
 namespace levin::cli {
@@ -58,9 +58,9 @@ std::size_t bytes_of(const Value& data) {
 }
 
 std::optional<Value> table_rows(const fs::path& file) try {
-  CsvLines lines(file, Links::kRefused);
+  CsvReader reader(file, Links::kRefused);
   Value::List rows;
-  for (auto cells = lines.next_cells(); !cells.empty() && rows.size() <= kMostTableRows; cells = lines.next_cells())
+  for (std::vector<std::string> cells; rows.size() <= kMostTableRows && reader.next(cells);)
     rows.emplace_back(Value::List(cells.begin(), cells.end()));
   return rows;
 } catch (const IoError&) {

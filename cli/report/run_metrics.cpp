@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "levin/cli/report/csv_lines.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/metric_names.h"
+#include "levin/core/files/csv_reader.h"
 
 namespace levin::cli {
 namespace {
@@ -110,10 +110,12 @@ class RowReader {
 };
 
 void read_file(const fs::path& file, int rank, RunMetrics& metrics) try {
-  CsvLines lines(file);
-  RowReader reader(metrics, rank);
-  reader.set_columns(lines.next_cells());
-  while (const auto line = lines.next()) reader.read(*line);
+  CsvReader lines(file);
+  RowReader rows(metrics, rank);
+  std::vector<std::string> names;
+  lines.next(names);
+  rows.set_columns(names);
+  while (const auto line = lines.next_line()) rows.read(*line);
 } catch (const IoError& error) {
   metrics.problems.emplace_back(error.what());
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,14 +21,12 @@ inline void append_csv_text(std::string& line, std::string_view text) {
   line += '"';
 }
 
-/// A whole line of such cells.
-inline std::string csv_line(const std::vector<std::string>& cells) {
-  std::string line;
-  for (const std::string& cell : cells) {
-    if (&cell != &cells.front()) line += ',';
-    append_csv_text(line, cell);
-  }
-  return line + '\n';
-}
+/// Appends the shortest text that reads back to the same bits, and that readers which guess a column's type from its first rows
+/// take for a float: "1.0", not "1"; "NaN", "inf" and "-inf", which pandas, polars, R and Python's float() all know.
+void append_csv_number(std::string& line, double value);
+void append_csv_number(std::string& line, std::int64_t value);
+
+/// A whole line of cells that are texts.
+std::string csv_line(const std::vector<std::string>& cells);
 
 }  // namespace levin

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/files/csv_reader.h"
 #include "levin/core/logger.h"
-#include "levin/loggers/metrics_file.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

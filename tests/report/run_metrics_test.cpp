@@ -5,15 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "levin/cli/report/csv_lines.h"
-#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
-#include "support/error_of.h"
 #include "support/temporary_folder.h"
 
 using levin::write_file;
-using levin::cli::CsvLines;
 using levin::cli::CurvePoint;
 using levin::cli::MetricCurve;
 using levin::cli::read_run_metrics;
@@ -34,13 +30,6 @@ std::string band_of(const MetricCurve& curve) {
   std::string text;
   for (const CurvePoint& point : curve.points()) text += levin::format(" {}:{}-{}", point.step, point.min, point.max);
   return text.empty() ? "" : text.substr(1);
-}
-
-/// What a number is read as, with how many characters of it.
-std::pair<double, long> read_number(const std::string& text) {
-  double number = -1;
-  const char* const end = levin::cli::parse_number(text.data(), text.data() + text.size(), number);
-  return {number, end == nullptr ? -1 : end - text.data()};
 }
 
 }  // namespace
@@ -118,32 +107,4 @@ TEST_CASE("what cannot be read is told") {
   REQUIRE(metrics.problems.size() == 1);
   CHECK(metrics.problems[0] == levin::format("cannot read {}: Is a directory", run / "metrics.csv"));
   CHECK(metrics.by_name.at("loss").ranks.size() == 1);
-}
-
-TEST_CASE("lines longer than a buffer are read") {
-  const TemporaryFolder folder;
-  const std::string longer(3 << 20, '7');
-  write_file(folder / "long.csv", "a\n" + longer + "\nb\n" + longer);
-  CsvLines lines(folder / "long.csv");
-  CHECK(lines.next() == "a");
-  CHECK((lines.next() == longer));
-  CHECK(lines.next() == "b");
-  CHECK_FALSE(lines.next().has_value());
-  CHECK(levin::test::error_of<levin::IoError>([&] { const CsvLines none(folder / "none.csv"); }) ==
-        levin::format("cannot read {}: No such file or directory", folder / "none.csv"));
-}
-
-TEST_CASE("numbers are read as far as they go") {
-  CHECK(read_number("0.25") == std::pair(0.25, 4L));
-  CHECK(read_number("-17,3") == std::pair(-17.0, 3L));
-  CHECK(read_number("1e-05") == std::pair(1e-05, 5L));
-  CHECK(read_number("12345678901234567890123") == std::pair(12345678901234567890123.0, 23L));
-  CHECK(read_number("0.00000000000000000000000125") == std::pair(1.25e-24, 28L));
-  CHECK(std::isinf(read_number("-inf").first));
-  CHECK(std::isnan(read_number("NaN").first));
-  for (const char* wrong : {"", "-", ".", "x", "1x", "1.2.3", "1 ", "+1", "0x10"}) {
-    INFO(wrong);
-    CHECK(read_number(wrong).second == -1);
-  }
-  CHECK(read_number("2.201509475708008").first == Approx(2.201509475708008).epsilon(1e-14));
 }

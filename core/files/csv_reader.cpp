@@ -1,4 +1,4 @@
-#include "levin/cli/report/csv_lines.h"
+#include "levin/core/files/csv_reader.h"
 
 #include <unistd.h>
 
@@ -12,9 +12,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/files/file_bytes.h"
 
-namespace levin::cli {
+namespace levin {
 namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
@@ -72,12 +71,11 @@ const char* end_of_cell(const char* begin, const char* end) {
   });
 }
 
-CsvLines::CsvLines(const std::filesystem::path& file, Links links) : file_(file), descriptor_(open_plain_file(file, links)) {
+CsvReader::CsvReader(const std::filesystem::path& file, Links links) : file_(file), descriptor_(open_plain_file(file, links)) {
   if (!descriptor_.is_open()) throw IoError(format("cannot read {}: {}", file_, why_not_opened(errno)));
-  buffer_.resize(kBuffer);
 }
 
-bool CsvLines::fill() {
+bool CsvReader::fill() {
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
@@ -86,7 +84,7 @@ bool CsvLines::fill() {
   if (end_ == buffer_.size()) {
     if (buffer_.size() >= kLongestLine)
       throw IoError(format("cannot read {}: a line is longer than {} bytes", file_, kLongestLine));
-    buffer_.resize(2 * buffer_.size());
+    buffer_.resize(std::max(kBuffer, 2 * buffer_.size()));
   }
   ssize_t count = 0;
   do {
@@ -94,56 +92,81 @@ bool CsvLines::fill() {
   } while (count < 0 && errno == EINTR);
   if (count < 0) throw IoError(format("cannot read {}: {}", file_, std::strerror(errno)));
   end_ += static_cast<std::size_t>(count);
+  if (line_end_ == 0) {
+    const std::string_view first(buffer_.data(), end_);
+    line_end_ = first.find('\n') == std::string_view::npos && first.find('\r') != std::string_view::npos ? '\r' : '\n';
+  }
   return count > 0;
 }
 
-std::optional<std::string_view> CsvLines::next() {
+std::optional<std::string_view> CsvReader::next_raw_line() {
   std::size_t searched = begin_;
   while (true) {
-    const void* const found = end_ > searched ? std::memchr(buffer_.data() + searched, '\n', end_ - searched) : nullptr;
+    const void* const found = end_ > searched ? std::memchr(buffer_.data() + searched, line_end_, end_ - searched) : nullptr;
     if (found == nullptr) {
       searched = end_ - begin_;
       if (!fill()) return std::nullopt;
       continue;
     }
     const auto line_end = static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
-    std::string_view line(buffer_.data() + begin_, line_end - begin_);
+    const std::string_view line(buffer_.data() + begin_, line_end - begin_);
     begin_ = line_end + 1;
-    searched = begin_;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) return line;
+    return line;
   }
 }
 
-std::vector<std::string> CsvLines::next_cells() {
-  std::vector<std::string> cells;
+std::optional<std::string_view> CsvReader::next_line() {
+  while (std::optional<std::string_view> line = next_raw_line()) {
+    while (line->ends_with('\r')) line->remove_suffix(1);
+    if (!line->empty()) return line;
+  }
+  return std::nullopt;
+}
+
+bool CsvReader::next(std::vector<std::string>& cells) {
+  std::optional<std::string_view> line = next_line();
+  if (!line) {
+    cells.clear();
+    return false;
+  }
+  // Cells are used again, and with them their memory.
+  std::size_t count = 0;
+  const auto add_cell = [&] {
+    if (count == cells.size()) cells.emplace_back();
+    cells[count].clear();
+    return &cells[count++];
+  };
+  std::string* cell = add_cell();
   bool quoted = false;
   bool after_quotes = false;
-  do {
-    const std::optional<std::string_view> line = next();
-    if (!line) return {};
-    if (cells.empty()) {
-      cells.emplace_back();
-    } else {
-      cells.back() += '\n';
-    }
+  while (true) {
     for (const char c : *line) {
       if (c == '"') {
-        // Two quotes within quotes stand for one: the first seems to end the cell, the second takes it up again.
-        if (after_quotes) cells.back() += '"';
+        // Two quotes within quotes stand for one: the first seems to end the cell, the second continues it.
+        if (after_quotes) *cell += '"';
         after_quotes = quoted;
         quoted = !quoted;
         continue;
       }
       after_quotes = false;
       if (c == ',' && !quoted) {
-        cells.emplace_back();
-      } else {
-        cells.back() += c;
+        cell = add_cell();
+      } else if (quoted || c != '\r') {  // of a line end behind quotes
+        *cell += c;
       }
     }
-  } while (quoted);
-  return cells;
+    if (!quoted) break;
+    // next_line() has taken line ends off, which belong to the cell.
+    const char* const next_line = buffer_.data() + begin_;
+    cell->append(line->data() + line->size(), next_line);
+    line = next_raw_line();
+    if (!line) {
+      cells.clear();
+      return false;
+    }
+  }
+  cells.resize(count);
+  return true;
 }
 
-}  // namespace levin::cli
+}  // namespace levin
