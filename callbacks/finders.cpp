@@ -17,8 +17,10 @@
 
 #include "levin/callbacks/measurements.h"
 #include "levin/core/accelerator.h"
+#include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/machine_memory.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch.h"
@@ -241,14 +243,14 @@ bool BatchSizeFinder::try_size(Rehearsal& rehearsal, std::int64_t batch_size) {
   const std::int64_t peak = process_memory().peak;
   const double given = options_.memory_limit.value_or(0);
   std::ifstream meminfo("/proc/meminfo");
-  const double limit = given <= 1 ? given * detail::memory_of_machine(meminfo)["MemTotal:"] * 1024 : given;
+  const double limit = given <= 1 ? given * machine_memory(meminfo)["MemTotal"] : given;
   if (options_.memory_limit && static_cast<double>(peak) > limit) fits = false;
   const double speed = fits ? clock->samples_per_second() : 0;
   found_["trials"].push_back(
       Value::Map{{"batch_size", batch_size}, {"fits", fits}, {"samples_per_second", speed}, {"peak_bytes", peak}});
-  rank_zero_info(format("BatchSizeFinder: {} {}, at most {:.0f} MiB", batch_size,
+  rank_zero_info(format("BatchSizeFinder: {} {}, at most {}", batch_size,
                         fits ? format("fits: {:.0f} samples/s", speed) : "is too large",
-                        static_cast<double>(peak) / (1 << 20)));
+                        bytes_text(static_cast<double>(peak))));
   return fits;
 }
 

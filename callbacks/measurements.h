@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/machine_memory.h"
+
 // What monitors and profilers make of numbers that others have measured.
 namespace levin {
 
@@ -116,24 +118,11 @@ class ProcessorLoad {
   std::array<double, 8> before_{};
 };
 
-/// What the text of /proc/meminfo says, by its names, in kilobytes.
-inline std::map<std::string, double> memory_of_machine(std::istream& meminfo) {
-  std::map<std::string, double> kilobytes;
-  std::string name;
-  for (double amount = 0; meminfo >> name >> amount;) {
-    kilobytes[name] = amount;
-    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return kilobytes;
-}
-
-/// How much of it is in use, and of the swap space, in per cent, by Lightning's names.
+/// How much of the machine's memory is in use, and of the swap space, in per cent, by Lightning's names.
 inline std::map<std::string, double> memory_load(std::istream& meminfo) {
-  std::map<std::string, double> kilobytes = memory_of_machine(meminfo);
-  const auto used = [&](const char* total, const char* free) {
-    return percent_of(kilobytes[total] - kilobytes[free], kilobytes[total]);
-  };
-  return {{"cpu_vm_percent", used("MemTotal:", "MemAvailable:")}, {"cpu_swap_percent", used("SwapTotal:", "SwapFree:")}};
+  std::map<std::string, double> bytes = machine_memory(meminfo);
+  const auto used = [&](const char* total, const char* free) { return percent_of(bytes[total] - bytes[free], bytes[total]); };
+  return {{"cpu_vm_percent", used("MemTotal", "MemAvailable")}, {"cpu_swap_percent", used("SwapTotal", "SwapFree")}};
 }
 
 }  // namespace levin::detail

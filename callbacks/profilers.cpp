@@ -13,6 +13,7 @@
 
 #include "levin/callbacks/measurements.h"
 #include "levin/callbacks/with_options.h"
+#include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -41,11 +42,6 @@ constexpr std::size_t kMostMeetings = 20'000;
 constexpr std::size_t kShownRanks = 3;
 /// On the console: there are dozens of hooks that take next to nothing.
 constexpr std::size_t kShownActions = 15;
-
-std::string seconds_text(double seconds) {
-  if (seconds < 1e-3) return format("{:.1f} us", seconds * 1e6);
-  return seconds < 1 ? format("{:.2f} ms", seconds * 1e3) : format("{:.2f} s", seconds);
-}
 
 std::string bytes_of(const std::vector<MeetingSpan>& meetings) {
   static_assert(std::is_trivially_copyable_v<MeetingSpan>);

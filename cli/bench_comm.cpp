@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "levin/cli/command_line.h"
+#include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -14,21 +15,12 @@
 namespace levin::cli {
 namespace {
 
-std::string size_text(std::int64_t bytes) {
-  if (bytes >= 1 << 20) return format("{:.4g} MB", static_cast<double>(bytes) / (1 << 20));
-  return bytes >= 1 << 10 ? format("{:.4g} KB", static_cast<double>(bytes) / (1 << 10)) : format("{} B", bytes);
-}
-
-std::string time_text(double seconds) {
-  return seconds < 1e-3 ? format("{:.1f} us", seconds * 1e6) : format("{:.2f} ms", seconds * 1e3);
-}
-
 std::string table_of(const std::vector<CollectiveTime>& times) {
   TextTable table{.header = {"group", "collective", "size", "time", "GB/s", "bus GB/s"},
                   .rows = {},
                   .align = {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight}};
   for (const CollectiveTime& time : times) {
-    table.rows.push_back({time.group, time.collective, size_text(time.bytes), time_text(time.seconds),
+    table.rows.push_back({time.group, time.collective, bytes_text(static_cast<double>(time.bytes)), seconds_text(time.seconds),
                           format("{:.3g}", time.throughput()), format("{:.3g}", time.bus_bandwidth())});
   }
   return table.str();

@@ -51,9 +51,6 @@ struct Ended {
 /// Runs it without a shell: `words` are its file and its arguments. It is ended after so many seconds.
 Ended ended_program(const std::vector<std::string>& words, double seconds);
 
-/// "512 MiB", "1.5 GiB".
-std::string bytes_text(double bytes);
-
 // What is looked at comes from outside, so that tests have machines that are broken: `root` is what /proc, /sys and /etc are
 // below. Each of these is in the source of its section: machine.cpp, storage.cpp, links.cpp.
 

@@ -51,7 +51,7 @@ Findings times_in(const std::vector<std::string>& lines) {
   }
   Findings found;
   for (const auto& [group, times] : groups)
-    found.push_back({group, format("all-reduce of two ranks: {} for 1 KB, {} GB/s for 4 MB", times.first, times.second)});
+    found.push_back({group, format("all-reduce of two ranks: {} for 1 KiB, {} GB/s for 4 MiB", times.first, times.second)});
   if (!groups.contains("shared memory"))
     found.push_back({"shared memory", "not used between ranks", Verdict::kWarning,
                      "gradients on the CPU travel over Gloo, which is slower"});

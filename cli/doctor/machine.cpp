@@ -5,12 +5,15 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "levin/cli/command_walk.h"
 #include "levin/cli/doctor/findings.h"
 #include "levin/cli/plugin_loader.h"
+#include "levin/core/base/amounts.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/machine_memory.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
@@ -197,16 +200,14 @@ Findings graphics_findings(const fs::path& root, const std::string& loaded_confi
 
 Findings memory_findings(const fs::path& root) {
   constexpr double kLeast = 0.5 * kGibi;
-  const std::string table = text_of(root / "proc/meminfo");
-  const auto bytes_of = [&](std::string_view name) {
-    return static_cast<double>(number_in(field_of(table, name, ":")).value_or(0)) * 1024;
-  };
-  const double available = bytes_of("MemAvailable");
+  std::ifstream meminfo(root / "proc/meminfo");
+  std::map<std::string, double> memory = machine_memory(meminfo);
+  const double available = memory["MemAvailable"];
   const auto verdict_on = [&](double bytes) {
     return bytes < kLeast ? Verdict::kWrong : bytes < 2 * kGibi ? Verdict::kWarning : Verdict::kOk;
   };
   const char* const advice = "a rank takes 0.4 GiB with LibTorch alone, and the kernel kills what takes too much (status 137)";
-  Findings found = {{"memory", format("{}, {} available", bytes_text(bytes_of("MemTotal")), bytes_text(available)),
+  Findings found = {{"memory", format("{}, {} available", bytes_text(memory["MemTotal"]), bytes_text(available)),
                      verdict_on(available), advice}};
   if (const auto limit = group_limit(root, "memory", "memory.limit_in_bytes", "memory.max")) {
     const auto bytes = static_cast<double>(*limit);

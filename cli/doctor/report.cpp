@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -104,13 +103,6 @@ Findings look_within(double seconds, const std::string& what, std::function<Find
   } catch (const std::exception& error) {
     return {{what, error_text(error), Verdict::kWrong}};
   }
-}
-
-std::string bytes_text(double bytes) {
-  constexpr double kKibi = 1024;
-  int unit = 0;
-  for (; bytes >= kKibi && unit < 4; ++unit) bytes /= kKibi;
-  return format("{:.3g} {}", bytes, std::array{"B", "KiB", "MiB", "GiB", "TiB"}[static_cast<std::size_t>(unit)]);
 }
 
 }  // namespace levin::cli

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "levin/cli/doctor/findings.h"
+#include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"

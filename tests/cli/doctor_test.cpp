@@ -284,9 +284,9 @@ TEST_CASE("two ranks that fail or hang are wrong") {
   };
   const Findings slow = found(
       "printf 'group | collective | size | time | GB/s\\n"
-      "gloo  | all_reduce | 1 KB | 250.0 us | 0.004 | 0.004\\ngloo  | all_reduce | 4 MB | 4 ms |  1.05 | 1.05\\n'",
+      "gloo  | all_reduce | 1 KiB | 250.0 us | 0.004 | 0.004\\ngloo  | all_reduce | 4 MiB | 4 ms |  1.05 | 1.05\\n'",
       60);
-  CHECK(finding(slow, "gloo").value == "all-reduce of two ranks: 250.0 us for 1 KB, 1.05 GB/s for 4 MB");
+  CHECK(finding(slow, "gloo").value == "all-reduce of two ranks: 250.0 us for 1 KiB, 1.05 GB/s for 4 MiB");
   CHECK(finding(slow, "shared memory").verdict == Verdict::kWarning);
   const Finding failed = found("printf 'levin: no port\\nlevin: the others end\\n'; exit 3", 60)[0];
   CHECK(failed.verdict == Verdict::kWrong);
