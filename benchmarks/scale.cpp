@@ -54,8 +54,6 @@ class Counts final : public levin::MetricObject {
   std::int64_t changes() const override { return state_.updates; }
   void show_all_ranks(std::shared_ptr<const levin::MetricState>) override {}
   std::shared_ptr<const levin::MetricState> all_ranks() const override { return nullptr; }
-  void mark() override {}
-  levin::MetricState marked() const override { return {}; }
   void update() {
     ++state_.updates;
     for (double& number : state_.numbers) ++number;
