@@ -78,7 +78,29 @@ void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
   copy_rank_states(resumed, checkpoint);
 }
 
-/// Everything of a run that one file keeps, and that all ranks have alike.
+/// The part of a checkpoint that all ranks have alike. A checkpoint has tensors,
+///
+///     state_dict.<name>                         weights and buffers
+///     current_model_state.<name>                those that are trained, where state_dict has averages
+///     optimizer_states.<i>.state.<j>.<field>    of parameter j of optimizer i
+///     rng.…, gradients.…, metrics.…             each rank's own: rank_state.cpp
+///
+/// and a manifest:
+///
+///     levin_version, resume_format              who wrote it, and what it says of a run's position
+///     epoch, global_step                        as Lightning counts them
+///     loops                                     the position: loops_state()
+///     optimizer_states, lr_schedulers           by optimizer and by scheduler, as PyTorch has them
+///     gradient_scaler                           of 16-mixed
+///     trained_parameters                        parameter_state.cpp
+///     callbacks, datamodule                     their state_dict()
+///     module_class, hyper_parameters, datamodule_hyper_parameters
+///     data_seed, found_batch_size               what the loaders of a run that resumes are made with
+///     logger_rows                               rows written, by logger
+///     ranks                                     by rank: rank_state.cpp
+///     queued_job                                of a job that goes back into its scheduler's queue: fit_continuation.cpp
+///
+/// With `weights_only` there is nothing of optimizers, schedulers, the scaler, callbacks, the data module and ranks.
 Checkpoint collect(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;

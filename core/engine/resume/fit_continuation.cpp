@@ -161,6 +161,8 @@ std::optional<std::string> RestartNotes::newest_checkpoint() const {
   return first_in_whole(files, "the newest", when_whole);
 }
 
+// The text, for each fit of the program:
+//     [{"loggers": ["version_3"], "checkpoints": [{"file": "/…/epoch=0-step=8.ckpt", "alone": false}], "restart_steps": [0]}]
 void RestartNotes::keep() {
   constexpr std::size_t kFewest = 2;  // one of them may have been written alone
   if (ranks_.rank() != 0) return;

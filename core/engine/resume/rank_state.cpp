@@ -24,6 +24,17 @@ namespace levin {
 
 namespace {
 
+// What a checkpoint has of rank R, as tensors:
+//
+//     rng.R.cpu, rng.R.<accelerator>, rng.R.own         states of generators, as bytes
+//     rng.R.read, rng.R.read.<accelerator>, …           the same, before the batch was read that lies ready
+//     rng.shared, rng.seed                              of all ranks
+//     gradients.R.<parameter>                           that wait for more batches
+//     metrics.R.step.<n>                                the metric object of the nth metric: of the batch that was logged last
+//     metrics.R.epoch.<object>                          the same of the epoch: numbers, then the count of updates; rows in ….0,
+//     ….1 metrics.0.all.<object>                            what compute() sees of all ranks
+//
+// and in the manifest, under ranks.R, what own_values() names.
 constexpr const char* kRanks = "ranks";
 constexpr const char* kRandom = "rng.";
 constexpr const char* kGradients = "gradients.";
