@@ -131,14 +131,16 @@ bool EpochLoop::resume_before_batch(const ResumePoint& resume) {
 bool EpochLoop::is_over_at_boundary(Iteration& iteration) {
   bool over = is_over(iteration);
   save_requested(run_);
-  while (commanded_.obey()) {
-    validation_.run(iteration);
-    finish_iteration(iteration);
-    over = is_over(iteration);
-    save_requested(run_);
+  if (run_.commands.is_paused()) {
+    while (commanded_.obey()) {
+      validation_.run(iteration);
+      finish_iteration(iteration);
+      over = is_over(iteration);
+      save_requested(run_);
+    }
+    // A stop may have been asked for in the pause.
+    over = over || is_over(iteration);
   }
-  // A stop may have been asked for in a pause.
-  over = over || is_over(iteration);
   check_files();
   throw_if_signalled();
   return over;

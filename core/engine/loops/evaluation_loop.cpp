@@ -310,7 +310,6 @@ void FitValidation::set_up_first() {
 void FitValidation::sanity_check() {
   const std::int64_t steps = sanity_steps();
   if (!loop_ || steps == 0) return;
-  run_.progress.num_evaluation_batches = loop_->num_batches();
   const StateScope scope(run_, SideComputation::kSanityCheck);
   EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders());
   if (steps > 0) sanity.shorten(steps);

@@ -1,7 +1,6 @@
 #include "levin/core/engine/resume/checkpoint_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <string_view>
 #include <typeinfo>
