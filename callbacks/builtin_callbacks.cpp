@@ -17,13 +17,14 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/learning_rates.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

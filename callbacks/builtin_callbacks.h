@@ -15,7 +15,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
-#include "levin/core/options/option_type.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/learning_rates.h"
 
 namespace torch::nn {
 class Module;

@@ -14,10 +14,10 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/registry.h"
 
 namespace levin {
 

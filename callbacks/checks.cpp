@@ -21,11 +21,12 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch_loader.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/fit_preview.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/rehearsal.h"
+#include "levin/core/run_check.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -7,8 +7,8 @@
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -24,10 +24,10 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
@@ -142,10 +142,10 @@ std::optional<double> LearningRateFinder::suggestion(std::size_t skip_begin, std
   return rates[static_cast<std::size_t>(slopes.argmin().item<std::int64_t>())];
 }
 
-void LearningRateFinder::rehearse(Trainer&, Rehearsal& rehearsal) {
+void LearningRateFinder::tune(Trainer&, TrialRunner& trials) {
   rates_.clear();
   losses_.clear();
-  rehearsal.run({.steps = options_.num_training_steps, .observer = std::make_shared<RateSweep>(options_, rates_, losses_)});
+  trials.run({.steps = options_.num_training_steps, .observer = std::make_shared<RateSweep>(options_, rates_, losses_)});
   const std::optional<double> found = suggestion();
   found_ = Value::Map{{"lr", OptionType<std::vector<double>>::write(rates_)},
                       {"loss", OptionType<std::vector<double>>::write(losses_)},
@@ -159,7 +159,7 @@ void LearningRateFinder::rehearse(Trainer&, Rehearsal& rehearsal) {
   }
   rank_zero_info(format("LearningRateFinder: the loss falls most steeply at a learning rate of {:.3g} ({}{})", *found,
                         counted(losses_.size(), "step"), options_.update ? "; the fit begins with it" : ""));
-  if (options_.update) rehearsal.set_learning_rate(*found);
+  if (options_.update) trials.set_learning_rate(*found);
 }
 
 namespace {
@@ -230,12 +230,12 @@ void BatchSizeFinderOptions::declare(OptionList<BatchSizeFinderOptions>& options
   options.add(&O::update, "Begin the fit with the size that was found");
 }
 
-bool BatchSizeFinder::try_size(Rehearsal& rehearsal, std::int64_t batch_size) {
+bool BatchSizeFinder::try_size(TrialRunner& trials, std::int64_t batch_size) {
   const auto clock = std::make_shared<StepClock>();
   bool fits = true;
   forget_peak();
   try {
-    rehearsal.run({.steps = options_.steps_per_trial, .batch_size = batch_size, .observer = clock});
+    trials.run({.steps = options_.steps_per_trial, .batch_size = batch_size, .observer = clock});
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
     fits = false;
@@ -271,20 +271,20 @@ std::int64_t BatchSizeFinder::search(std::int64_t most, const std::function<bool
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(fitting) * (1 - options_.margin)));
 }
 
-void BatchSizeFinder::rehearse(Trainer& trainer, Rehearsal& rehearsal) {
+void BatchSizeFinder::tune(Trainer& trainer, TrialRunner& trials) {
   if (trainer.world_size() > 1) {
     throw ConfigError(
         "BatchSizeFinder runs out of memory on purpose, which ends a run of several ranks: find the size with devices: 1, such "
         "as by levin tune --batch_size, and set it.");
   }
   found_ = Value();
-  const auto share = rehearsal.loader().sample_share();
-  const auto own = rehearsal.loader().batch_size();
+  const auto share = trials.loader().sample_share();
+  const auto own = trials.loader().batch_size();
   const std::int64_t most = share ? std::min(options_.max_val, std::max<std::int64_t>(1, share->mine)) : options_.max_val;
-  const std::int64_t batch_size = search(most, [&](std::int64_t size) { return try_size(rehearsal, size); });
+  const std::int64_t batch_size = search(most, [&](std::int64_t size) { return try_size(trials, size); });
   found_["batch_size"] = batch_size;
   rank_zero_info("BatchSizeFinder: ", batch_size, options_.update ? "; the fit begins with it" : "");
-  rehearsal.set_batch_size(options_.update ? batch_size : own.value_or(batch_size));
+  trials.set_batch_size(options_.update ? batch_size : own.value_or(batch_size));
 }
 
 }  // namespace levin

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "levin/callbacks/with_options.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/rehearsal.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/tuning_callback.h"
 
 namespace levin {
 
@@ -38,10 +38,10 @@ struct LEVIN_API LearningRateFinderOptions {
 };
 
 /// Before a fit begins, trains some steps with rates from the lowest to the highest, and suggests the one at which the loss
-/// fell most steeply; then all is as it was (Rehearsal). The loss of a step is the mean over ranks, by samples, in a
+/// fell most steeply; then all is as it was (TrialRunner). The loss of a step is the mean over ranks, by samples, in a
 /// moving average of decay 0.98. For one optimizer.
 /// Leslie N. Smith, Cyclical Learning Rates for Training Neural Networks, 2017.
-class LEVIN_API LearningRateFinder final : public WithOptions<RehearsingCallback, LearningRateFinderOptions> {
+class LEVIN_API LearningRateFinder final : public WithOptions<TuningCallback, LearningRateFinderOptions> {
  public:
   explicit LearningRateFinder(Options options = {});
 
@@ -55,7 +55,7 @@ class LEVIN_API LearningRateFinder final : public WithOptions<RehearsingCallback
   Value state_dict() const override { return found_; }
   void load_state_dict(const Value& state) override { found_ = state; }
   /// Throws MisuseError for several optimizers.
-  void rehearse(Trainer& trainer, Rehearsal& rehearsal) override;
+  void tune(Trainer& trainer, TrialRunner& trials) override;
 
  private:
   std::vector<double> rates_;
@@ -84,9 +84,9 @@ struct LEVIN_API BatchSizeFinderOptions {
 };
 
 /// Before a fit begins, trains some steps with larger and larger batches until memory does not suffice, and then, with
-/// kBinsearch, with sizes in between; then all is as it was (Rehearsal). Out of memory is c10::OutOfMemoryError,
+/// kBinsearch, with sizes in between; then all is as it was (TrialRunner). Out of memory is c10::OutOfMemoryError,
 /// std::bad_alloc, an error of LibTorch's allocator for the CPU, or `memory_limit`. For one rank.
-class LEVIN_API BatchSizeFinder final : public WithOptions<RehearsingCallback, BatchSizeFinderOptions> {
+class LEVIN_API BatchSizeFinder final : public WithOptions<TuningCallback, BatchSizeFinderOptions> {
  public:
   explicit BatchSizeFinder(const Options& options = {}) : WithOptions("BatchSizeFinder", options) {}
 
@@ -95,10 +95,10 @@ class LEVIN_API BatchSizeFinder final : public WithOptions<RehearsingCallback, B
   Value state_dict() const override { return found_; }
   void load_state_dict(const Value& state) override { found_ = state; }
   /// Throws ConfigError on several ranks, and Error when memory does not suffice for any size that was tried.
-  void rehearse(Trainer& trainer, Rehearsal& rehearsal) override;
+  void tune(Trainer& trainer, TrialRunner& trials) override;
 
  private:
-  bool try_size(Rehearsal& rehearsal, std::int64_t batch_size);
+  bool try_size(TrialRunner& trials, std::int64_t batch_size);
   std::int64_t search(std::int64_t most, const std::function<bool(std::int64_t)>& fits) const;
 
   Value found_;

@@ -13,10 +13,10 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

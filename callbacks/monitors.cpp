@@ -17,10 +17,11 @@
 #include "levin/core/base/text.h"
 #include "levin/core/batch.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
+#include "levin/core/learning_rates.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
 

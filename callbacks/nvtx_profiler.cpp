@@ -9,7 +9,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/profiler.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"

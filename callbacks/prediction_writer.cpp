@@ -18,12 +18,12 @@
 #include "levin/core/batch.h"
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/csv_text.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/module.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 

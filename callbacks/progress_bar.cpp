@@ -14,10 +14,11 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/learning_rates.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -10,8 +10,8 @@
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/options.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

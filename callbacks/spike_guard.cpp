@@ -23,18 +23,18 @@
 #include "levin/core/base/text.h"
 #include "levin/core/batch.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/rehearsal.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
+#include "levin/core/training_snapshot.h"
 
 namespace levin {
 namespace {

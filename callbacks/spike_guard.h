@@ -11,8 +11,8 @@
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/rehearsal.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/training_snapshot.h"
 
 namespace levin {
 

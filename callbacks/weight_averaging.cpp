@@ -8,11 +8,11 @@
 
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/trainer_values.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 

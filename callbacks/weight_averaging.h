@@ -11,8 +11,8 @@
 #include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/optimizers/described_optimizer.h"
-#include "levin/core/options/trainer_values.h"
 
 namespace levin {
 

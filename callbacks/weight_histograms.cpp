@@ -7,9 +7,9 @@
 #include "levin/callbacks/monitoring.h"
 #include "levin/callbacks/with_options.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 
 namespace levin {
 

@@ -20,9 +20,9 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/to_yaml.h"
 #include "levin/core/console/console.h"
 #include "levin/core/trainer_options.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "levin/core/base/format.h"
-#include "levin/core/options/build_info.h"
+#include "levin/core/config/build_info.h"
 
 namespace levin::cli {
 namespace {

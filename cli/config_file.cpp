@@ -17,11 +17,11 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/masked_value.h"
+#include "levin/core/config/option_check.h"
+#include "levin/core/config/to_yaml.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/options/masked_value.h"
-#include "levin/core/options/option_check.h"
 #include "levin/core/version.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -13,9 +13,9 @@
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/option_check.h"
+#include "levin/core/config/option_type.h"
 #include "levin/core/files/file_meant.h"
-#include "levin/core/options/option_check.h"
-#include "levin/core/options/option_type.h"
 
 namespace levin::cli {
 namespace {

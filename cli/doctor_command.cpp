@@ -23,9 +23,9 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/terminal.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
 #include "levin/strategies/devices/accelerators.h"
 
 namespace levin::cli {

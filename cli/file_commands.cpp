@@ -13,12 +13,12 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/masked_value.h"
+#include "levin/core/config/to_yaml.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/formats/package_file.h"
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/options/masked_value.h"
-#include "levin/core/options/value_json.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {

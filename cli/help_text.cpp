@@ -11,7 +11,7 @@
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 namespace levin::cli {
 namespace {

@@ -14,9 +14,9 @@
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/headers_hash.h"
-#include "levin/core/options/registry.h"
 
 namespace levin::cli {
 namespace {

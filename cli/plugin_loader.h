@@ -4,15 +4,15 @@
 #include <string>
 #include <string_view>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 
-/// This levin's own stamp, and what a stamp says under a name: "2.13.0" of "…;torch=2.13.0;…". See core/options/registry.h.
+/// This levin's own stamp, and what a stamp says under a name: "2.13.0" of "…;torch=2.13.0;…". See core/config/registry.h.
 std::string_view own_stamp();
 std::string_view stamp_field(std::string_view stamp, std::string_view name);
 
-/// What the stamps in a library's file (core/options/registry.h) say of it. The file is only read; none of its code runs.
+/// What the stamps in a library's file (core/config/registry.h) say of it. The file is only read; none of its code runs.
 struct StampCheck {
   bool optimized = true;   ///< false: a part of it was compiled without optimization
   bool stamped = false;    ///< it was compiled with levin's headers

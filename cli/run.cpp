@@ -33,7 +33,7 @@
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/random/seed.h"
-#include "levin/core/rehearsal.h"
+#include "levin/core/run_check.h"
 #include "levin/core/trainer.h"
 
 namespace levin::cli {

@@ -8,7 +8,7 @@
 #include "levin/cli/command_line.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 namespace levin {
 

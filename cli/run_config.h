@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/config/component.h"
+#include "levin/core/config/options.h"
 #include "levin/core/optimizers/parameter_groups.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/options.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/weights.h"
 

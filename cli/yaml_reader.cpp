@@ -25,11 +25,11 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/option_check.h"
 #include "levin/core/files/file_meant.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/option_check.h"
 #include "levin/core/version.h"
-#include "levin/strategies/launch/rank_start.h"
+#include "levin/strategies/launch/run_inputs.h"
 
 namespace levin::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -15,7 +15,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/engine/parts/run_setup.h"
+#include "levin/core/run/run_setup.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 // Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.

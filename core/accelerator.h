@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/trainer_values.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/trainer_values.h"
 
 namespace c10d {
 class Backend;

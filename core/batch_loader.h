@@ -7,7 +7,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
-#include "levin/core/options/option_type.h"
+#include "levin/core/config/option_type.h"
 
 namespace levin {
 

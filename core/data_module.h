@@ -13,7 +13,7 @@
 #include "levin/core/base/hook.h"
 #include "levin/core/base/shared.h"
 #include "levin/core/batch_loader.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

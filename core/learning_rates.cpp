@@ -1,3 +1,5 @@
+#include "levin/core/learning_rates.h"
+
 #include <torch/optim/optimizer.h>
 
 #include <map>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/value.h"
 #include "levin/core/logged_item.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin {

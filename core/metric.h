@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/component.h"
+#include "levin/core/config/component.h"
 #include "levin/core/protocol/metric_state.h"
 #include "levin/core/protocol/metrics.h"
 
@@ -186,58 +186,6 @@ class LEVIN_API Metric : public MetricObject {
   std::int64_t changes_ = 0;
   std::shared_ptr<const MetricState> all_ranks_;
   mutable const MetricState* reading_ = nullptr;
-};
-
-/// Metrics with names that are updated and logged together. Those with the same state, such as Accuracy, Precision and Recall
-/// with the same options (Metric::state_kind()), have one: it is counted once, travels once, and each computes its value of it.
-///
-///     levin::MetricCollection scores_ = add_metrics("scores", levin::MetricCollection("val_")
-///                                                                 .add<levin::Accuracy>("acc", {.num_classes = 10})
-///                                                                 .add<levin::F1Score>("f1", {.num_classes = 10}));
-///     …
-///     scores_.update(logits, labels);
-///     log_dict(scores_);  // val_acc, val_f1
-///
-/// A copy has the same metrics. In a module's options it is a std::map<std::string, Component<Metric>>. Threading: one thread.
-class LEVIN_API MetricCollection {
- public:
-  /// `prefix`: before each name. add() fills it.
-  explicit MetricCollection(std::string prefix = "");
-  /// What is named by its class is made anew, so that several collections can be made of the same options. Throws MisuseError
-  /// on an empty component.
-  MetricCollection(const std::map<std::string, Component<Metric>>& metrics, std::string prefix = "");
-  MetricCollection(const MetricCollection&) = default;
-  MetricCollection& operator=(const MetricCollection&) = default;
-  ~MetricCollection();
-
-  /// After those before. Throws MisuseError when the name is taken.
-  MetricCollection& add(const std::string& name, std::shared_ptr<Metric> metric);
-  template <class Derived>
-  MetricCollection& add(const std::string& name, const typename Derived::Options& options = {}) {
-    return add(name, std::make_shared<Derived>(options));
-  }
-
-  /// Takes a batch in, once for all that share a state.
-  void update(const at::Tensor& predictions, const at::Tensor& targets);
-  /// Every name, with the prefix, and its value, in order.
-  std::vector<std::pair<std::string, MetricValue>> compute() const;
-  /// The value of one, by its name without the prefix. Throws MisuseError on a name that there is not.
-  MetricValue compute(const std::string& name) const;
-  void reset();
-
-  /// For levin itself: the states, each under the name of the first metric that has it.
-  std::vector<std::pair<std::string, std::shared_ptr<MetricObject>>> states() const;
-
- private:
-  class SharedState;
-  struct Member {
-    std::string name;
-    std::shared_ptr<Metric> metric;
-    std::shared_ptr<SharedState> state;
-  };
-  struct Members;
-
-  std::shared_ptr<Members> members_;
 };
 
 /// The share of samples whose label is the class with the highest score, or one of the `top_k` highest: a tensor of one number,

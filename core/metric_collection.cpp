@@ -1,12 +1,12 @@
-// MetricCollection, which core/metric.h declares.
+#include "levin/core/metric_collection.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/metric.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 namespace levin {
 

@@ -2,23 +2,96 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <thread>
+#include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/device_copies.h"
-#include "levin/core/engine/parts/scalar_value.h"
-#include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/engine/step/gradients.h"
-#include "levin/core/metric.h"
+#include "levin/core/media/tensor_items.h"
+#include "levin/core/metric_collection.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/run/gathered_rows.h"
+#include "levin/core/run/scalar_value.h"
+#include "levin/core/state/module_attachment.h"
+#include "levin/core/state/trainer_state.h"
+#include "levin/core/step/gradients.h"
+#include "levin/core/step/precision.h"
 
 namespace levin {
 
 namespace {
+
+namespace fs = std::filesystem;
+
 [[noreturn]] void throw_missing_step(const char* step, const char* entry_point) {
   throw MisuseError(
       format("The module has no {}, which Trainer::{} needs. Override levin::Module::{}.", step, entry_point, step));
 }
+
+/// What metrics that are logged here get as their row's step.
+std::int64_t step_of(const Progress& progress, Hook hook) {
+  const bool after_steps = hook == Hook::kOnTrainEpochEnd || hook == Hook::kOnTrainEnd || hook == Hook::kOnFitEnd;
+  return after_steps ? std::max<std::int64_t>(0, progress.logging_step - 1) : progress.logging_step;
+}
+
+/// Throws MisuseError for a call that no run can take.
+void check_call(const TrainerState& run, const ItemCall& call) {
+  if (!run.entry.active) call.misuse("it is called outside of a run. Log in the hooks of fit, validate, test and predict.");
+  if (run.entry.thread != std::this_thread::get_id())
+    call.misuse(
+        "it is called in another thread than the one that runs the hooks. Keep what it is, and log it in the next hook.");
+  if (call.name.empty()) call.misuse("the name is empty");
+  const auto is_control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
+  if (std::ranges::any_of(call.name, is_control)) call.misuse("the name contains a line break or another control character");
+  // The device repeats what it has recorded without asking the module again.
+  if (run.graph.logs() != nullptr) call.misuse("a training step that logs this cannot be recorded");
+}
+
+/// What metrics logged there would not be written of either.
+bool is_shown(const TrainerState& run) { return run.progress.stage != Stage::kSanityCheck && !run.resume.replaying; }
+
+/// Gives an item of this run to its loggers. `make`: checks what it is, and makes it.
+template <class Make>
+void give_item(const Module& module, std::string_view function, std::string_view name, SourceLocation where, const Make& make) {
+  if (ModuleAttachment::metrics(module, name, where, function) == nullptr) return;
+  const ItemCall call{function, name, where};
+  TrainerState& run = TrainerState::of(module.trainer());
+  check_call(run, call);
+  WaitingItem waiting = make(call);
+  if (!is_shown(run)) return;
+  waiting.item.name = name;
+  waiting.item.step = step_of(run.progress, run.tracker.hook());
+  waiting.item.epoch = run.progress.epoch;
+  waiting.item.rank = run.strategy().rank();
+  run.items.give(std::move(waiting));
+}
+
+/// Before the first manual_backward(); somebody may have called backward() himself.
+void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
+  if (std::ranges::any_of(all_parameters(optimizer), [](const at::Tensor& one) { return one.grad().defined(); })) return;
+  Console::instance().warn_once(
+      "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
+      "a step without gradients", Speaker::kRun);
+}
+
+/// Of a run whose module takes the optimizers' steps itself.
+TrainerState& run_by_hand(const Trainer& trainer) {
+  TrainerState& run = TrainerState::of(trainer);
+  if (run.step_votes == nullptr) {
+    throw MisuseError("manual_backward and step_optimizer work during training only, not in " +
+                      std::string(hook_name(run.tracker.hook())) + ".");
+  }
+  if (run.module().automatic_optimization()) {
+    throw MisuseError(
+        "manual_backward and step_optimizer need set_automatic_optimization(false) in the constructor; else the Trainer does "
+        "both.");
+  }
+  return run;
+}
+
 }  // namespace
 
 Module::~Module() { ModuleAttachment::forget(*this); }
@@ -116,6 +189,38 @@ void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics
   for (const auto& [name, value] : metrics) log(name, value, options, where);
 }
 
+void Module::log_image(std::string_view name, const at::Tensor& image, SourceLocation where) {
+  give_item(*this, "log_image", name, where, [&](const ItemCall& call) { return image_item(image, call); });
+}
+
+void Module::log_histogram(std::string_view name, const at::Tensor& values, SourceLocation where) {
+  give_item(*this, "log_histogram", name, where, [&](const ItemCall& call) { return histogram_item(values, call); });
+}
+
+void Module::log_figure(std::string_view name, Figure figure, SourceLocation where) {
+  give_item(*this, "log_figure", name, where, [&](const ItemCall& call) { return figure_item(std::move(figure), call); });
+}
+
+void Module::log_text(std::string_view name, std::string text, SourceLocation where) {
+  give_item(*this, "log_text", name, where, [&](const ItemCall&) { return text_item(std::move(text)); });
+}
+
+void Module::log_table(std::string_view name, Table table, SourceLocation where) {
+  give_item(*this, "log_table", name, where, [&](const ItemCall& call) { return table_item(std::move(table), call); });
+}
+
+void Module::log_file(std::string_view name, const fs::path& file, SourceLocation where) {
+  give_item(*this, "log_file", name, where, [&](const ItemCall& call) {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) {
+      throw IoError(format("{}: log_file({}): there is no file {}", call.where.str(), quoted_text(name), file));
+    }
+    WaitingItem waiting;
+    waiting.item.content = LoggedFile{fs::absolute(file)};
+    return waiting;
+  });
+}
+
 Batch Module::on_before_batch_transfer(Batch batch, std::int64_t) { return batch; }
 Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t) {
   return device.is_cpu() ? std::move(batch) : copied_beside_work(batch, device);
@@ -165,6 +270,13 @@ at::Tensor Module::gather_for_metrics(const at::Tensor& rows, std::int64_t datal
   return gather_for_metrics(std::vector<at::Tensor>{rows}, dataloader_idx, where);
 }
 
+at::Tensor Module::gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
+                                      SourceLocation where) const {
+  const TrainerState& run = TrainerState::of(trainer());
+  const std::string call = "gather_for_metrics at " + CallSite(where).str();
+  return gather_rows(run.rank_exchange(), batches, run.progress.batch, dataloader_idx, call).to(run.strategy().device());
+}
+
 torch::optim::Optimizer& Module::optimizer(std::size_t index) const {
   const auto& optimizers = trainer().optimizers();
   if (index >= optimizers.size()) {
@@ -181,6 +293,50 @@ LrScheduler& Module::lr_scheduler(std::size_t index) const {
 }
 void Module::clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
   levin::clip_gradients(optimizer, value, algorithm, has_trainer() ? &TrainerState::of(trainer()).measures.norms : nullptr);
+}
+
+void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
+  TrainerState& run = run_by_hand(trainer());
+  const PrecisionPolicy::Plain plain(run.strategy().device().type());
+  run.accumulation.window.in_backward = true;
+  run.measures.losses.add(loss, 1);
+  run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
+  // Until ranks reduce them, gradients are each rank's own.
+  run.accumulation.window.open = !synchronize;
+}
+
+void Module::step_optimizer(std::size_t index) {
+  TrainerState& run = run_by_hand(trainer());
+  const PrecisionPolicy::Plain plain(run.strategy().device().type());
+  torch::optim::Optimizer& stepped = optimizer(index);
+  if (!run.leaves.saw_loss()) warn_without_gradient(stepped);
+  run.scaler.unscale(stepped);
+  if (run.nan.skips_step(stepped, run.module())) return run.measures.losses.restart();
+  run.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, stepped);
+  begin_step(run.strategy(), stepped);
+  stepped.step();
+  run.strategy().after_optimizer_step(stepped);
+  run.measures.losses.restart();
+  ++run.progress.global_step;
+}
+
+void Module::toggle_optimizer(std::size_t index) {
+  TrainedParameters& trained = run_by_hand(trainer()).trained;
+  optimizer(index);  // throws for one that there is not
+  if (const auto other = trained.toggled()) {
+    throw MisuseError(
+        format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));
+  }
+  trained.toggle(index);
+}
+
+void Module::untoggle_optimizer(std::size_t index) {
+  TrainedParameters& trained = run_by_hand(trainer()).trained;
+  if (trained.toggled() != index) {
+    throw MisuseError(
+        format("untoggle_optimizer({}): this optimizer is not toggled. Call toggle_optimizer({}) before.", index, index));
+  }
+  trained.untoggle();
 }
 
 }  // namespace levin

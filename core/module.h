@@ -18,11 +18,11 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/base/shared.h"
+#include "levin/core/config/options.h"
 #include "levin/core/data_module.h"
 #include "levin/core/figure.h"
 #include "levin/core/logged_item.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/options/options.h"
 #include "levin/core/protocol/metrics.h"
 #include "levin/core/weights.h"
 

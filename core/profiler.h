@@ -6,7 +6,7 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/base/hook.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

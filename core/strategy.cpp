@@ -7,16 +7,10 @@
 #include "levin/core/base/process.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/module.h"
+#include "levin/core/run/run_setup.h"
 
 namespace levin {
-
-RankGroup::~RankGroup() = default;
-int RankGroup::cores_of_host() const { return usable_cores(); }
-void RankGroup::requeue(const BatchJob& job) {
-  throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
-}
 
 std::shared_ptr<Accelerator> LaunchRequest::chosen_accelerator() const {
   const std::shared_ptr<Accelerator> asked_for = accelerator.get();

@@ -11,8 +11,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/trainer_values.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/rank_group.h"
 
 namespace levin {

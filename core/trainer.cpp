@@ -8,12 +8,13 @@
 #include <thread>
 
 #include "levin/core/base/format.h"
-#include "levin/core/engine/diagnostics/torch_messages.h"
-#include "levin/core/engine/loops/evaluation_loop.h"
-#include "levin/core/engine/parts/announcements.h"
-#include "levin/core/engine/resume/checkpoint_state.h"
-#include "levin/core/engine/run/entry_point.h"
+#include "levin/core/diagnostics/announcements.h"
+#include "levin/core/diagnostics/torch_messages.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/run/gathered_rows.h"
+#include "levin/core/state/checkpoint_state.h"
+#include "levin/core/train/entry_point.h"
+#include "levin/core/train/evaluation_loop.h"
 
 namespace levin {
 
@@ -297,6 +298,10 @@ const std::vector<RankReport>& reports_of_ranks(const Trainer& trainer) { return
 
 const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) {
   return TrainerState::of(trainer).progress.evaluation_totals;
+}
+
+std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer) {
+  return samples_in_work(TrainerState::of(trainer).progress.batch, trainer.dataloader_idx(), "samples_of_batch");
 }
 
 }  // namespace levin

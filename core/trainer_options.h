@@ -9,12 +9,12 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/console/console.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
-#include "levin/core/options/trainer_values.h"
 #include "levin/core/profiler.h"
 
 namespace levin {

@@ -8,9 +8,9 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/module_state.h"
+#include "levin/core/config/masked_value.h"
 #include "levin/core/console/console.h"
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/options/masked_value.h"
 
 namespace levin {
 namespace {

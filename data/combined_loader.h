@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/option_type.h"
 #include "levin/core/data_module.h"
-#include "levin/core/options/option_type.h"
 
 namespace levin {
 

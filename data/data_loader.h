@@ -14,7 +14,7 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch_loader.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 #include "levin/data/dataset.h"
 
 namespace levin {

@@ -2,9 +2,9 @@
 #include <optional>
 #include <utility>
 
+#include "levin/core/config/component.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/data_module.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/registry.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "levin/data/reading_options.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 #include "levin/data/data_loader.h"
 
 namespace levin {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/options.h"
 #include "levin/core/data_module.h"
 #include "levin/core/label_scale.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/options.h"
 #include "levin/data/data_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"

@@ -20,8 +20,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/options.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/options.h"
 
 namespace levin::detail {
 namespace {

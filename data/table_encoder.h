@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/config/value.h"
 #include "levin/core/label_scale.h"
-#include "levin/core/options/value.h"
 #include "levin/data/labelled_table.h"
 #include "levin/data/table_data_module.h"
 

@@ -10,8 +10,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/trainer.h"
 #include "levin/exported/compiled_entry.h"
 #include "levin/exported/compiled_gradients.h"

@@ -11,10 +11,10 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
+#include "levin/core/config/options.h"
 #include "levin/core/formats/package_file.h"
 #include "levin/core/metric.h"
 #include "levin/core/module.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

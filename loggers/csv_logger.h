@@ -7,8 +7,8 @@
 #include <string>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/options.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "levin/core/base/format.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

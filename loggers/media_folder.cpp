@@ -7,10 +7,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/csv_text.h"
 #include "levin/core/files/written_files.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/options/options.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/options.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

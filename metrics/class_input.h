@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 #include "levin/metrics/classification.h"
 
 // How metrics read tensors. What is wrong with one on the CPU is said at once, and labels are counted there with a plain loop,

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 // Metrics of labels and of their probabilities, with the names, defaults and results of torchmetrics 1.9. Without `task` it is
 // multiclass where num_classes is given, multilabel where num_labels is, else binary. A score above `threshold` is a yes.

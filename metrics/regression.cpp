@@ -9,8 +9,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/registry.h"
 #include "levin/metrics/class_input.h"
 
 namespace levin {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 // Metrics of numbers, with the names, defaults and results of torchmetrics 1.9. All count in double, whatever the inputs are.
 

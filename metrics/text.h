@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/options.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/options.h"
 #include "levin/metrics/regression.h"
 
 // Metrics of texts and tokens, with the names, defaults and results of torchmetrics 1.9.

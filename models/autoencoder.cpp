@@ -1,6 +1,6 @@
 #include <torch/nn/functional/loss.h>
 
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/models/models.h"
 #include "levin/models/network_options.h"
 

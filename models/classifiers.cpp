@@ -3,8 +3,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/pooling.h>
 
+#include "levin/core/config/registry.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/registry.h"
 #include "levin/models/models.h"
 #include "levin/models/network_options.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/options.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
-#include "levin/core/options/options.h"
 
 // Modules for a YAML alone: small networks for tables and images, of batches with "features" and "label" as TableDataModule
 // gives them. A beginning and a baseline. Their optimizer is AdamW, unless the YAML has an `optimizer:`.

@@ -13,8 +13,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/options.h"
 #include "levin/core/data_module.h"
-#include "levin/core/options/options.h"
 
 // The options that built-in modules share, and what is made of them.
 namespace levin::detail {

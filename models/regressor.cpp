@@ -2,9 +2,9 @@
 #include <torch/nn/functional/loss.h>
 
 #include "levin/core/base/error.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/label_scale.h"
 #include "levin/core/module.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 #include "levin/models/models.h"
 #include "levin/models/network_options.h"

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/lr_expression.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/lr_expression.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {

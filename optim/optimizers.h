@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/option_type.h"
 #include "levin/core/optimizers/described_optimizer.h"
-#include "levin/core/options/option_type.h"
 
 // LibTorch's optimizers, of which these have options, state and checkpoints, with steps by ATen's fused kernels:
 //

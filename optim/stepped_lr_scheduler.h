@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

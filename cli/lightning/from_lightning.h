@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

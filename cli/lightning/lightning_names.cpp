@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "levin/core/options/option_type.h"
+#include "levin/core/config/option_type.h"
 
 namespace levin::cli {
 namespace {

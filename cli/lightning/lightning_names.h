@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 // What Lightning and PyTorch have under a name that levin does not have: one table, which configurations, the JSON Schema and
 // docs/from-lightning.md are made with.

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "levin/cli/report/run_metrics.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

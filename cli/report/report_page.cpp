@@ -22,7 +22,7 @@
 #include "levin/cli/report/sweep_values.h"
 #include "levin/cli/runs/metric_direction.h"
 #include "levin/core/base/format.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 namespace levin::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 
 namespace levin::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "levin/cli/runs/run_folder.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "levin/cli/runs/run_record.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

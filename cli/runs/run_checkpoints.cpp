@@ -11,9 +11,9 @@
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/core/base/error.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin::cli {
 namespace {

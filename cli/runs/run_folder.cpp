@@ -20,12 +20,12 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/process_id.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/masked_value.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/written_files.h"
-#include "levin/core/options/masked_value.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "levin/cli/runs/metric_summary.h"
 #include "levin/cli/runs/run_folder.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -9,8 +9,8 @@
 #include "levin/cli/awaited_signals.h"
 #include "levin/cli/sweep/search_space.h"
 #include "levin/cli/sweep/sweep_state.h"
+#include "levin/core/config/value.h"
 #include "levin/core/files/descriptor.h"
-#include "levin/core/options/value.h"
 
 namespace levin::cli {
 

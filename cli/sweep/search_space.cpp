@@ -12,8 +12,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/value_json.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
+#include "levin/core/config/value_json.h"
 
 namespace levin::cli {
 namespace {

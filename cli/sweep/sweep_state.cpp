@@ -8,10 +8,10 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin::cli {
 namespace {

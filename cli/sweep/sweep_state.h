@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "levin/cli/sweep/search_space.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::cli {
 

@@ -18,10 +18,10 @@
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/device_copies.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {

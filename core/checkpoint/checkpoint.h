@@ -7,7 +7,7 @@
 #include <string>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

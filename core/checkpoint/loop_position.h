@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/config/option_type.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/option_type.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/random/rng_state.h"
 

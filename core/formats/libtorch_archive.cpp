@@ -6,7 +6,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 namespace levin {
 namespace {

@@ -12,8 +12,8 @@
 #include "levin/core/checkpoint/loop_position.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/torch_file.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {

@@ -12,9 +12,9 @@
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/torch_archive.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin {
 

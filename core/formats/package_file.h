@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin {

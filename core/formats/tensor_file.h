@@ -9,7 +9,7 @@
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin {
 

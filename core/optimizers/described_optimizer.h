@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 
 namespace levin {
 

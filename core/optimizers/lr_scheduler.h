@@ -14,8 +14,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/base/shared.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/value.h"
 
 namespace torch::optim {
 class Optimizer;

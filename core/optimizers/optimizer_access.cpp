@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -12,6 +14,7 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <typeinfo>
 #include <unordered_set>
 
@@ -176,6 +179,19 @@ void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
     }
   }
   if (!gradients.empty()) at::_foreach_zero_(gradients);
+}
+
+std::optional<double> total_norm(const std::vector<at::Tensor>& norms, double norm_type) {
+  std::vector<at::Tensor> present;
+  std::ranges::copy_if(norms, std::back_inserter(present), [](const at::Tensor& norm) { return norm.defined(); });
+  if (present.empty()) return std::nullopt;
+  const auto is_alike = [&](const at::Tensor& norm) {
+    return norm.device() == present.front().device() && norm.scalar_type() == present.front().scalar_type();
+  };
+  if (!std::ranges::all_of(present, is_alike)) {
+    for (at::Tensor& norm : present) norm = norm.to(present.front().device(), at::kDouble);
+  }
+  return at::linalg_vector_norm(at::stack(present), norm_type, at::OptionalIntArrayRef(), false, at::kDouble).item<double>();
 }
 
 }  // namespace levin

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace torch::nn {
@@ -94,21 +94,5 @@ LEVIN_API std::vector<at::Tensor> gradient_norms(const Trainer& trainer, const t
 /// The norm of all that have these norms, as torch.nn.utils.get_total_norm gives it; unset when none is defined. Waits for a
 /// device once.
 LEVIN_API std::optional<double> total_norm(const std::vector<at::Tensor>& norms, double norm_type = 2);
-
-/// A parameter group of an optimizer that a run trains with.
-struct LEVIN_API NamedParameterGroup {
-  std::string name;  ///< what LearningRateMonitor calls its rate: see learning_rates()
-  torch::optim::Optimizer* optimizer = nullptr;
-  std::size_t index = 0;                       ///< of the group, in the optimizer
-  const SchedulerConfig* scheduler = nullptr;  ///< that changes its rate, if any
-};
-
-/// The parameter groups of all optimizers: those with a scheduler first.
-LEVIN_API std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer);
-
-/// The present learning rate of each parameter group, by Lightning's names: `lr-SGD`, `lr-SGD/pg1` where an optimizer has
-/// several groups, `lr-SGD-1` for the second optimizer of a class; a scheduler's own name stands as it is.
-/// Called: from on_train_start on, when the optimizers are there.
-LEVIN_API MetricMap learning_rates(const Trainer& trainer);
 
 }  // namespace levin

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/options/registry.h"
 
 namespace torch::nn {
 class Module;

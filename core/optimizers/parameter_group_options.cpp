@@ -3,8 +3,8 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/parameter_groups.h"
-#include "levin/core/options/registry.h"
 
 // What the configuration says of parameter groups, without torch: dividing a module's parameters is in parameter_groups.cpp.
 namespace levin {

@@ -10,11 +10,11 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {

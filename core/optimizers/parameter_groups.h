@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/options.h"
 
 namespace torch::nn {
 class Module;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_table.h"

@@ -12,9 +12,6 @@
 
 namespace levin {
 
-MetricStateReader::~MetricStateReader() = default;
-MetricObject::~MetricObject() = default;
-
 void DeferredValue::read_with(std::span<DeferredValue* const>) {}
 void DeferredValue::send_for(std::span<DeferredValue* const>) {}
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {

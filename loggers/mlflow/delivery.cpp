@@ -11,9 +11,9 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/file_bytes.h"
-#include "levin/core/options/value_json.h"
 #include "levin/loggers/mlflow/texts.h"
 
 namespace levin::mlflow {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 

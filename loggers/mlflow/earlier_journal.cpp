@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/options/value_json.h"
 #include "levin/loggers/mlflow/journal.h"
 
 namespace levin::mlflow {

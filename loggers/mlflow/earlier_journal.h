@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "levin/core/config/value.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/value.h"
 
 namespace levin::mlflow {
 

@@ -13,10 +13,10 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/written_files.h"
-#include "levin/core/options/value_json.h"
 
 namespace levin::mlflow {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/config/options.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "levin/core/base/error.h"
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 #include "levin/loggers/mlflow/http_client.h"
 
 namespace levin::mlflow {

@@ -14,8 +14,8 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/file_bytes.h"
-#include "levin/core/options/value_json.h"
 #include "levin/loggers/each_leaf.h"
 
 namespace levin::mlflow {

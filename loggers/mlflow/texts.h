@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::mlflow {
 

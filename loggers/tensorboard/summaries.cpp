@@ -2,7 +2,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "levin/loggers/each_leaf.h"
 #include "levin/loggers/tensorboard/event_file.h"
 #include "levin/loggers/wall_clock.h"

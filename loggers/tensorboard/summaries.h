@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "levin/core/config/value.h"
 #include "levin/core/logged_item.h"
-#include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace levin::tensorboard {

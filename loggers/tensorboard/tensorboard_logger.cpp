@@ -5,8 +5,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/files/written_files.h"
-#include "levin/core/options/registry.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/rank_rows.h"
 #include "levin/loggers/tensorboard/earlier_events.h"

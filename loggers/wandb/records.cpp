@@ -9,7 +9,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/wandb/digest.h"
 #include "wandb/messages.pb.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/config/value.h"
 #include "levin/core/logged_item.h"
-#include "levin/core/options/value.h"
 
 namespace levin {
 class MediaFolder;

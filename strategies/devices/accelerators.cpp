@@ -12,8 +12,8 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
-#include "levin/core/options/registry.h"
 
 namespace levin {
 

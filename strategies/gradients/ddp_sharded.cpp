@@ -9,11 +9,11 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/world/process_world.h"

@@ -3,7 +3,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/rank_process.h"
 #include "levin/strategies/world/process_world.h"

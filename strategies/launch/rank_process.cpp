@@ -27,7 +27,7 @@
 #include "levin/strategies/failure/children.h"
 #include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/launch/rank_start.h"
+#include "levin/strategies/launch/run_inputs.h"
 
 namespace levin {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/options/option_type.h"
+#include "levin/core/config/option_type.h"
 #include "levin/core/strategy.h"
 
 namespace levin {

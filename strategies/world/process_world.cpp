@@ -3,10 +3,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
@@ -22,6 +27,8 @@
 #include "levin/strategies/store/store_server.h"
 #include "levin/strategies/transport/gloo.h"
 #include "levin/strategies/transport/host_copy_backend.h"
+#include "levin/strategies/world/collective_arguments.h"
+#include "levin/strategies/world/failure_report.h"
 #include "levin/strategies/world/store_status_board.h"
 
 namespace levin {
@@ -30,6 +37,51 @@ namespace {
 
 constexpr const char* kNotesKey = "notes";
 constexpr const char* kGloo = "gloo";
+
+constexpr std::size_t kMostDimensions = 16;
+/// Of what a rank says of its tensor: with so many dimensions the sizes, and no more than 100 bytes.
+constexpr std::size_t kDescriptionBytes = 22 * kMostDimensions + 100;
+
+/// While this lives, the rank is in an exchange over the process group, which cannot end without the others.
+class InExchange {
+ public:
+  InExchange(StatusBoard& board, const std::string& what) : board_(board) {
+    board_.begin_reduction();
+    board_.post_waiting(what.c_str());
+  }
+  ~InExchange() { board_.end_reduction(); }
+  InExchange(const InExchange&) = delete;
+  InExchange& operator=(const InExchange&) = delete;
+
+ private:
+  StatusBoard& board_;
+};
+
+c10d::ReduceOp reduce_op(Reduce op) {
+  return op == Reduce::kMin ? c10d::ReduceOp::MIN : op == Reduce::kMax ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+}
+
+/// The type in which values are combined, which process groups know, so that a large tensor gives what a small one does: a mean
+/// of 16-bit numbers is that of their sum in 32 bits, and whole numbers of few bits wrap around alike.
+at::ScalarType combined_in(at::ScalarType type) {
+  if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
+  return c10::isIntegralType(type, /*includeBool=*/true) && c10::elementSize(type) < sizeof(std::int32_t) ? at::kInt : type;
+}
+
+at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
+  if (op == Reduce::kMean) return rows.mean(0);
+  if (op == Reduce::kMin) return std::get<0>(rows.min(0));
+  if (op == Reduce::kMax) return std::get<0>(rows.max(0));
+  return rows.sum(0, /*keepdim=*/false, rows.scalar_type());
+}
+
+/// The values in memory as they are: not strided, and not the conjugates or negatives of what is there.
+at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj().resolve_neg().contiguous(); }
+
+/// As process groups send any type; some know few.
+at::Tensor sent_bytes(const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); }
+
+bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= kSmallTensorBytes; }
 
 /// Of the ranks that share this memory one shows a warning.
 void warn_once_in(const std::shared_ptr<RunSegment>& segment) {
@@ -302,6 +354,116 @@ void ProcessWorld::end_entry_point() noexcept {
   for (const auto& work : std::exchange(at_end_, {})) work();
   board_->end_reduction();
   board_->post_busy(false);
+}
+
+void ProcessWorld::agree(const at::Tensor& tensor, const std::string& what, const std::string& detail) {
+  if (static_cast<std::size_t>(tensor.dim()) > kMostDimensions) {
+    throw MisuseError(format("{}: tensors of more than {} dimensions cannot be exchanged", what, kMostDimensions));
+  }
+  // The device too: small tensors travel from any; large ones would wait in different groups.
+  const std::string description = c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ",
+                                           c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true), detail);
+  std::array<char, kDescriptionBytes> mine{};
+  description.copy(mine.data(), mine.size() - 1);
+  std::vector<std::array<char, kDescriptionBytes>> all(static_cast<std::size_t>(world_size()));
+  control_group_->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), what.c_str());
+  if (std::all_of(all.begin(), all.end(), [&](const auto& other) { return other == mine; })) return;
+  std::string tensors;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) tensors += format("\n  rank {}: {}", rank, text_in(all[rank]));
+  throw DesyncError(format("ranks came to {} with different tensors or arguments:{}", what, tensors));
+}
+
+at::Tensor ProcessWorld::gather(const at::Tensor& tensor, const std::string& what) {
+  const at::Tensor mine = plain(tensor).to(at::kCPU);
+  std::vector<std::int64_t> sizes = mine.sizes().vec();
+  sizes.insert(sizes.begin(), world_size());
+  const at::Tensor all = torch::empty(sizes, mine.options());
+  const std::span own(static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes());
+  control_group_->all_gather(own, {static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes()}, what.c_str());
+  return all.to(tensor.device());
+}
+
+at::Tensor ProcessWorld::all_gather(const at::Tensor& tensor, SourceLocation where) {
+  const std::string what = "all_gather at " + call_site_text(where);
+  agree(tensor, what);
+  if (is_small(tensor)) return gather(tensor, what);
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.begin(), world_size());
+  const at::Tensor own = plain(tensor);
+  const at::Tensor result = torch::empty(sizes, own.options());
+  std::vector<at::Tensor> mine = {sent_bytes(own)};
+  std::vector<std::vector<at::Tensor>> all(1);
+  for (const at::Tensor& row : result.unbind()) all[0].push_back(sent_bytes(row));
+  const InExchange exchange(*board_, what);
+  process_group_->allgather(all, mine)->wait();
+  return result;
+}
+
+at::Tensor ProcessWorld::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
+  const Reduce op = parse_reduce_op(op_name, where);
+  check_reducible(op, tensor, where);
+  const std::string what = format("all_reduce({}) at {}", reduce_name(op), call_site_text(where));
+  agree(tensor, what);
+  if (is_small(tensor)) return reduce_rows(gather(tensor, what), op);
+  const at::Tensor result =
+      plain(tensor).to(combined_in(tensor.scalar_type()), /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
+  std::vector<at::Tensor> values = {result.is_complex() ? torch::view_as_real(result) : result};
+  c10d::AllreduceOptions options;
+  options.reduceOp = reduce_op(op);
+  const InExchange exchange(*board_, what);
+  process_group_->allreduce(values, options)->wait();
+  if (op == Reduce::kMean) result.div_(world_size());
+  return result.to(tensor.scalar_type());
+}
+
+at::Tensor ProcessWorld::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
+  check_source_rank(source_rank, world_size(), where);
+  const std::string what = "broadcast at " + call_site_text(where);
+  agree(tensor, what, format(" from rank {}", source_rank));
+  if (is_small(tensor)) {
+    const at::Tensor own = plain(tensor).cpu();
+    const std::string received = control_group_->broadcast({static_cast<const char*>(own.const_data_ptr()), own.nbytes()},
+                                                           source_rank, own.nbytes(), what.c_str());
+    const at::Tensor result = at::empty_like(own);
+    received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
+    return result.to(tensor.device());
+  }
+  const at::Tensor result = plain(tensor).clone();
+  std::vector<at::Tensor> values = {sent_bytes(result)};
+  c10d::BroadcastOptions options;
+  options.rootRank = source_rank;
+  const InExchange exchange(*board_, what);
+  process_group_->broadcast(values, options)->wait();
+  return result;
+}
+
+void ProcessWorld::barrier(const std::string& what, SourceLocation where) {
+  const std::string text = format("barrier{} at {}", what.empty() ? "" : format(" '{}'", what), call_site_text(where));
+  control_group_->all_gather({}, {}, text.c_str());
+}
+
+void ProcessWorld::post_whereabouts(const Whereabouts& whereabouts) {
+  // A reduction runs inside backward; every other hook comes after its end.
+  if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board_->end_reduction();
+  board_->post_whereabouts(whereabouts);
+  // The first hook of every entry point: from here to its end, a process that ends has failed.
+  if (whereabouts.hook == Hook::kConfigureCallbacks) board_->post_busy(true);
+}
+
+void ProcessWorld::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
+  report_own_failure(*board_, whereabouts, error);
+}
+
+std::optional<std::string> ProcessWorld::failure_elsewhere() const {
+  const std::optional<std::string> consequence = board_->explanation();
+  // Who asks leaves with it. Until then the failure watch may end this process, and says it.
+  if (consequence) board_->post_explained();
+  return consequence;
+}
+
+std::optional<int> ProcessWorld::lost_rank() const {
+  const auto failure = board_->failure();
+  return failure && failure->is_lost ? std::optional(failure->rank) : std::nullopt;
 }
 
 }  // namespace levin

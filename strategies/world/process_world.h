@@ -8,7 +8,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/rank_group.h"
 #include "levin/core/strategy.h"
 #include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/host/status_board.h"
@@ -16,28 +15,13 @@
 #include "levin/strategies/transport/hosts_backend.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 #include "levin/strategies/world/join_ranks.h"
+#include "levin/strategies/world/rank_groups.h"
 #include "levin/strategies/world/rendezvous.h"
 
 namespace levin {
 
 class Accelerator;
 class SharedMemoryStatusBoard;
-
-/// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
-/// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
-/// error is this rank's own, and is told at once.
-///
-/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
-/// where it has one. Nothing when this rank was the first.
-std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
-                                              const std::exception_ptr& error) noexcept;
-
-/// A rank group, in whatever job of Slurm's this process is.
-class JobRankGroup : public RankGroup {
- public:
-  std::optional<BatchJob> batch_job() const override;
-  void requeue(const BatchJob& job) override;
-};
 
 /// Up to this size a tensor of a user's travels over the control group, which answers within microseconds.
 inline constexpr std::size_t kSmallTensorBytes = 32 * 1024;
@@ -163,30 +147,6 @@ class ProcessWorld final : public JobRankGroup {
   std::string metrics_transport_;  ///< the first part of it
   std::string gradient_transport_;
   std::vector<std::function<void()>> at_end_;  ///< of the entry point
-};
-
-/// One process alone: every exchange is with oneself.
-class SingleRankGroup final : public JobRankGroup {
- public:
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  int local_rank() const override { return 0; }
-  int node_rank() const override { return 0; }
-
-  ControlGroup& control_group() override { return group_; }
-  VoteChannel& vote_channel() override { return votes_; }
-
-  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
-  void barrier(const std::string&, SourceLocation) override {}
-
-  void post_whereabouts(const Whereabouts&) override {}
-  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
-
- private:
-  SingleProcessGroup group_;
-  GatheredVoteChannel votes_{group_};
 };
 
 }  // namespace levin

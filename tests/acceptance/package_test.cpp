@@ -79,7 +79,7 @@ TEST_CASE("an installed levin is found by CMake and runs") {
                                               "levin_add_plugin(plain NO_PRECOMPILE SOURCES plain.cpp)\n"
                                               "levin_add_plugin(precompiled SOURCES precompiled.cpp)\n";
   for (const char* source : {"plain.cpp", "precompiled.cpp"}) std::ofstream(folder / source) << "#include <levin/levin.h>\n";
-  std::ofstream(folder / "consumer.cpp") << "#include <levin/core/options/value.h>\n#include <iostream>\n"
+  std::ofstream(folder / "consumer.cpp") << "#include <levin/core/config/value.h>\n#include <iostream>\n"
                                             "int main() { std::cout << levin::describe(levin::Value(4)); }\n";
   const Outcome configured = run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix,
                                                 "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"},

@@ -8,7 +8,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/core/base/error.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 #include "levin/core/trainer.h"
 #include "levin/data/dataset.h"
 #include "levin/data/table_data_module.h"

@@ -5,8 +5,8 @@
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/measurements.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/value_json.h"
 #include "support/file_text.h"
 #include "support/toy_accelerator.h"
 

@@ -6,8 +6,8 @@
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/value_json.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "levin/core/base/text.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/trainer_options.h"
 #include "support/file_text.h"
 

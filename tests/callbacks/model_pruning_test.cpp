@@ -7,7 +7,7 @@
 #include "callbacks/scripted_run.h"
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "levin/data/data_loader.h"
 #include "support/file_text.h"
 

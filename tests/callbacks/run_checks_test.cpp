@@ -1,4 +1,4 @@
-#include "levin/core/rehearsal.h"
+#include "levin/core/run_check.h"
 
 #include <torch/torch.h>
 

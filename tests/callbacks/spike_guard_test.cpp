@@ -11,8 +11,8 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
 #include "levin/optim/lr_schedulers.h"
 
 using namespace levin;

@@ -5,7 +5,7 @@
 
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "levin/core/options/component.h"
+#include "levin/core/config/component.h"
 
 namespace levin::test {
 

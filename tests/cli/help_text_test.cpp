@@ -5,7 +5,7 @@
 
 #include "cli/fake_classes.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 using namespace levin;
 using namespace levin::cli;

@@ -16,7 +16,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 #include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"

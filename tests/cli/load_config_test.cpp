@@ -6,7 +6,7 @@
 #include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "levin/core/config/registry.h"
 #include "levin/core/headers_hash.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/registry.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

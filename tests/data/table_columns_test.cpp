@@ -6,8 +6,8 @@
 
 #include "data/fixtures.h"
 #include "data/tables.h"
+#include "levin/core/config/options.h"
 #include "levin/core/label_scale.h"
-#include "levin/core/options/options.h"
 
 // What a TableDataModule makes of columns: those that are left out, categories, labels and their scale.
 

@@ -9,7 +9,7 @@
 #include "data/fixtures.h"
 #include "data/tables.h"
 #include "levin/core/base/error.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "levin/data/table_data_module.h"

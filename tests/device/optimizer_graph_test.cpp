@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "device/device_run.h"
-#include "levin/core/engine/parts/run_setup.h"
-#include "levin/core/engine/step/optimizer_graph.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/run/run_setup.h"
+#include "levin/core/step/optimizer_graph.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

@@ -12,7 +12,7 @@
 
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/accelerator.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 namespace levin::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "levin/core/engine/step/step_graph.h"
+#include "levin/core/step/step_graph.h"
 
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 

@@ -2,7 +2,7 @@
 // Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=…
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/core/options/trainer_values.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/trainer.h"
 #include "support/resume_plans.h"
 

@@ -12,9 +12,9 @@
 #include "distributed/rank_report.h"
 #include "levin/core/base/error.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/registry.h"
 
 namespace levin::test::sharded_program {
 

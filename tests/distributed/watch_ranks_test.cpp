@@ -2,7 +2,7 @@
 
 #include "distributed/rank_run.h"
 #include "levin/core/base/process.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "support/file_text.h"
 
 using levin::Value;

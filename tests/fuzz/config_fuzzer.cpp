@@ -10,7 +10,7 @@
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/text.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The JSON of a checkpoint's manifest.
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {

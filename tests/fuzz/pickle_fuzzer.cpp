@@ -1,8 +1,8 @@
 // A pickle of torch's: Python's stack machine, and what of it becomes plain values.
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/pickle.h"
-#include "levin/core/options/value_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {

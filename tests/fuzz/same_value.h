@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::fuzz {
 

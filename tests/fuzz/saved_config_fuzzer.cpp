@@ -4,8 +4,8 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/options/value_json.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
+#include "levin/core/config/value_json.h"
 
 namespace {
 

@@ -40,7 +40,7 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
       {include_of("torch/torch\\.h"), {}, "includes <torch/torch.h>, which takes 10 s to compile; include what is used"},
       {include_of("levin/levin\\.h"), {}, "includes the umbrella header, which is for users; include what is used"},
-      {include_of("yaml-cpp/"), {"core/yaml/", "cli/"}, "includes yaml-cpp; only core/yaml and cli know YAML"},
+      {include_of("yaml-cpp/"), {"core/config/", "cli/"}, "includes yaml-cpp; only core/config and cli know YAML"},
       {include_of("CLI/"), {"cli/"}, "includes CLI11; only cli knows the command line"},
       {include_of("[^\">]*c10d/"), {"strategies/"}, "includes c10d; only strategies know process groups"},
       {lines_like("^using namespace"),
@@ -51,7 +51,7 @@ const std::vector<Rule>& rules() {
       {std::regex(
            R"((std::)?\b(?:all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|gather|barrier|exchange)(?:<[^<>]*>)?\s*\()"),
        {"strategies/", "core/protocol/", "core/module.", "core/rank_group.h", "core/strategy.h",
-        "core/engine/step/gathered_gradients."},
+        "core/step/gathered_gradients."},
        "communicates between ranks; only strategies and core/protocol may: use RankExchange"},
       {std::regex(R"(\+\s*std::to_string\(|std::to_string\((?:[^()]|\([^()]*\))*\)\s*\+)"),
        {"core/base/"},

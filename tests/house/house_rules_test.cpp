@@ -39,7 +39,7 @@ TEST_CASE("heavy and foreign headers stay in their places") {
   CHECK(findings({"callbacks/timer.cpp", "#include <levin/levin.h>\n"}).size() == 1);
   CHECK(findings({"examples/digits/module.cpp", "#include <levin/levin.h>\n"}).empty());
   CHECK(findings({"core/trainer.cpp", "#include <yaml-cpp/yaml.h>\n"}).size() == 1);
-  CHECK(findings({"core/yaml/to_yaml.cpp", "#include <yaml-cpp/yaml.h>\n"}).empty());
+  CHECK(findings({"core/config/to_yaml.cpp", "#include <yaml-cpp/yaml.h>\n"}).empty());
   CHECK(findings({"core/trainer.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
   CHECK(findings({"callbacks/timer.cpp", "#include <torch/csrc/distributed/c10d/Store.hpp>\n"}).size() == 1);
   CHECK(findings({"strategies/ddp.cpp", "#include <torch/csrc/distributed/c10d/Store.hpp>\n"}).empty());
@@ -55,7 +55,7 @@ TEST_CASE("communication outside of the strategies and the protocol is found") {
         "  std::exchange(a, b), group.exchange(c);"}) {
     INFO(line);
     CHECK(findings({"callbacks/timer.cpp", line}).size() == 1);
-    CHECK(findings({"core/engine/loops/fit_loop.cpp", line}).size() == 1);
+    CHECK(findings({"core/train/fit_loop.cpp", line}).size() == 1);
     CHECK(findings({"strategies/ddp.cpp", line}).empty());
     CHECK(findings({"core/protocol/control_group.cpp", line}).empty());
     CHECK(findings({"tests/strategies/ddp_test.cpp", line}).empty());
@@ -78,7 +78,7 @@ TEST_CASE("what only sounds like communication is not taken for it") {
 }
 
 TEST_CASE("a meeting at a boundary says above it why every rank comes there") {
-  const auto found = [](const std::string& text) { return findings({"core/engine/loops/fit_loop.cpp", text}).size(); };
+  const auto found = [](const std::string& text) { return findings({"core/train/fit_loop.cpp", text}).size(); };
   CHECK(found("  runtime.meet(BoundaryKind::kEnd);\n") == 1);
   CHECK(found("  // Ranks meet.\n  runtime->meet(BoundaryKind::kEnd);\n") == 1);
   CHECK(found("  // Every rank reaches this because it ends.\n  runtime.meet(BoundaryKind::kEnd);\n") == 0);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/loggers/csv_logger.h"
 #include "loggers/csv_table.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "levin/loggers/csv_logger.h"
 #include "levin/loggers/wandb/account.h"
 #include "levin/loggers/wandb/digest.h"

@@ -10,9 +10,10 @@
 #include <random>
 
 #include "levin/core/base/error.h"
+#include "levin/core/config/component.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/component.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/metric_collection.h"
 #include "levin/metrics/classification.h"
 #include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "levin/core/base/text.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"
 

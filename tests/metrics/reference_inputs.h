@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/config/value.h"
 #include "levin/core/metric.h"
-#include "levin/core/options/value.h"
 
 namespace levin::test {
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "levin/core/options/registry.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/config/value_json.h"
 #include "metrics/reference_inputs.h"
 #include "support/file_text.h"
 #include "support/queued_device/queued_device.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/registry.h"
 
 /// The registries with the built-in classes in them; the program that links the library has them filled once.
 inline std::shared_ptr<levin::OptimizerFactory> optimizer_factory(const std::string& name, const levin::Value& init_args) {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/value_json.h"
 #include "levin/optim/lr_schedulers.h"
 #include "optim/builtin_optimizers.h"
 #include "support/file_text.h"

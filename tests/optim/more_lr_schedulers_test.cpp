@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/value_json.h"
 #include "levin/optim/lr_schedulers.h"
 #include "optim/builtin_optimizers.h"
 

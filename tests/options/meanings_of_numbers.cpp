@@ -7,7 +7,7 @@
 
 #include "levin/cli/run_config.h"
 #include "levin/core/base/text.h"
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 #include "levin/core/trainer_options.h"
 #include "levin/data/data_loader.h"
 #include "support/temporary_folder.h"

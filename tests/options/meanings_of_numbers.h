@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 namespace levin::test {
 

@@ -15,8 +15,8 @@
 #include "levin/cli/report/settings_table.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/options/value_json.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

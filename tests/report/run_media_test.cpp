@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/options/value_json.h"
 #include "support/temporary_folder.h"
 
 using levin::write_file;

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "levin/cli/sweep/sweep_state.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/options/value_json.h"
 #include "support/temporary_folder.h"
 
 using levin::Value;

@@ -1,4 +1,4 @@
-#include "levin/strategies/world/process_world.h"
+#include "levin/strategies/world/failure_report.h"
 
 #include <c10/util/Exception.h>
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "strategies/support/distributed_run.h"
 #include "support/file_text.h"
 

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "levin/core/config/registry.h"
 #include "levin/core/module.h"
-#include "levin/core/options/registry.h"
 #include "levin/core/strategy.h"
 #include "levin/strategies/world/join_ranks.h"
 

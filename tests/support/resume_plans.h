@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/options/trainer_values.h"
+#include "levin/core/config/trainer_values.h"
 #include "levin/core/trainer_options.h"
 
 namespace levin::test {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/run_setup.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/run_setup.h"
 #include "support/recording.h"
 
 namespace levin::test {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 namespace levin::test {
 

@@ -3,7 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 // docs/extend/write-an-accelerator.md shows what follows.
 

@@ -1,5 +1,5 @@
+#include "levin/core/config/registry.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/registry.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // A plug-in from before plug-ins carried stamps. It leaves a trace when any of its code runs.
 #include <cstdlib>
 
+#include "levin/core/config/registry.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/registry.h"
 
 namespace {
 

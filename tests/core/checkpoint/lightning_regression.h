@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/config/registry.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/options/registry.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/options/value_json.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/temporary_folder.h"
 

@@ -8,9 +8,9 @@
 
 #include "core/checkpoint/lightning_regression.h"
 #include "levin/core/base/error.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/torch_file.h"
 #include "levin/core/module.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/weights.h"
 #include "support/error_of.h"
 #include "support/file_text.h"

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/formats/pickle.h"
 #include "levin/core/formats/torch_archive.h"
-#include "levin/core/options/value_json.h"
 #include "support/error_of.h"
 #include "support/file_text.h"
 

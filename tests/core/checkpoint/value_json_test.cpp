@@ -1,4 +1,4 @@
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/core/engine/diagnostics/torch_messages.h"
+#include "levin/core/diagnostics/torch_messages.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

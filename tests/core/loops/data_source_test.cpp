@@ -1,10 +1,10 @@
-#include "levin/core/engine/loops/run_data.h"
+#include "levin/core/train/run_data.h"
 
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "levin/core/base/error.h"
-#include "levin/core/engine/parts/rank_agreement.h"
+#include "levin/core/run/rank_agreement.h"
 #include "support/file_text.h"
 #include "support/run_bench.h"
 #include "support/temporary_folder.h"

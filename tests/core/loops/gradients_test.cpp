@@ -1,4 +1,4 @@
-#include "levin/core/engine/step/gradients.h"
+#include "levin/core/step/gradients.h"
 
 #include <torch/torch.h>
 

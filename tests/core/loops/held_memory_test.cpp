@@ -1,7 +1,7 @@
 // What an error of a device that is out of memory says of what is held there.
 #include <catch2/catch.hpp>
 
-#include "levin/core/options/component.h"
+#include "levin/core/config/component.h"
 #include "support/recording.h"
 #include "support/toy_accelerator.h"
 

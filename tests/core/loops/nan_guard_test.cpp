@@ -1,4 +1,4 @@
-#include "levin/core/engine/diagnostics/nan_guard.h"
+#include "levin/core/diagnostics/nan_guard.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -4,10 +4,10 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/engine/step/precision.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/registry.h"
-#include "levin/core/rehearsal.h"
+#include "levin/core/step/precision.h"
+#include "levin/core/training_snapshot.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

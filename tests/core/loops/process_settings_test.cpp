@@ -10,7 +10,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
 #include "support/error_of.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

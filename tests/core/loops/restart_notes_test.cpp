@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <string>
 
-#include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/state/fit_continuation.h"
 #include "levin/strategies/world/process_world.h"
 #include "support/temporary_folder.h"
 

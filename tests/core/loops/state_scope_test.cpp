@@ -1,4 +1,4 @@
-#include "levin/core/engine/state/state_scope.h"
+#include "levin/core/state/state_scope.h"
 
 #include <torch/torch.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "levin/callbacks/builtin_callbacks.h"
-#include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/value_json.h"
+#include "levin/core/state/trainer_state.h"
 #include "levin/metrics/regression.h"
 #include "support/recording.h"
 

@@ -1,4 +1,4 @@
-#include "levin/core/engine/diagnostics/work_watch.h"
+#include "levin/core/diagnostics/work_watch.h"
 
 #include <catch2/catch.hpp>
 

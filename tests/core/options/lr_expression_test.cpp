@@ -1,4 +1,4 @@
-#include "levin/core/options/lr_expression.h"
+#include "levin/core/config/lr_expression.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

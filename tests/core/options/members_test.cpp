@@ -1,4 +1,4 @@
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 
 #include <array>
 #include <catch2/catch.hpp>

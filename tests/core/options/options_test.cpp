@@ -1,4 +1,4 @@
-#include "levin/core/options/options.h"
+#include "levin/core/config/options.h"
 
 #include <rapidcheck.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "levin/core/base/error.h"
-#include "levin/core/options/option_check.h"
+#include "levin/core/config/option_check.h"
 
 using namespace levin;
 

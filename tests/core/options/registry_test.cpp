@@ -1,10 +1,10 @@
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "levin/core/config/component.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/component.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 

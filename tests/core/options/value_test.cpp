@@ -1,13 +1,13 @@
-#include "levin/core/options/value.h"
+#include "levin/core/config/value.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "levin/core/options/masked_value.h"
-#include "levin/core/options/option_type.h"
-#include "levin/core/options/value_json.h"
+#include "levin/core/config/masked_value.h"
+#include "levin/core/config/option_type.h"
+#include "levin/core/config/value_json.h"
 
 using namespace levin;
 

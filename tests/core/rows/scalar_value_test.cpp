@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/scalar_value.h"
+#include "levin/core/run/scalar_value.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "levin/core/engine/figures/axis.h"
+#include "levin/core/media/axis.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

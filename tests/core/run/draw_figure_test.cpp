@@ -1,4 +1,4 @@
-#include "levin/core/engine/figures/draw_figure.h"
+#include "levin/core/media/draw_figure.h"
 
 #include <algorithm>
 #include <array>

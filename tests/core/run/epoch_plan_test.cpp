@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/run/epoch_plan.h"
 
 #include <catch2/catch.hpp>
 

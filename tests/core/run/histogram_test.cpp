@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/histogram.h"
+#include "levin/core/media/histogram.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/item_queue.h"
+#include "levin/core/media/item_queue.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "levin/core/engine/parts/png_image.h"
+#include "levin/core/media/png_image.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -7,10 +7,10 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/patience.h"
-#include "levin/core/engine/parts/progress.h"
-#include "levin/core/engine/parts/run_commands.h"
-#include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/run/progress.h"
+#include "levin/core/run/run_commands.h"
+#include "levin/core/run/stop_request.h"
 
 using namespace levin;
 

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <limits>
 
-#include "levin/core/options/value_json.h"
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
+#include "levin/core/config/value_json.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -60,7 +60,7 @@ TEST_CASE("PyYAML reads what levin writes", "[.pyyaml]") {
   std::ofstream(folder / "all.json", std::ios::binary) << to_json(all);
   const char* python = std::getenv("LEVIN_YAML_PYTHON");
   REQUIRE(python != nullptr);
-  const std::string command = std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/yaml/read_with_pyyaml.py " +
+  const std::string command = std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/config/read_with_pyyaml.py " +
                               (folder / "all.yaml").string() + " " + (folder / "all.json").string();
   CHECK(std::system(command.c_str()) == 0);
 }

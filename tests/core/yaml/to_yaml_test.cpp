@@ -1,4 +1,4 @@
-#include "levin/core/yaml/to_yaml.h"
+#include "levin/core/config/to_yaml.h"
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

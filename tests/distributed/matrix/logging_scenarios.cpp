@@ -8,8 +8,8 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/state/trainer_state.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 

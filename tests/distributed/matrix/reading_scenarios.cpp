@@ -3,8 +3,8 @@
 
 #include "distributed/one_weight.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/logger.h"
+#include "levin/core/state/trainer_state.h"
 #include "support/recording.h"
 
 namespace levin::test {

@@ -2,7 +2,7 @@
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
 #include "levin/callbacks/builtin_callbacks.h"
-#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/state/trainer_state.h"
 #include "support/recording.h"
 
 namespace levin::test {

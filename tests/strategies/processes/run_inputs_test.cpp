@@ -1,4 +1,4 @@
-#include "levin/strategies/launch/rank_start.h"
+#include "levin/strategies/launch/run_inputs.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/options/registry.h"
+#include "levin/core/config/registry.h"
 #include "support/queued_device/backend.h"
 #include "support/queued_device/memory.h"
 #include "support/queued_device/queued_device.h"

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "levin/core/run/run_setup.h"
+
+namespace levin {
+
+/// "a, b, c": the first ten of these names, and how many more there are.
+std::string some_of(std::vector<std::string> names);
+
+/// Warns on rank 0, once each, of parameters that training leaves as they are: a module with none to train, parameters in no
+/// optimizer, an optimizer with none of the module's, and one with parameters that the module does not know.
+void warn_of_idle_parameters(const RunParts& parts);
+
+/// Warns on rank 0 of layers of a module that trains which are in evaluation mode themselves, and stay so. Those that are
+/// frozen are meant to be, and so are those in them.
+void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module);
+
+/// Finds layers that were never registered: tensors that the loss depends on and that require a gradient, of which neither the
+/// module nor an optimizer knows. They are not trained, saved or made equal on all ranks, and nothing else shows.
+class UnregisteredLeaves {
+ public:
+  explicit UnregisteredLeaves(const RunParts& parts) : parts_(parts) {}
+
+  /// A fit begins.
+  void reset() {
+    passes_ = 0;
+    suspects_.clear();
+  }
+  /// Before each backward pass. Follows the first two of a fit through their graphs; what both have is no input of a step.
+  /// Warns once.
+  void look_at_loss(const at::Tensor& loss);
+  /// There was a backward pass in this fit.
+  bool saw_loss() const { return passes_ > 0; }
+
+ private:
+  std::vector<at::Tensor> strangers_in(const at::Tensor& loss) const;
+
+  const RunParts& parts_;
+  int passes_ = 0;
+  std::vector<at::Tensor> suspects_;  ///< of the first pass
+};
+
+}  // namespace levin

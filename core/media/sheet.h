@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "levin/core/logged_item.h"
+#include "levin/core/media/axis.h"
+#include "levin/core/media/canvas.h"
+
+namespace levin {
+
+/// What a plot is drawn on: an area, and what is written around it. Places in the area are shares of it, y from below.
+class Sheet {
+ public:
+  using Plot = FigureOf<std::vector<double>>;
+
+  /// With title, labels and, above the area, the names of series in their colours, as many as have room. `beside` and `below`:
+  /// the texts that will stand left of the area and under it.
+  Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below);
+
+  Canvas& canvas() { return canvas_; }
+  double width() const { return right_ - left_; }
+  double height() const { return bottom_ - top_; }
+  Point at(double x, double y) const { return {left_ + x * width(), bottom_ - y * height()}; }
+
+  /// A text left of the area, or under it; there turned where they have not enough room beside one another.
+  void write_beside(const std::string& text, double y);
+  void write_below(const std::string& text, double x);
+  /// Lines across the area at an axis' ticks, and their numbers.
+  void draw_y_axis(const Axis& axis);
+  void draw_x_axis(const Axis& axis);
+  void draw_frame();
+
+  static Color color_of(std::size_t series);
+
+ private:
+  /// Begins the names at this height, and gives that of their end.
+  double draw_legend(const Plot& plot, double top);
+
+  Canvas canvas_;
+  bool turned_ = false;  ///< texts below
+  double left_ = 0;
+  double right_ = 0;
+  double top_ = 0;
+  double bottom_ = 0;
+};
+
+}  // namespace levin

@@ -1,0 +1,8 @@
+#include "levin/core/protocol/metric_state.h"
+
+namespace levin {
+
+MetricStateReader::~MetricStateReader() = default;
+MetricObject::~MetricObject() = default;
+
+}  // namespace levin

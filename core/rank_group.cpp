@@ -1,0 +1,15 @@
+#include "levin/core/rank_group.h"
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+
+namespace levin {
+
+RankGroup::~RankGroup() = default;
+int RankGroup::cores_of_host() const { return usable_cores(); }
+void RankGroup::requeue(const BatchJob& job) {
+  throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
+}
+
+}  // namespace levin

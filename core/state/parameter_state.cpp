@@ -1,0 +1,308 @@
+#include "levin/core/state/parameter_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/diagnostics/parameter_warnings.h"
+#include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
+
+namespace levin {
+
+namespace {
+
+using torch::optim::Optimizer;
+using torch::optim::OptimizerParamGroup;
+using Groups = ParameterGroups;
+
+using Names = std::map<const at::TensorImpl*, std::string>;
+
+Names names_of(const Module& module) {
+  Names names;
+  for (auto& [name, parameter] : distinct_parameters(module)) names.emplace(parameter.unsafeGetTensorImpl(), std::move(name));
+  return names;
+}
+
+std::vector<at::Tensor> all_of(const Groups& groups) {
+  std::vector<at::Tensor> all;
+  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+/// A list for each group, to which `add` adds its parameters.
+template <class Add>
+Value listed(const Groups& groups, const Add& add) {
+  Value::List lists;
+  for (const auto& group : groups) {
+    Value& list = lists.emplace_back(Value::List{});
+    for (const at::Tensor& parameter : group) add(list, parameter.unsafeGetTensorImpl());
+  }
+  return lists;
+}
+
+/// The names of an optimizer's parameters, by group; null for one that is not the module's.
+Value named_groups(const Optimizer& optimizer, const Names& names) {
+  return listed(groups_of(optimizer), [&](Value& list, const at::TensorImpl* parameter) {
+    const auto name = names.find(parameter);
+    list.push_back(name == names.end() ? Value() : Value(name->second));
+  });
+}
+
+/// The groups of a moment, each parameter as its number among all that the optimizer has now.
+Value numbered_groups(const Groups& groups, const std::vector<at::Tensor>& all) {
+  std::map<const at::TensorImpl*, std::size_t> numbers;
+  for (const at::Tensor& parameter : all) numbers.emplace(parameter.unsafeGetTensorImpl(), numbers.size());
+  return listed(groups, [&](Value& list, const at::TensorImpl* parameter) {
+    const auto number = numbers.find(parameter);
+    if (number != numbers.end()) list.push_back(static_cast<std::int64_t>(number->second));
+  });
+}
+
+Value saved_moment(const TrainerState& run, const ParameterSet& set, const Names& names) {
+  Value moment(Value::Map{});
+  moment["frozen"] = Value(Value::List{});
+  for (std::size_t index = 0; index < set.parameters.size(); ++index) {
+    const auto name = names.find(set.parameters[index].unsafeGetTensorImpl());
+    if (!set.trained[index] && name != names.end()) moment["frozen"].push_back(name->second);
+  }
+  moment["optimizers"] = Value(Value::List{});
+  for (std::size_t index = 0; index < set.optimizers.size(); ++index) {
+    moment["optimizers"].push_back(numbered_groups(set.optimizers[index], all_parameters(*run.parts.optimizers[index])));
+  }
+  return moment;
+}
+
+/// Stands for a parameter that is in an optimizer, but not in the module: one that was replaced. Its state is of its shape.
+at::Tensor placeholder(const Checkpoint& checkpoint, std::size_t optimizer, std::size_t number) {
+  const std::string prefix = format("optimizer_states.{}.state.{}.", optimizer, number);
+  for (auto entry = checkpoint.tensors.lower_bound(prefix);
+       entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
+    if (entry->second.dim() > 0) return at::zeros(entry->second.sizes(), entry->second.options());
+  }
+  return at::zeros({});
+}
+
+/// The groups that the checkpoint's optimizer has, made of the module's parameters.
+Groups saved_groups(const Value& names, const Module& module, const Groups& own, std::size_t index,
+                    const Checkpoint& checkpoint) {
+  const auto parameters = module.named_parameters();
+  const auto own_names = names_of(module);
+  Groups groups;
+  std::size_t number = 0;
+  for (const Value& saved : names.as_list()) {
+    const std::size_t group = groups.size();
+    groups.emplace_back();
+    for (const Value& name : saved.as_list()) {
+      const std::size_t at = groups[group].size();
+      if (!name.is_null()) {
+        const at::Tensor* parameter = parameters.find(name.as_string());
+        if (parameter == nullptr) {
+          throw ConfigError(format(
+              "ckpt_path: the checkpoint's optimizer {} has the parameter '{}', which the module lacks. What hooks add while "
+              "training runs has to be there when a checkpoint is loaded: create it in setup() or on_load_checkpoint().",
+              index, name.as_string()));
+        }
+        groups[group].push_back(*parameter);
+      } else if (group < own.size() && at < own[group].size() && !own_names.contains(own[group][at].unsafeGetTensorImpl())) {
+        groups[group].push_back(own[group][at]);
+      } else {
+        groups[group].push_back(placeholder(checkpoint, index, number));
+      }
+      ++number;
+    }
+  }
+  return groups;
+}
+
+/// The group of `known` that has the first of these parameters; null when there is none.
+const OptimizerParamGroup* find_group(const std::vector<OptimizerParamGroup>& known,
+                                      const std::vector<at::Tensor>& parameters) {
+  const auto found = std::ranges::find_if(known, [&](const OptimizerParamGroup& group) {
+    return !parameters.empty() && is_one_of(parameters.front(), group.params());
+  });
+  return found == known.end() ? nullptr : &*found;
+}
+
+/// Gives an optimizer these groups, with the options that a group with the first of its parameters has, or had.
+void set_groups(Optimizer& optimizer, const Groups& groups, const std::vector<OptimizerParamGroup>& known) {
+  if (are_same(groups_of(optimizer), groups)) return;
+  std::vector<OptimizerParamGroup> made;
+  for (const auto& parameters : groups) {
+    const OptimizerParamGroup* group = find_group(optimizer.param_groups(), parameters);
+    if (group == nullptr) group = find_group(known, parameters);
+    made.emplace_back(parameters, (group != nullptr ? group->options() : optimizer.defaults()).clone());
+  }
+  optimizer.param_groups() = std::move(made);
+}
+
+/// Hooks that run once more may have set other options, or added groups that have not learned of a schedule.
+void restore_options(Optimizer& optimizer, const std::vector<OptimizerParamGroup>& saved) {
+  for (OptimizerParamGroup& group : optimizer.param_groups()) {
+    if (const auto* const found = find_group(saved, group.params())) group.set_options(found->options().clone());
+  }
+}
+
+bool cover(const Groups& groups, const Optimizer& optimizer) {
+  const std::vector<at::Tensor> own = all_parameters(optimizer);
+  const std::vector<at::Tensor> all = all_of(groups);
+  return std::ranges::all_of(own, [&](const at::Tensor& parameter) { return is_one_of(parameter, all); });
+}
+
+std::set<std::string> texts_of(const Value& list) {
+  std::set<std::string> texts;
+  for (const Value& text : list.as_list()) texts.insert(text.as_string());
+  return texts;
+}
+
+/// Whoever has changed in the module what is frozen is told that the checkpoint's run counts.
+void tell_of_other_frozen(const Module& module, const std::set<std::string>& frozen) {
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    if (parameter.requires_grad() == frozen.contains(name)) names.push_back(name);
+  }
+  if (names.empty()) return;
+  rank_zero_info(format("As in the checkpoint's run, and other than the module was built, {} frozen or trained: {}.",
+                        counted(names.size(), "parameter") + (names.size() == 1 ? " is" : " are"), some_of(names)));
+}
+
+}  // namespace
+
+Value parameter_state(TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  const auto names = names_of(run.module());
+  const PlaceStart place = run.place_to_save();
+  Value state(Value::Map{});
+  state["optimizers"] = Value(Value::List{});
+  for (const auto& optimizer : run.parts.optimizers) state["optimizers"].push_back(named_groups(*optimizer, names));
+  // Until training begins, a run that resumes comes by itself to where it was.
+  if (position.parameters_at_train_start == nullptr) return state;
+  const auto add = [&](const char* moment, const ParameterSet& set) { state[moment] = saved_moment(run, set, names); };
+  add(ParameterResume::kTrainStart, *position.parameters_at_train_start);
+  if (position.place == Place::kTrainStart) return state;
+  if (!position.is_between_epochs()) add(ParameterResume::kEpochStart, *position.parameters_at_epoch_start);
+  if (place.agreed_parameters != place.parameters) add(ParameterResume::kAgreed, *place.agreed_parameters);
+  add(ParameterResume::kPlace, *place.parameters);
+  const std::vector<std::string> in_evaluation = place.modes->in_evaluation();
+  state["in_evaluation"] = Value::List(in_evaluation.begin(), in_evaluation.end());
+  return state;
+}
+
+ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint) {
+  if (const Value* saved = checkpoint.manifest.find("trained_parameters")) state_ = *saved;
+  for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+    Optimizer& optimizer = *run.parts.optimizers[index];
+    if (state_.is_null()) {
+      run.strategy().load_optimizer(optimizer, index, checkpoint);
+      continue;
+    }
+    Saved& saved = optimizers_.emplace_back();
+    saved.own = groups_of(optimizer);
+    const std::vector<OptimizerParamGroup> own_groups = optimizer.param_groups();
+    saved.groups = saved_groups(state_.at("optimizers").as_list().at(index), run.module(), saved.own, index, checkpoint);
+    // Until training begins, hooks that have run already set what hooks behind the saving one have set.
+    const bool in_training = state_.contains(kTrainStart);
+    // One that has more than the checkpoint's says so when it is loaded.
+    if (cover(saved.groups, optimizer) || !in_training) set_groups(optimizer, saved.groups, {});
+    run.strategy().load_optimizer(optimizer, index, checkpoint);
+    if (!in_training) restore_options(optimizer, own_groups);
+    for (const OptimizerParamGroup& group : optimizer.param_groups()) saved.known.push_back(group);
+    for (const OptimizerParamGroup& group : own_groups) saved.known.push_back(group);
+  }
+  if (const Value* place = state_.find(kPlace)) tell_of_other_frozen(run.module(), texts_of(place->at("frozen")));
+}
+
+void ParameterResume::restore(TrainerState& run, const char* moment) {
+  const Value* const saved = state_.find(moment);
+  if (saved != nullptr) {
+    const std::set<std::string> frozen = texts_of(saved->at("frozen"));
+    for (const auto& [name, parameter] : distinct_parameters(run.module())) {
+      if (parameter.requires_grad() == frozen.contains(name)) parameter.requires_grad_(!frozen.contains(name));
+    }
+  }
+  const bool is_place = moment == std::string_view(kPlace);
+  for (std::size_t index = 0; index < optimizers_.size(); ++index) {
+    Optimizer& optimizer = *run.parts.optimizers[index];
+    Saved& of_optimizer = optimizers_[index];
+    if (saved != nullptr) {
+      const std::vector<at::Tensor> all = all_of(of_optimizer.groups);
+      Groups groups;
+      for (const Value& numbers : saved->at("optimizers").as_list().at(index).as_list()) {
+        groups.emplace_back();
+        for (const Value& number : numbers.as_list())
+          groups.back().push_back(all.at(static_cast<std::size_t>(number.as_int())));
+      }
+      restore(optimizer, of_optimizer, groups);
+      if (is_place) restore_options(optimizer, of_optimizer.known);
+    } else if (moment == std::string_view(kTrainStart)) {
+      set_groups(optimizer, of_optimizer.own, of_optimizer.known);
+    }
+  }
+  const Value* const in_evaluation = is_place ? state_.find("in_evaluation") : nullptr;
+  if (in_evaluation != nullptr) set_modes(run.module(), texts_of(*in_evaluation));
+}
+
+void ParameterResume::restore(Optimizer& optimizer, Saved& saved, const Groups& groups) {
+  set_groups(optimizer, groups, saved.known);
+  const std::vector<at::Tensor> in_groups = all_parameters(optimizer);
+  // A parameter that is in no group has no state: LibTorch would not let hooks add it.
+  for (const at::Tensor& parameter : all_of(saved.groups)) {
+    at::TensorImpl* const key = parameter.unsafeGetTensorImpl();
+    const bool is_in_group = is_one_of(parameter, in_groups);
+    const auto state = optimizer.state().find(key);
+    const auto aside = saved.set_aside.find(key);
+    if (is_in_group && aside != saved.set_aside.end()) {
+      optimizer.state()[key] = std::move(aside->second);
+      saved.set_aside.erase(aside);
+    } else if (!is_in_group && state != optimizer.state().end()) {
+      saved.set_aside[key] = std::move(state->second);
+      optimizer.state().erase(state);
+    }
+  }
+}
+
+std::map<std::string, at::Tensor> gradients_of(const Module& module) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    const at::Tensor own = gradient.detach().to(at::kCPU, parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    gradients[name] = own.is_sparse() ? own : own.contiguous();
+  }
+  return gradients;
+}
+
+void set_gradients(Module& module, const std::map<std::string, at::Tensor>& gradients, double factor) {
+  const at::NoGradGuard no_grad;
+  const auto all = module.named_parameters();
+  for (const auto& [name, gradient] : gradients) {
+    if (all.find(name) == nullptr) {
+      throw ConfigError("ckpt_path: the checkpoint has gradients of parameters that the module lacks.");
+    }
+  }
+  for (auto& [name, parameter] : distinct_parameters(module)) {
+    const auto saved = gradients.find(name);
+    if (saved == gradients.end()) {
+      parameter.mutable_grad().reset();
+      continue;
+    }
+    if (saved->second.sizes() != parameter.sizes()) {
+      throw ConfigError(format("ckpt_path: the gradient of {} is of shape {}, the parameter of {}.", name,
+                               c10::str(saved->second.sizes()), c10::str(parameter.sizes())));
+    }
+    at::Tensor gradient = saved->second.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    if (factor != 1.0) gradient.mul_(factor);
+    parameter.mutable_grad() = gradient;
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,52 @@
+#include "levin/core/state/trainer_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
+#include "levin/core/metric.h"
+#include "levin/core/state/module_attachment.h"
+
+namespace levin {
+
+namespace {
+
+/// Where this Trainer is made in a hook of another one: its strategy.
+Strategy* strategy_of_outer_run() {
+  TrainerState* const outer = ModuleAttachment::running();
+  return outer == nullptr ? nullptr : &outer->strategy();
+}
+
+std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
+  MetricStore::Options options;
+  options.strict_logging = setup.options.strict_logging;
+  options.warn = [](const std::string& message) { rank_zero_warn(message); };
+  return std::make_unique<MetricStore>(setup.strategy->control_group(), std::move(options));
+}
+
+}  // namespace
+
+TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
+    : trainer(owner), setup(std::move(options), strategy_of_outer_run()), metrics(make_metrics(setup)) {
+  accumulation.batches = setup.options.accumulate_grad_batches;
+  parts.callbacks = in_hook_order(setup.callbacks);
+}
+
+PlaceStart TrainerState::place_now() {
+  return {.random = RandomSnapshot::take(),
+          .before_reading = resume.position.before_reading,
+          .rows = rows_written(setup.loggers),
+          .evaluation_steps = progress.evaluation_steps,
+          .maps = std::nullopt,
+          .metrics = std::nullopt,
+          .skip_epoch_wish = stop.skips_epoch(),
+          .validate_wish = commands.wants_validation(),
+          .parameters = trained.now(),
+          .agreed_parameters = trained.agreed(),
+          .modes = modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module()),
+          .optimizers = nullptr};
+}
+
+}  // namespace levin

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <thread>
+
+#include "levin/core/checkpoint/background_files.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/loop_position.h"
+#include "levin/core/diagnostics/rank_reports.h"
+#include "levin/core/diagnostics/work_watch.h"
+#include "levin/core/media/item_queue.h"
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/run/run_commands.h"
+#include "levin/core/run/run_setup.h"
+#include "levin/core/run/stop_request.h"
+#include "levin/core/run/weight_swap.h"
+#include "levin/core/step/optimization.h"
+#include "levin/core/step/optimizers.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+class DataSource;
+class ParameterResume;
+class RestartNotes;
+
+/// Is shown a batch of training data.
+using BatchVisitor = std::function<void(const Batch& batch, std::int64_t batch_idx)>;
+
+/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
+struct DataPosition {
+  std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
+};
+
+/// What one rank takes over from a checkpoint.
+struct RankResume {
+  std::vector<MetricSnapshot> metrics;  ///< of this rank, or of several in place of which it goes on
+  RandomStates random;                  ///< without this rank's own where the run that saved had no such rank
+  RandomStates before_reading;          ///< BeforeReading::random
+  std::map<std::string, at::Tensor> gradients;
+  std::int64_t window_weight = 0;
+  StepLoss window_loss;
+  bool bad_loss = false;  ///< since the optimizer stepped
+  bool stop_wish = false;
+  std::string stop_reason;
+  bool skip_epoch_wish = false;
+  bool validate_wish = false;
+  std::vector<std::int64_t> evaluation_steps;
+};
+
+/// Where a run goes on.
+struct ResumePoint {
+  bool resumes = false;  ///< false in a run that begins
+  std::string file;      ///< the checkpoint's
+  Place place = Place::kTrainStart;
+  std::int64_t batches_done = 0;
+  Iteration iteration;
+  bool completed = true;
+  bool stop_agreed = false;
+  DataPosition data;
+  std::optional<ReadingCounters> reading;  ///< BeforeReading::counters
+  bool window_open = false;
+  std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
+  std::optional<std::int64_t> accumulate_grad_batches;
+  RankResume rank;
+  std::shared_ptr<ParameterResume> parameters;  ///< null in a run that begins
+
+  /// The epoch had begun.
+  bool is_in_epoch() const { return place > Place::kEpochStart; }
+};
+
+/// What a checkpoint holds of each rank beside the weights that all share: tensors by their names in its file, and values: what
+/// the rank has logged and shows, its wishes.
+using RankState = Checkpoint;
+
+/// What a run must know to be saved, and one that resumes to come to where it goes on.
+struct ResumeState {
+  LoopPosition position;
+  bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
+  std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
+  std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
+  std::map<std::string, std::filesystem::path> checkpoint_aliases;
+  std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
+  std::filesystem::path good_file;    ///< rank 0: of this fit, the newest that is written, or that it goes on from
+  std::filesystem::path begun_file;   ///< on other ranks than 0: what rank 0 has begun to write since
+  /// The steps of begun_file, of newest_file, and of the checkpoint that the run goes on from; 0 without one.
+  std::int64_t begun_step = 0, newest_step = 0, resumed_step = 0;
+  std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
+  std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
+
+  /// The checkpoints that a run could go on from, the newest first, with their steps; not all are there. `resumed`: that from
+  /// which this one went on.
+  std::vector<std::pair<std::filesystem::path, std::int64_t>> newest_first(const std::filesystem::path& resumed) const {
+    return {{begun_file, begun_step}, {newest_file, newest_step}, {resumed, resumed_step}};
+  }
+  void arrive() {
+    replaying = false;
+    resumed_from.reset();
+  }
+};
+
+/// What entry points leave to one another.
+struct EntryState {
+  bool active = false;
+  bool is_trial = false;   ///< of a TrialRunner, within the entry point of another Trainer
+  std::thread::id thread;  ///< while active: the one that runs the hooks
+  bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
+  bool loggers_open = false;
+  bool hyperparams_logged = false;
+  std::optional<Failure> failure;
+  std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
+};
+
+/// What a Trainer owns, an object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
+/// what does one thing those that it uses.
+struct TrainerState {
+  TrainerState(Trainer& owner, TrainerOptions options);
+  /// The one behind the facade.
+  static TrainerState& of(const Trainer& trainer) { return *trainer.state_; }
+
+  Trainer& trainer;
+  RunSetup setup;
+  RunParts parts;
+  Progress progress;
+  StopRequest stop;
+  RunCommands commands;
+  GradientAccumulation accumulation;
+  ResumeState resume;
+  OptimizerOverride optimizer_override;
+  EntryState entry;
+  std::unique_ptr<MetricStore> metrics;
+  std::shared_ptr<ScalarMemory> scalars = std::make_shared<ScalarMemory>();  ///< of what is logged
+  HookTracker tracker{progress, *metrics, *setup.strategy};
+  HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
+  Boundaries boundaries{progress, accumulation, *metrics, stop, commands, setup.profiler.get()};
+  TrainedParameters trained{setup, parts};
+  WeightSwap weights{parts};
+  NanGuard nan{setup, progress, tracker, *metrics, scalars};
+  GradientScaler scaler;
+  UnregisteredLeaves leaves{parts};
+  std::shared_ptr<GatheredGradients> gathered = std::make_shared<GatheredGradients>(setup.strategy);
+  WorkMeter work;
+  StragglerWatch stragglers;
+  RankReports reports;
+  StepGraph graph{setup};
+  StepMeasures measures;
+  StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
+  std::string failed_batch;          ///< the batch that an error has left, in words
+  StepVotes* step_votes = nullptr;   ///< while training runs
+  DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
+  std::function<void(const BatchVisitor&)> visit_training_data;  ///< while training runs
+  /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
+  std::shared_ptr<const ModuleModes> modes_after_evaluation;
+  ItemQueue items;
+  BackgroundFiles files;  ///< last: what it still tells is told to the others
+
+  StepContext step_context() {
+    return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, *gathered, graph, work, measures};
+  }
+  /// The place under way, as it is now.
+  PlaceStart place_now();
+  /// What a checkpoint stores of it: as it began.
+  PlaceStart place_to_save() { return resume.position.step_is_taken ? place_now() : resume.position.start; }
+  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
+  Module& module() const { return *parts.module; }
+  Strategy& strategy() const { return *setup.strategy; }
+  const TrainerOptions& options() const { return setup.options; }
+  RankExchange rank_exchange() const { return RankExchange(strategy().control_group()); }
+  int world_size() const { return setup.world_size(); }
+  bool is_global_zero() const { return setup.is_global_zero(); }
+};
+
+}  // namespace levin

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/batch.h"
+#include "levin/core/module.h"
+#include "levin/core/step/optimizer_graph.h"
+
+namespace levin {
+
+/// What a training step logs while a device records it: values that are computed anew whenever the step is done again.
+class RecordedLogs {
+ public:
+  explicit RecordedLogs(const at::Device& device) : device_(device) {}
+
+  /// In place of logging it. Throws MisuseError for a value that is not on the device.
+  void add(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where);
+  /// Throws MisuseError: a number that the host has may be another one in each step.
+  [[noreturn]] void refuse_number(std::string_view name) const;
+  /// Logs the values as they are now.
+  void log(Module& module) const;
+
+ private:
+  struct Call {
+    std::string name;
+    at::Tensor value;
+    LogOptions options;
+    SourceLocation where;
+  };
+  at::Device device_;
+  std::vector<Call> calls_;
+};
+
+struct RunSetup;
+class RecordedStep;
+
+/// `cuda_graph: auto`: training steps that the device has recorded once and does again with one call each, where that comes to
+/// the same. After some steps of a kind it records one, and compares with the step itself, on the next few batches, the loss
+/// and all gradients; one that differs, or cannot be recorded, is called as ever, and only a line of `log_level: debug` says
+/// why. On one rank: recording calls a step once more than others, and what it asked of other ranks would find nobody.
+/// torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is a recording of its own
+/// (OptimizerGraph), since hooks come before it.
+class StepGraph {
+ public:
+  explicit StepGraph(const RunSetup& setup);
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  /// A fit begins.
+  void begin();
+  /// It ends: what was recorded gives its memory back.
+  void end();
+  /// The module's training_step, or what it comes to. Called: in place of it.
+  StepOutput run(Module& module, const Batch& batch, std::int64_t batch_idx);
+  /// Before a step of this optimizer: it is recorded, too, while training steps are.
+  void take(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
+    if (!given_up_) optimizer_.take(optimizer);
+  }
+  /// Where a step logs while it is recorded; null otherwise.
+  RecordedLogs* logs() const { return recording_; }
+
+ private:
+  StepOutput record_and_call(Module& module, const Batch& batch, std::int64_t batch_idx);
+  StepOutput replay_and_call(Module& module, const Batch& batch, std::int64_t batch_idx);
+  void forget();
+  void give_up(std::string_view why);
+
+  const RunSetup& setup_;
+  bool given_up_ = true;
+  std::int64_t calls_ = 0;     ///< before one is recorded
+  std::int64_t compared_ = 0;  ///< how often the recorded step came to the same
+  int unlike_ = 0;             ///< batches in a row that the recorded step is not for
+  c10::intrusive_ptr<RecordedStep> step_;
+  RecordedLogs* recording_ = nullptr;
+  OptimizerGraph optimizer_;
+};
+
+}  // namespace levin

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <functional>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/process.h"
+#include "levin/core/console/console.h"
+#include "levin/core/formats/tensor_file.h"
+#include "levin/core/state/fit_continuation.h"
+#include "levin/core/step/precision.h"
+#include "levin/core/train/fit_loop.h"
+#include "levin/core/train/run_data.h"
+
+namespace c10 {
+class Error;
+}
+
+namespace levin {
+
+/// What fit, validate, test and predict have in common: all before and after the loop, in Lightning's order, and what happens
+/// when something throws. Teardown hooks run in any case.
+class EntryPoint {
+ public:
+  /// `stage`: kTrain for fit.
+  EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options);
+  ~EntryPoint();
+  EntryPoint(const EntryPoint&) = delete;
+  EntryPoint& operator=(const EntryPoint&) = delete;
+
+  /// Ranks: all. Runs `loop` between set-up and teardown.
+  void run(const std::function<void()>& loop);
+  /// The same for a trial of a TrialRunner, within a fit which does all that is done once. Whether it ends or fails, weights and
+  /// the data module's state are put back.
+  void run_trial(const std::function<void()>& loop);
+
+  const PrecisionPolicy& precision() const { return *precision_; }
+  DataSource& source() { return source_; }
+  const ResumePoint& resume_point() const { return resume_; }
+
+ private:
+  void begin_progress();
+  void make_precision();
+  void tune();
+  void set_up();
+  void prepare_data();
+  void open_loggers();
+  void announce_how_to_resume() const;
+  void load_checkpoint();
+  void load_initial_weights();
+  void require_training(TensorFileKind kind) const;
+  void announce_lightning() const;
+  /// Of the module and the data, but for places of files: other ones may make other numbers.
+  void warn_of_other_options() const;
+  /// Errors of a step that loads the checkpoint name its file.
+  void name_file_in_errors(const std::function<void()>& step) const;
+  void set_up_parts();
+  void set_up_module();
+  void configure_optimizers();
+  void log_hyperparams();
+  void finish();
+  void throw_if_signalled(const std::string& when) const;
+  /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
+  void explain(c10::Error& error) const;
+  void fail(const std::exception& error, const std::string& status);
+  void tear_down_hooks();
+  /// Before loaders are asked for. Ranks: all.
+  void agree_on_data_seed();
+  bool fitting() const { return stage_ == Stage::kTrain; }
+
+  WorkingThread working_;
+  TrainerState& run_;
+  PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
+  DataSource source_;
+  Stage stage_;
+  RunOptions options_;
+  ModuleAttachment::Scope running_;
+  std::optional<PrecisionPolicy> precision_;
+  std::filesystem::path checkpoint_file_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  ResumePoint resume_;
+  FitContinuation continuation_{run_};
+  bool set_up_parts_done_ = false;
+  bool set_up_done_ = false;
+  bool loggers_final_ = false;
+  bool profiler_ended_ = false;
+};
+
+}  // namespace levin

@@ -1,0 +1,7 @@
+#include "levin/core/tuning_callback.h"
+
+namespace levin {
+
+TuningCallback::~TuningCallback() = default;
+
+}  // namespace levin

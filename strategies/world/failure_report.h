@@ -1,0 +1,24 @@
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "levin/core/base/hook.h"
+#include "levin/strategies/host/status_board.h"
+
+namespace levin {
+
+/// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
+/// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
+/// error is this rank's own, and is told at once.
+///
+/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
+/// where it has one. Nothing when this rank was the first.
+std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
+                                              const std::exception_ptr& error) noexcept;
+
+/// The same of a run of one process, which nobody else waits for.
+void report_failure_alone(const Whereabouts& where, const std::exception_ptr& error) noexcept;
+
+}  // namespace levin
