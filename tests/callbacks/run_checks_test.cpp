@@ -1,3 +1,4 @@
+#include "levin/core/fit_preview.h"
 #include "levin/core/run_check.h"
 
 #include <torch/torch.h>
