@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/builtin_callbacks.h"
+#include "levin/core/metric_collection.h"
 #include "levin/metrics/classification.h"
 #include "support/error_of.h"
 #include "support/recording.h"
