@@ -13,10 +13,6 @@
 
 namespace levin {
 
-class ModuleModes;
-struct OptimizersAtStart;
-struct ParameterSet;
-
 /// What training does next. A checkpoint says it, and a run that resumes does just that.
 ///
 ///       on_train_start        on_train_epoch_start            batches left                 no batch left, or skipped
@@ -29,9 +25,9 @@ struct ParameterSet;
 ///                              |                 kValidationEnd --------+                                             |
 ///                              +--------------------------------------------------------------------------------------+
 ///
-/// A state begins with begin_place() (run_data.h), which remembers in PlaceStart what the hooks up to the next state may
-/// change. Checkpoints that were asked for are written right after it, so they are taken between batches, before and after a
-/// validation, and at an epoch's end. For a run that resumes in it:
+/// A state begins with begin_place() (run_data.h), after which each Section remembers what hooks may change up to the
+/// next state. Checkpoints that were asked for are written right after it, so they are taken between batches, before and after
+/// a validation, and at an epoch's end. For a run that resumes in it:
 ///
 ///     state           begun by                             already done                    first thing to do
 ///     kTrainStart     EntryPoint::set_up                   optimizers are configured       on_fit_start
@@ -50,6 +46,11 @@ inline constexpr std::array kChoices<Place> = {Choice{Place::kTrainStart, "train
                                                Choice{Place::kValidationEnd, "validation_end"},
                                                Choice{Place::kStopped, "stopped"},
                                                Choice{Place::kEpochEnd, "epoch_end"}};
+
+/// Hooks of the start or end of training, or of an epoch, follow: they may set rates, regroup parameters and log.
+inline bool has_hooks_of_start_or_end(Place place) {
+  return place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kStopped;
+}
 
 /// One iteration of an epoch: a batch on every rank that still has one.
 struct Iteration {
@@ -78,22 +79,6 @@ struct BeforeReading {
   ReadingCounters counters;
 };
 
-/// What hooks change between one Place and the next, as it was when the first began: a checkpoint has these values.
-struct PlaceStart {
-  RandomSnapshot random = RandomSnapshot::take();
-  std::optional<BeforeReading> before_reading;
-  std::vector<RowCounts> rows;                 ///< by logger
-  std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
-  std::optional<MetricMaps> maps;              ///< where a validation changes them; else as they are
-  std::optional<MetricSnapshot> metrics;  ///< where hooks of training's or an epoch's start or end follow; else as they are
-  bool skip_epoch_wish = false;
-  bool validate_wish = false;
-  std::shared_ptr<const ParameterSet> parameters;
-  std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
-  std::shared_ptr<const ModuleModes> modes;
-  std::shared_ptr<const OptimizersAtStart> optimizers;  ///< null: as they are
-};
-
 /// Where training is. Written by the loops, read by checkpoints.
 struct LoopPosition {
   Place place = Place::kTrainStart;
@@ -106,10 +91,6 @@ struct LoopPosition {
   /// it is; what had to follow the step is left out.
   bool step_is_taken = false;
   std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
-  PlaceStart start;
-  // As they were when hooks ran that a run which resumes runs again, before it has come to where it goes on.
-  std::shared_ptr<const ParameterSet> parameters_at_train_start;
-  std::shared_ptr<const ParameterSet> parameters_at_epoch_start;
 
   /// Nothing of an epoch is left to train: a wish to skip has had its effect.
   bool is_between_epochs() const { return place <= Place::kEpochStart; }

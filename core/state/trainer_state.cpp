@@ -8,6 +8,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/metric.h"
 #include "levin/core/state/module_attachment.h"
+#include "levin/core/state/run_sections.h"
 
 namespace levin {
 
@@ -29,24 +30,14 @@ std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
 }  // namespace
 
 TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
-    : trainer(owner), setup(std::move(options), strategy_of_outer_run()), metrics(make_metrics(setup)) {
+    : trainer(owner),
+      setup(std::move(options), strategy_of_outer_run()),
+      metrics(make_metrics(setup)),
+      sections(std::make_unique<RunSections>()) {
   accumulation.batches = setup.options.accumulate_grad_batches;
   parts.callbacks = in_hook_order(setup.callbacks);
 }
 
-PlaceStart TrainerState::place_now() {
-  return {.random = RandomSnapshot::take(),
-          .before_reading = resume.position.before_reading,
-          .rows = rows_written(setup.loggers),
-          .evaluation_steps = progress.evaluation_steps,
-          .maps = std::nullopt,
-          .metrics = std::nullopt,
-          .skip_epoch_wish = stop.skips_epoch(),
-          .validate_wish = commands.wants_validation(),
-          .parameters = trained.now(),
-          .agreed_parameters = trained.agreed(),
-          .modes = modes_after_evaluation != nullptr ? modes_after_evaluation : std::make_shared<const ModuleModes>(module()),
-          .optimizers = nullptr};
-}
+TrainerState::~TrainerState() = default;
 
 }  // namespace levin

@@ -23,66 +23,18 @@
 namespace levin {
 
 class DataSource;
-class ParameterResume;
 class RestartNotes;
+class RunSections;
 
 /// Is shown a batch of training data.
 using BatchVisitor = std::function<void(const Batch& batch, std::int64_t batch_idx)>;
-
-/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
-struct DataPosition {
-  std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
-  std::int64_t world_size = 1;
-  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
-};
-
-/// What one rank takes over from a checkpoint.
-struct RankResume {
-  std::vector<MetricSnapshot> metrics;  ///< of this rank, or of several in place of which it goes on
-  RandomStates random;                  ///< without this rank's own where the run that saved had no such rank
-  RandomStates before_reading;          ///< BeforeReading::random
-  std::map<std::string, at::Tensor> gradients;
-  std::int64_t window_weight = 0;
-  StepLoss window_loss;
-  bool bad_loss = false;  ///< since the optimizer stepped
-  bool stop_wish = false;
-  std::string stop_reason;
-  bool skip_epoch_wish = false;
-  bool validate_wish = false;
-  std::vector<std::int64_t> evaluation_steps;
-};
-
-/// Where a run goes on.
-struct ResumePoint {
-  bool resumes = false;  ///< false in a run that begins
-  std::string file;      ///< the checkpoint's
-  Place place = Place::kTrainStart;
-  std::int64_t batches_done = 0;
-  Iteration iteration;
-  bool completed = true;
-  bool stop_agreed = false;
-  DataPosition data;
-  std::optional<ReadingCounters> reading;  ///< BeforeReading::counters
-  bool window_open = false;
-  std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
-  std::optional<std::int64_t> accumulate_grad_batches;
-  RankResume rank;
-  std::shared_ptr<ParameterResume> parameters;  ///< null in a run that begins
-
-  /// The epoch had begun.
-  bool is_in_epoch() const { return place > Place::kEpochStart; }
-};
-
-/// What a checkpoint holds of each rank beside the weights that all share: tensors by their names in its file, and values: what
-/// the rank has logged and shows, its wishes.
-using RankState = Checkpoint;
 
 /// What a run must know to be saved, and one that resumes to come to where it goes on.
 struct ResumeState {
   LoopPosition position;
   bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
-  std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
+  std::vector<Checkpoint> rank_states_at_end;      ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
   std::filesystem::path good_file;    ///< rank 0: of this fit, the newest that is written, or that it goes on from
@@ -119,6 +71,7 @@ struct EntryState {
 /// what does one thing those that it uses.
 struct TrainerState {
   TrainerState(Trainer& owner, TrainerOptions options);
+  ~TrainerState();
   /// The one behind the facade.
   static TrainerState& of(const Trainer& trainer) { return *trainer.state_; }
 
@@ -133,6 +86,7 @@ struct TrainerState {
   OptimizerOverride optimizer_override;
   EntryState entry;
   std::unique_ptr<MetricStore> metrics;
+  std::unique_ptr<RunSections> sections;
   std::shared_ptr<ScalarMemory> scalars = std::make_shared<ScalarMemory>();  ///< of what is logged
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
@@ -161,10 +115,6 @@ struct TrainerState {
   StepContext step_context() {
     return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, *gathered, graph, work, measures};
   }
-  /// The place under way, as it is now.
-  PlaceStart place_now();
-  /// What a checkpoint stores of it: as it began.
-  PlaceStart place_to_save() { return resume.position.step_is_taken ? place_now() : resume.position.start; }
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }

@@ -24,6 +24,7 @@
 #include "levin/core/run/epoch_plan.h"
 #include "levin/core/run/rank_agreement.h"
 #include "levin/core/state/checkpoint_state.h"
+#include "levin/core/state/checkpoint_values.h"
 #include "levin/core/state/fit_continuation.h"
 #include "levin/core/state/rank_state.h"
 #include "levin/core/step/optimizers.h"
@@ -96,6 +97,7 @@ void EntryPoint::begin_progress() {
   progress.evaluation_steps.clear();
   run_.resume.replaying = false;
   run_.resume.rank_states_at_end.clear();
+  run_.sections->forget();
   run_.modes_after_evaluation.reset();
   if (!fitting()) return;
   static std::atomic<std::int64_t> fits = 0;
@@ -207,15 +209,18 @@ void EntryPoint::set_up() {
   if (fitting()) {
     configure_optimizers();
     // A run that was saved before its first epoch begins here.
-    if (checkpoint_ && is_at(*checkpoint_, Place::kTrainStart)) restore_random_state(run_.strategy(), *checkpoint_);
-    // What a sanity check shows is of no account.
-    begin_place(run_, Place::kTrainStart, MetricMaps());
+    if (checkpoint_ && is_at(*checkpoint_, Place::kTrainStart)) RandomSection::restore_at_once(run_.strategy(), *checkpoint_);
+    begin_place(run_, Place::kTrainStart);
     run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
-  if (checkpoint_ && fitting()) name_file_in_errors([&] { resume_ = restore_training(run_, *checkpoint_); });
+  if (checkpoint_ && fitting()) {
+    name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_, LoadStep::kOptimizers); });
+    run_.sections->restore(run_, Moment::kTrainStart);
+    resume_ = run_.sections->get<PositionSection>().loaded();
+  }
   resume_.file = checkpoint_file_.string();
   if (checkpoint_ && fitting() && is_of_levin(*checkpoint_)) run_.resume.good_file = checkpoint_file_;
-  if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
+  if (fitting()) run_.sections->get<ParameterSection>().begin_training(run_);
   checkpoint_.reset();
   // Last, so that a start that fails leaves no folder behind.
   log_hyperparams();
@@ -355,7 +360,7 @@ void EntryPoint::open_loggers() {
   for (std::size_t index = 0; index < run_.setup.loggers.size(); ++index) {
     const auto& logger = run_.setup.loggers[index];
     info.earlier_token = index < earlier.size() ? earlier[index] : "";
-    if (resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
+    if (resuming) info.resume_rows = LoggerRowSection::rows_of(*checkpoint_, info.rank, index);
     const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
     const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
     tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
@@ -373,7 +378,7 @@ void EntryPoint::set_up_parts() {
   const auto scope = run_.hooks.enter(Hook::kSetup);
   if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
   // Before a module asks the data for its sizes, which are those of the weights.
-  if (checkpoint_) name_file_in_errors([&] { restore_data(run_, *checkpoint_); });
+  if (checkpoint_) name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_, LoadStep::kSetup); });
   if (fitting()) run_.data_ahead = &source_;
   for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
   run_.module().setup(stage_);
@@ -534,14 +539,14 @@ void EntryPoint::run_trial(const std::function<void()>& loop) {
   const Checkpoint before = module_state(run_);
   const auto put_back = [&] {
     run_.strategy().teardown();
-    restore_data(run_, before);
+    run_.sections->load(run_, before, LoadStep::kSetup);
     restore_module(run_, *precision_, before);
   };
   try {
     set_up_module();
     configure_optimizers();
     run_.parts.schedulers.clear();
-    begin_place(run_, Place::kTrainStart, MetricMaps());
+    begin_place(run_, Place::kTrainStart);
     loop();
     throw_if_signalled("during ");
   } catch (...) {

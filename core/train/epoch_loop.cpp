@@ -9,7 +9,6 @@
 #include "levin/core/diagnostics/torch_messages.h"
 #include "levin/core/run/rank_agreement.h"
 #include "levin/core/state/checkpoint_state.h"
-#include "levin/core/state/parameter_state.h"
 
 namespace levin {
 
@@ -60,6 +59,7 @@ void EpochLoop::run(const ResumePoint& resume) {
 
 void EpochLoop::start(const ResumePoint& resume) {
   const bool inside = resume.is_in_epoch();
+  ParameterSection& parameters = run_.sections->get<ParameterSection>();
   progress_.batch.batch_idx = resume.batches_done - 1;
   // Of an epoch that is resumed the steps before are not known.
   first_step_ = inside ? -1 : progress_.global_step;
@@ -68,18 +68,22 @@ void EpochLoop::start(const ResumePoint& resume) {
   if (!inside) begin_place(run_, Place::kEpochStart);
   // Gradients that waited for more batches of an epoch that did not come to its end, as the ranks first stopped in it.
   if (!inside && run_.module().automatic_optimization()) run_.accumulation.window = {};
-  if (inside) resume.parameters->restore(run_, ParameterResume::kEpochStart);
-  position_.parameters_at_epoch_start = run_.trained.now();
+  if (inside) run_.sections->restore(run_, Moment::kEpochStart);
+  parameters.begin_epoch(run_);
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
   if (inside) {
     resume_here(run_, data_, resume);
-    resume.parameters->restore(run_, ParameterResume::kAgreed);
+    run_.sections->restore(run_, Moment::kAgreed);
   } else {
     data_.start_epoch(progress_.epoch);
   }
   agree_on_start();
   window_ = run_.accumulation.batches;
-  if (inside) resume.parameters->restore(run_, ParameterResume::kPlace);
+  if (inside) {
+    // Ranks have agreed on the parameters of before; hooks had changed them since.
+    parameters.restore(run_, Moment::kPlace);
+    run_.sections->forget();
+  }
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);

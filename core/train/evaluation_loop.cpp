@@ -373,7 +373,7 @@ void FitValidation::run_if_due(Iteration& iteration, bool stopping, bool inside)
 
 void FitValidation::run(const Iteration& iteration) {
   run_.resume.position.iteration = iteration;
-  begin_place(run_, Place::kValidation, run_.metrics->maps());
+  begin_place(run_, Place::kValidation);
   save_requested(run_);
   run_here(iteration);
   begin_place(run_, Place::kValidationEnd);

@@ -15,8 +15,6 @@
 #include "levin/core/run/boundaries.h"
 #include "levin/core/run/epoch_plan.h"
 #include "levin/core/run/rank_agreement.h"
-#include "levin/core/state/optimizers_at_start.h"
-#include "levin/core/state/parameter_state.h"
 #include "levin/core/state/state_scope.h"
 
 namespace levin {
@@ -89,16 +87,6 @@ void show(const ReadingCounters& counters, Progress& progress) {
   progress.global_step = counters.global_step;
   progress.total_batch_idx = counters.total_batch_idx;
   progress.batch.batch_idx = counters.batch_idx;
-}
-
-void resume_gradients(TrainerState& run, const ResumePoint& resume) {
-  const bool manual = !run.module().automatic_optimization();
-  if (!resume.window_open && !manual) return;
-  // Gradients are divided by what makes a full window, and that may be another one now.
-  const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(run.accumulation.scale());
-  set_gradients(run.module(), resume.rank.gradients, factor);
-  run.accumulation.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
-  run.measures.losses.restart(resume.rank.window_loss);
 }
 
 }  // namespace
@@ -324,36 +312,12 @@ std::int64_t TrainingData::mark_of_next() {
   return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
 }
 
-void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps) {
-  LoopPosition& position = run.resume.position;
-  position.place = place;
-  position.step_is_taken = false;
-  position.epochs_done = run.progress.epoch;
-  if (place == Place::kEpochStart) position.batches_done = 0;
-  position.start = run.place_now();
-  position.start.maps = std::move(maps);
-  const bool has_own_hooks = place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kStopped;
-  if (!has_own_hooks) return;
-  // Hooks follow that may set rates and log; those of an end forget what was recorded.
-  position.start.optimizers = std::make_shared<const OptimizersAtStart>(run.parts);
-  position.start.metrics = run.metrics->save();
-}
-
 void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume) {
-  const RankResume& rank = resume.rank;
-  run.metrics->restore(rank.metrics);
-  run.progress.evaluation_steps = rank.evaluation_steps;
-  if (rank.stop_wish) run.stop.ask(rank.stop_reason);
-  if (resume.stop_agreed) run.stop.agree();
-  run.stop.skip_epoch(rank.skip_epoch_wish);
-  if (rank.validate_wish) run.commands.ask(RunCommand::kValidate);
-  if (resume.parameters) resume.parameters->restore(run, ParameterResume::kPlace);
-  if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
-  resume_gradients(run, resume);
-  run.nan.restore(rank.bad_loss);
-  if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading, resume.reading);
-  const bool goes_on = resume.place != Place::kTrainStart;
-  if (goes_on) set_random_states(rank.random, run.strategy().rank());
+  RunSections& sections = *run.sections;
+  sections.restore(run, Moment::kPlace);
+  const ReadingSection& reading = sections.get<ReadingSection>();
+  if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, reading.random(), reading.counters());
+  sections.restore(run, Moment::kData);
   run.resume.arrive();
 }
 

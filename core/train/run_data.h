@@ -4,6 +4,7 @@
 #include "levin/core/diagnostics/work_watch.h"
 #include "levin/core/random/rng_state.h"
 #include "levin/core/run/hook_runner.h"
+#include "levin/core/state/run_sections.h"
 #include "levin/core/state/trainer_state.h"
 
 namespace levin {
@@ -144,10 +145,6 @@ class TrainingData {
   std::int64_t batches_before_ = 0;             ///< of the epoch that comes
   std::optional<std::int64_t> samples_before_;  ///< the same in its global order; unset: batches are read and dropped
 };
-
-/// A state of the run begins (Place): what its hooks may change is remembered as it is now. `maps`: metrics as shown, where the
-/// place shows new epoch values.
-void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps = std::nullopt);
 
 /// A run that resumes is where it goes on. What the hooks before, which set up memory, logged and drew does not count.
 void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume);

@@ -1,20 +1,20 @@
-#include "levin/core/state/parameter_state.h"
+#include "levin/core/state/parameter_section.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/diagnostics/parameter_warnings.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/state/checkpoint_values.h"
+#include "levin/core/state/trainer_state.h"
 
 namespace levin {
 
@@ -163,8 +163,8 @@ std::set<std::string> texts_of(const Value& list) {
   return texts;
 }
 
-/// Whoever has changed in the module what is frozen is told that the checkpoint's run counts.
-void tell_of_other_frozen(const Module& module, const std::set<std::string>& frozen) {
+/// Who has changed in the module what is frozen learns that the checkpoint's run counts.
+void say_what_else_is_frozen(const Module& module, const std::set<std::string>& frozen) {
   std::vector<std::string> names;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
     if (parameter.requires_grad() == frozen.contains(name)) names.push_back(name);
@@ -174,42 +174,112 @@ void tell_of_other_frozen(const Module& module, const std::set<std::string>& fro
                         counted(names.size(), "parameter") + (names.size() == 1 ? " is" : " are"), some_of(names)));
 }
 
+/// The key of a moment in `trained_parameters`; kData has none.
+const char* key_of(Moment moment) {
+  switch (moment) {
+    case Moment::kTrainStart:
+      return "train_start";
+    case Moment::kEpochStart:
+      return "epoch_start";
+    case Moment::kAgreed:
+      return "agreed";
+    case Moment::kPlace:
+      return "place";
+    case Moment::kData:
+      break;
+  }
+  return "";
+}
+
+/// Optimizers have these groups while it lives; none: those that they have.
+class GroupScope {
+ public:
+  GroupScope(const RunParts& parts, std::vector<std::vector<OptimizerParamGroup>> then) : parts_(parts) {
+    for (auto& groups : then) {
+      const std::size_t index = now_.size();
+      now_.push_back(std::exchange(parts_.optimizers[index]->param_groups(), std::move(groups)));
+    }
+  }
+  ~GroupScope() {
+    for (std::size_t index = 0; index < now_.size(); ++index) {
+      parts_.optimizers[index]->param_groups() = std::move(now_[index]);
+    }
+  }
+  GroupScope(const GroupScope&) = delete;
+  GroupScope& operator=(const GroupScope&) = delete;
+
+ private:
+  const RunParts& parts_;
+  std::vector<std::vector<OptimizerParamGroup>> now_;
+};
+
 }  // namespace
 
-Value parameter_state(TrainerState& run) {
+std::shared_ptr<void> ParameterSection::hold(TrainerState& run) {
+  std::vector<std::pair<at::Tensor, bool>> parameters;
+  for (const at::Tensor& parameter : run.module().parameters()) parameters.emplace_back(parameter, parameter.requires_grad());
+  return held([parameters = std::move(parameters)] {
+    for (const auto& [parameter, requires_grad] : parameters) parameter.set_requires_grad(requires_grad);
+  });
+}
+
+std::shared_ptr<const ParameterSet> ParameterSection::run_parameters(TrainerState& run) { return run.trained.now(); }
+
+void ParameterSection::begin(TrainerState& run, Place place) {
+  now_ = run.trained.now();
+  agreed_ = run.trained.agreed();
+  groups_.clear();
+  if (!has_hooks_of_start_or_end(place)) return;
+  for (const auto& optimizer : run.parts.optimizers) groups_.push_back(optimizer->param_groups());
+}
+
+Value ParameterSection::moments(TrainerState& run) const {
   const LoopPosition& position = run.resume.position;
   const auto names = names_of(run.module());
-  const PlaceStart place = run.place_to_save();
   Value state(Value::Map{});
   state["optimizers"] = Value(Value::List{});
   for (const auto& optimizer : run.parts.optimizers) state["optimizers"].push_back(named_groups(*optimizer, names));
-  // Until training begins, a run that resumes comes by itself to where it was.
-  if (position.parameters_at_train_start == nullptr) return state;
-  const auto add = [&](const char* moment, const ParameterSet& set) { state[moment] = saved_moment(run, set, names); };
-  add(ParameterResume::kTrainStart, *position.parameters_at_train_start);
+  if (!has_begun()) return state;
+  const auto add = [&](Moment moment, const ParameterSet& set) { state[key_of(moment)] = saved_moment(run, set, names); };
+  add(Moment::kTrainStart, *at_train_start_);
   if (position.place == Place::kTrainStart) return state;
-  if (!position.is_between_epochs()) add(ParameterResume::kEpochStart, *position.parameters_at_epoch_start);
-  if (place.agreed_parameters != place.parameters) add(ParameterResume::kAgreed, *place.agreed_parameters);
-  add(ParameterResume::kPlace, *place.parameters);
-  const std::vector<std::string> in_evaluation = place.modes->in_evaluation();
-  state["in_evaluation"] = Value::List(in_evaluation.begin(), in_evaluation.end());
+  if (!position.is_between_epochs()) add(Moment::kEpochStart, *at_epoch_start_);
+  if (agreed_ != now_) add(Moment::kAgreed, *agreed_);
+  add(Moment::kPlace, *now_);
   return state;
 }
 
-ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint) {
-  if (const Value* saved = checkpoint.manifest.find("trained_parameters")) state_ = *saved;
+void ParameterSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  const GroupScope groups(run.parts, groups_);
+  checkpoint.manifest["optimizer_states"] = Value(Value::List{});
+  for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+    run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
+  }
+  checkpoint.manifest["trained_parameters"] = moments(run);
+}
+
+std::span<const std::string_view> ParameterSection::keys() const {
+  static constexpr std::array<std::string_view, 3> kKeys = {"optimizer_states", "optimizer_states.", "trained_parameters"};
+  return kKeys;
+}
+
+void ParameterSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+  if (step != LoadStep::kOptimizers) return;
+  forget();
+  check_number(checkpoint.manifest.at("optimizer_states"), "optimizers", run.parts.optimizers.size());
+  if (const Value* saved = checkpoint.manifest.find("trained_parameters")) loaded_ = *saved;
   for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
     Optimizer& optimizer = *run.parts.optimizers[index];
-    if (state_.is_null()) {
+    if (loaded_.is_null()) {
       run.strategy().load_optimizer(optimizer, index, checkpoint);
       continue;
     }
     Saved& saved = optimizers_.emplace_back();
     saved.own = groups_of(optimizer);
     const std::vector<OptimizerParamGroup> own_groups = optimizer.param_groups();
-    saved.groups = saved_groups(state_.at("optimizers").as_list().at(index), run.module(), saved.own, index, checkpoint);
+    saved.groups = saved_groups(loaded_.at("optimizers").as_list().at(index), run.module(), saved.own, index, checkpoint);
     // Until training begins, hooks that have run already set what hooks behind the saving one have set.
-    const bool in_training = state_.contains(kTrainStart);
+    const bool in_training = loaded_.contains(key_of(Moment::kTrainStart));
     // One that has more than the checkpoint's says so when it is loaded.
     if (cover(saved.groups, optimizer) || !in_training) set_groups(optimizer, saved.groups, {});
     run.strategy().load_optimizer(optimizer, index, checkpoint);
@@ -217,18 +287,22 @@ ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint
     for (const OptimizerParamGroup& group : optimizer.param_groups()) saved.known.push_back(group);
     for (const OptimizerParamGroup& group : own_groups) saved.known.push_back(group);
   }
-  if (const Value* place = state_.find(kPlace)) tell_of_other_frozen(run.module(), texts_of(place->at("frozen")));
+  if (const Value* place = loaded_.find(key_of(Moment::kPlace)))
+    say_what_else_is_frozen(run.module(), texts_of(place->at("frozen")));
 }
 
-void ParameterResume::restore(TrainerState& run, const char* moment) {
-  const Value* const saved = state_.find(moment);
+void ParameterSection::restore(TrainerState& run, Moment moment) {
+  const Value* const saved = loaded_.find(key_of(moment));
   if (saved != nullptr) {
     const std::set<std::string> frozen = texts_of(saved->at("frozen"));
     for (const auto& [name, parameter] : distinct_parameters(run.module())) {
       if (parameter.requires_grad() == frozen.contains(name)) parameter.requires_grad_(!frozen.contains(name));
     }
   }
-  const bool is_place = moment == std::string_view(kPlace);
+  restore_groups(run, moment, saved);
+}
+
+void ParameterSection::restore_groups(TrainerState& run, Moment moment, const Value* saved) {
   for (std::size_t index = 0; index < optimizers_.size(); ++index) {
     Optimizer& optimizer = *run.parts.optimizers[index];
     Saved& of_optimizer = optimizers_[index];
@@ -241,16 +315,14 @@ void ParameterResume::restore(TrainerState& run, const char* moment) {
           groups.back().push_back(all.at(static_cast<std::size_t>(number.as_int())));
       }
       restore(optimizer, of_optimizer, groups);
-      if (is_place) restore_options(optimizer, of_optimizer.known);
-    } else if (moment == std::string_view(kTrainStart)) {
+      if (moment == Moment::kPlace) restore_options(optimizer, of_optimizer.known);
+    } else if (moment == Moment::kTrainStart) {
       set_groups(optimizer, of_optimizer.own, of_optimizer.known);
     }
   }
-  const Value* const in_evaluation = is_place ? state_.find("in_evaluation") : nullptr;
-  if (in_evaluation != nullptr) set_modes(run.module(), texts_of(*in_evaluation));
 }
 
-void ParameterResume::restore(Optimizer& optimizer, Saved& saved, const Groups& groups) {
+void ParameterSection::restore(Optimizer& optimizer, Saved& saved, const Groups& groups) {
   set_groups(optimizer, groups, saved.known);
   const std::vector<at::Tensor> in_groups = all_parameters(optimizer);
   // A parameter that is in no group has no state: LibTorch would not let hooks add it.
@@ -269,40 +341,9 @@ void ParameterResume::restore(Optimizer& optimizer, Saved& saved, const Groups& 
   }
 }
 
-std::map<std::string, at::Tensor> gradients_of(const Module& module) {
-  const at::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> gradients;
-  for (const auto& [name, parameter] : distinct_parameters(module)) {
-    const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    const at::Tensor own = gradient.detach().to(at::kCPU, parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-    gradients[name] = own.is_sparse() ? own : own.contiguous();
-  }
-  return gradients;
-}
-
-void set_gradients(Module& module, const std::map<std::string, at::Tensor>& gradients, double factor) {
-  const at::NoGradGuard no_grad;
-  const auto all = module.named_parameters();
-  for (const auto& [name, gradient] : gradients) {
-    if (all.find(name) == nullptr) {
-      throw ConfigError("ckpt_path: the checkpoint has gradients of parameters that the module lacks.");
-    }
-  }
-  for (auto& [name, parameter] : distinct_parameters(module)) {
-    const auto saved = gradients.find(name);
-    if (saved == gradients.end()) {
-      parameter.mutable_grad().reset();
-      continue;
-    }
-    if (saved->second.sizes() != parameter.sizes()) {
-      throw ConfigError(format("ckpt_path: the gradient of {} is of shape {}, the parameter of {}.", name,
-                               c10::str(saved->second.sizes()), c10::str(parameter.sizes())));
-    }
-    at::Tensor gradient = saved->second.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-    if (factor != 1.0) gradient.mul_(factor);
-    parameter.mutable_grad() = gradient;
-  }
+void ParameterSection::forget() {
+  loaded_ = {};
+  optimizers_.clear();
 }
 
 }  // namespace levin

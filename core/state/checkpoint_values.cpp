@@ -1,0 +1,62 @@
+#include "levin/core/state/checkpoint_values.h"
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/version.h"
+
+namespace levin {
+
+namespace {
+
+/// Of what a run needs to resume. Another one is not read.
+constexpr const char* kFormat = "resume_format";
+constexpr std::int64_t kFormatVersion = 2;
+
+}  // namespace
+
+void save_format(Checkpoint& checkpoint) {
+  checkpoint.manifest["levin_version"] = kVersion;
+  checkpoint.manifest[kFormat] = kFormatVersion;
+}
+
+void require_this_format(const Checkpoint& checkpoint) {
+  const Value* const format_version = checkpoint.manifest.find(kFormat);
+  if (!is_of_levin(checkpoint) || (format_version != nullptr && *format_version == Value(kFormatVersion))) return;
+  throw ConfigError(format(
+      "ckpt_path: the checkpoint was written by levin {}, which stored the position of a run in another format than this "
+      "levin ({}). It can be tested and validated. To train from its weights, give it as init_from instead.",
+      checkpoint.manifest.at("levin_version").as_string(), kVersion));
+}
+
+bool is_at(const Checkpoint& checkpoint, Place place) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  return loops != nullptr && loops->at("place") == Value(choice_name(place));
+}
+
+std::int64_t logging_step_of(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  if (loops == nullptr) return 0;
+  // The row of a validation that is done has the step that is under way.
+  const bool has_row = is_at(checkpoint, Place::kValidationEnd) && !loops->at("iteration").at("is_finished").as_bool();
+  return loops->at("logging_step").as_int() + (has_row ? 1 : 0);
+}
+
+void check_number(const Value& saved, const char* what, std::size_t own) {
+  if (saved.size() == own) return;
+  throw ConfigError(format("ckpt_path: the checkpoint has {} {}, the module {}.", saved.size(), what, own));
+}
+
+std::int64_t saved_count(const Value& values, const char* key) {
+  const std::int64_t number = values.at(key).as_int();
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (number < 0 || number > kMost) {
+    throw ConfigError(format("ckpt_path: the checkpoint says {}: {}.", key, number));
+  }
+  return number;
+}
+
+std::optional<std::int64_t> optional_count(const Value& values, const char* key) {
+  return values.at(key).is_null() ? std::nullopt : std::optional(saved_count(values, key));
+}
+
+}  // namespace levin

@@ -1,0 +1,39 @@
+#include "levin/core/state/logger_row_section.h"
+
+#include <array>
+#include <string>
+
+#include "levin/core/state/trainer_state.h"
+
+namespace levin {
+
+void LoggerRowSection::begin(TrainerState& run, Place) { rows_ = rows_written(run.setup.loggers); }
+
+void LoggerRowSection::save(TrainerState&, Checkpoint& checkpoint) {
+  Value::List rows;
+  for (const RowCounts& count : rows_) rows.push_back(count.rows);
+  checkpoint.manifest["logger_rows"] = std::move(rows);
+}
+
+void LoggerRowSection::save_own(TrainerState&, RankState& state) {
+  Value::List rows;
+  for (const RowCounts& count : rows_) rows.push_back(count.rank_rows);
+  state.manifest["rank_rows"] = std::move(rows);
+}
+
+std::span<const std::string_view> LoggerRowSection::keys() const {
+  static constexpr std::array<std::string_view, 1> kKeys = {"logger_rows"};
+  return kKeys;
+}
+
+RowCounts LoggerRowSection::rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
+  const Value* by_rank = checkpoint.manifest.find("ranks");
+  const Value* values = by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
+  const auto count = [logger](const Value* rows) {
+    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
+  };
+  return {.rows = count(checkpoint.manifest.find("logger_rows")),
+          .rank_rows = count(values == nullptr ? nullptr : values->find("rank_rows"))};
+}
+
+}  // namespace levin

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "levin/core/logger.h"
+#include "levin/core/state/section.h"
+
+namespace levin {
+
+/// How many rows loggers were given: a resumed run lets them drop those that came after.
+///
+///     logger_rows                    rows of all ranks together, by logger; -1: the logger does not count
+///     ranks: R: rank_rows            those of each rank alone
+class LoggerRowSection final : public Section {
+ public:
+  std::string_view name() const override { return "rows of loggers"; }
+  void begin(TrainerState& run, Place place) override;
+  bool is_with_weights() const override { return true; }
+  void save(TrainerState& run, Checkpoint& checkpoint) override;
+  void save_own(TrainerState& run, RankState& state) override;
+  std::span<const std::string_view> keys() const override;
+
+  /// What a logger had been given, as far as the checkpoint knows.
+  static RowCounts rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger);
+
+ private:
+  std::vector<RowCounts> rows_;  ///< by logger
+};
+
+}  // namespace levin

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "levin/core/state/section.h"
+#include "levin/core/step/trained_parameters.h"
+
+namespace levin {
+
+/// Training or evaluation mode, of the module and of each module below it.
+///
+///     trained_parameters: in_evaluation          names of those in evaluation mode while the rest trains
+class ModeSection final : public Section {
+ public:
+  std::string_view name() const override { return "modes"; }
+  std::shared_ptr<void> hold(TrainerState& run) override;
+  void begin(TrainerState& run, Place place) override;
+  void save(TrainerState& run, Checkpoint& checkpoint) override;
+  std::span<const std::string_view> keys() const override;
+  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void restore(TrainerState& run, Moment moment) override;
+  void forget() override { loaded_ = {}; }
+
+ private:
+  std::shared_ptr<const ModuleModes> modes_;
+  Value loaded_;
+};
+
+}  // namespace levin

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "levin/core/state/section.h"
+
+namespace levin {
+
+/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
+struct DataPosition {
+  std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
+};
+
+/// Where a resumed run begins.
+struct ResumePoint {
+  bool resumes = false;  ///< false in a run that begins
+  std::string file;      ///< the checkpoint's
+  Place place = Place::kTrainStart;
+  std::int64_t batches_done = 0;
+  Iteration iteration;
+  bool completed = true;
+  DataPosition data;
+
+  /// The epoch had begun.
+  bool is_in_epoch() const { return place > Place::kEpochStart; }
+};
+
+/// Where training is (LoopPosition), and counters.
+///
+///     epoch, global_step                         as Lightning counts them
+///     loops                                      the position; other sections add to it
+///     data_seed, found_batch_size                what the loaders of a resumed run are made with
+class PositionSection final : public Section {
+ public:
+  std::string_view name() const override { return "position"; }
+  bool is_with_weights() const override { return true; }
+  void save(TrainerState& run, Checkpoint& checkpoint) override;
+  std::span<const std::string_view> keys() const override;
+  /// Sets the counters of the run.
+  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void forget() override { loaded_ = {}; }
+
+  const ResumePoint& loaded() const { return loaded_; }
+
+ private:
+  ResumePoint loaded_;
+};
+
+}  // namespace levin

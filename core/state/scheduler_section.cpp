@@ -1,0 +1,71 @@
+#include "levin/core/state/scheduler_section.h"
+
+#include <array>
+#include <utility>
+
+#include "levin/core/state/checkpoint_values.h"
+#include "levin/core/state/trainer_state.h"
+
+namespace levin {
+
+namespace {
+
+/// A scheduler's state with what PyTorch's says in place of its own: keys are PyTorch's, but not all of them.
+Value state_of_torch(Value own, const Value& saved) {
+  if (own.is_map() && saved.is_map()) {
+    for (auto& [name, value] : own.as_map()) {
+      if (const Value* other = saved.find(name)) value = state_of_torch(std::move(value), *other);
+    }
+    return own;
+  }
+  const bool has_members =
+      own.is_list() && saved.is_list() && own.size() == saved.size() && own.size() > 0 && own.as_list().front().is_map();
+  if (has_members) {
+    for (std::size_t i = 0; i < own.size(); ++i) own.as_list()[i] = state_of_torch(own.as_list()[i], saved.as_list()[i]);
+    return own;
+  }
+  return saved.is_null() ? own : saved;
+}
+
+}  // namespace
+
+void SchedulerSection::begin(TrainerState& run, Place place) {
+  states_.reset();
+  if (has_hooks_of_start_or_end(place)) states_ = states_of(run.parts.schedulers);
+}
+
+void SchedulerSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  checkpoint.manifest["lr_schedulers"] = states_ ? *states_ : states_of(run.parts.schedulers);
+}
+
+std::span<const std::string_view> SchedulerSection::keys() const {
+  static constexpr std::array<std::string_view, 1> kKeys = {"lr_schedulers"};
+  return kKeys;
+}
+
+void SchedulerSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+  if (step != LoadStep::kOptimizers) return;
+  const Value& states = checkpoint.manifest.at("lr_schedulers");
+  check_number(states, "learning-rate schedulers", run.parts.schedulers.size());
+  for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
+    LrScheduler& scheduler = *run.parts.schedulers[index].scheduler;
+    const Value& saved = states.as_list()[index];
+    scheduler.load_state_dict(is_of_levin(checkpoint) ? saved : state_of_torch(scheduler.state_dict(), saved));
+  }
+}
+
+void ScalerSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  if (Value scaler = run.scaler.state(); !scaler.is_null()) checkpoint.manifest["gradient_scaler"] = std::move(scaler);
+}
+
+std::span<const std::string_view> ScalerSection::keys() const {
+  static constexpr std::array<std::string_view, 1> kKeys = {"gradient_scaler"};
+  return kKeys;
+}
+
+void ScalerSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+  if (step != LoadStep::kOptimizers) return;
+  if (const Value* scaler = checkpoint.manifest.find("gradient_scaler")) run.scaler.load_state(*scaler);
+}
+
+}  // namespace levin

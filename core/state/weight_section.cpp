@@ -1,0 +1,25 @@
+#include "levin/core/state/weight_section.h"
+
+#include <typeinfo>
+
+#include "levin/core/base/text.h"
+#include "levin/core/checkpoint/module_state.h"
+#include "levin/core/state/trainer_state.h"
+
+namespace levin {
+
+void WeightSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  Value& manifest = checkpoint.manifest;
+  const Value hyperparams = hyperparams_of(run.parts);
+  const Module& module = run.module();
+  manifest["hyper_parameters"] = hyperparams.at("model");
+  manifest[kModuleClass] = class_name_of(typeid(module));
+  manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
+  run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
+}
+
+void WeightSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+  if (step == LoadStep::kModule) run.strategy().load_module(run.module(), checkpoint);
+}
+
+}  // namespace levin

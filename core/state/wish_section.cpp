@@ -1,0 +1,57 @@
+#include "levin/core/state/wish_section.h"
+
+#include <array>
+#include "levin/core/state/trainer_state.h"
+
+namespace levin {
+
+std::shared_ptr<void> WishSection::hold(TrainerState& run) {
+  return held([&run, skips = run.stop.skips_epoch()] { run.stop.skip_epoch(skips); });
+}
+
+void WishSection::begin(TrainerState& run, Place) {
+  skip_epoch_ = run.stop.skips_epoch();
+  validate_ = run.commands.wants_validation();
+}
+
+void WishSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  checkpoint.manifest["loops"]["stop_agreed"] = run.stop.agreed() && !run.resume.position.has_stopped();
+}
+
+void WishSection::save_own(TrainerState& run, RankState& state) {
+  const LoopPosition& position = run.resume.position;
+  // A wish to stop that has had its effect does not count: to train on, a user changes what stopped the run.
+  state.manifest["stop"] = run.stop.asked() && !position.has_stopped() ? Value(run.stop.reason()) : Value();
+  state.manifest["skip_epoch"] = skip_epoch_ && !position.is_between_epochs();
+  state.manifest["validate"] = validate_;
+}
+
+std::span<const std::string_view> WishSection::keys() const {
+  static constexpr std::array<std::string_view, 1> kKeys = {"loops"};
+  return kKeys;
+}
+
+void WishSection::load(TrainerState&, const Checkpoint& checkpoint, LoadStep step) {
+  if (step != LoadStep::kOptimizers) return;
+  loaded_ = {};
+  loaded_.stop_agreed = checkpoint.manifest.at("loops").at("stop_agreed").as_bool();
+}
+
+void WishSection::load_own(TrainerState&, const Checkpoint&, int, const Value& values) {
+  if (const Value& stop = values.at("stop"); !stop.is_null()) {
+    loaded_.stop = true;
+    loaded_.stop_reason = stop.as_string();
+  }
+  loaded_.skip_epoch |= values.at("skip_epoch").as_bool();
+  loaded_.validate |= values.at("validate").as_bool();
+}
+
+void WishSection::restore(TrainerState& run, Moment moment) {
+  if (moment != Moment::kPlace) return;
+  if (loaded_.stop) run.stop.ask(loaded_.stop_reason);
+  if (loaded_.stop_agreed) run.stop.agree();
+  run.stop.skip_epoch(loaded_.skip_epoch);
+  if (loaded_.validate) run.commands.ask(RunCommand::kValidate);
+}
+
+}  // namespace levin

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "levin/core/state/section.h"
+
+namespace levin {
+
+/// This rank's wishes to stop, to skip the rest of the epoch and to validate, and whether ranks have agreed to stop.
+///
+///     loops: stop_agreed
+///     ranks: R: stop (the reason, or null), skip_epoch, validate
+class WishSection final : public Section {
+ public:
+  std::string_view name() const override { return "wishes"; }
+  std::shared_ptr<void> hold(TrainerState& run) override;
+  void begin(TrainerState& run, Place place) override;
+  void save(TrainerState& run, Checkpoint& checkpoint) override;
+  void save_own(TrainerState& run, RankState& state) override;
+  std::span<const std::string_view> keys() const override;
+  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
+  void restore(TrainerState& run, Moment moment) override;
+  void forget() override { loaded_ = {}; }
+
+ private:
+  struct Wishes {
+    bool stop_agreed = false;
+    bool stop = false;
+    std::string stop_reason;
+    bool skip_epoch = false;
+    bool validate = false;
+  };
+  bool skip_epoch_ = false;
+  bool validate_ = false;
+  Wishes loaded_;
+};
+
+}  // namespace levin
