@@ -8,7 +8,7 @@ _FILE = "metrics.csv"
 
 def metrics(path):
     """The metrics.csv of a run's folder, or such a file, as a pandas.DataFrame: a row for each row, in its order, and a column for each
-    metric, besides step, epoch and time as far as they are in the file. What was not logged in a row is NaN. A last row that is being
+    metric, besides epoch, step and evaluation_batch as far as they are in the file. What was not logged in a row is NaN. A last row that is being
     written is left out.
 
     Raises FileNotFoundError, saying what is in the folder, where there is no such file, and ImportError without pandas.

@@ -33,7 +33,7 @@ std::map<std::string, std::string> files_of_readme(const std::string& heading) {
 
 TEST_CASE("the README's own project builds outside of the repository and runs") {
   const OutsideProject project("readme");
-  const auto files = files_of_readme("## Your own project in five minutes");
+  const auto files = files_of_readme("## Your own project");
   REQUIRE(files.size() == 3);
   fs::create_directory(project.folder());
   for (const auto& [name, text] : files) std::ofstream(project.folder() / name) << text;

@@ -25,7 +25,7 @@ class StandardizedRows : public levin::DataModule {
     std::tie(deviation_, mean_) = torch::std_mean(rows_, 0);
   }
 
-  // Behind setup() and before the loaders are asked for: what a checkpoint remembers takes the place of what setup() found.
+  // Behind setup() and before the loaders are asked for: what a checkpoint remembers replaces what setup() found.
   levin::Value state_dict() const override {
     levin::Value state;
     state["mean"] = numbers(mean_);

@@ -174,7 +174,7 @@ void several() {
   levin::Trainer(make_options()).fit(module, data);  // one after another: as often as you like
   levin::Trainer(make_options()).fit(module, data);
 
-  const auto train = [] {  // and in threads, each with a module, data and a Trainer of its own
+  const auto train = [] {  // and in threads, each with another module, data and Trainer
     auto own_data = make_data();
     Net own_module;
     levin::Trainer trainer(make_options());
@@ -318,7 +318,7 @@ void launch() {
     trainer.fit(module, make_data());
     application_log("rank " + std::to_string(trainer.rank()) + " of " + std::to_string(trainer.world_size()) + " is done");
   });
-  application_log("the application goes on");
+  application_log("the application continues");
   try {
     levin::launch([&] {
       levin::Trainer trainer(options);
