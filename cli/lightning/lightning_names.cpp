@@ -33,7 +33,7 @@ Arguments trainer_flags() {
   return {
       replaced("plugins", {Value(Value::List{})},
                "`precision` and `process.requeue_signals` are flags, ModelCheckpoint writes in the background by itself, and "
-               "libraries with classes of your own go under `plugins:` at the top of the file"),
+               "libraries with your classes go under `plugins:` at the top of the file"),
       replaced("model_registry", {}, "`log_model` of WandbLogger or MLFlowLogger hands checkpoints over"),
       without_effect("suggest_integrations", {true}),
       replaced("class_path", {}, "there is one Trainer, whose flags stand directly below `trainer:`"),
@@ -49,7 +49,7 @@ Arguments trainer_flags() {
       without_effect("enable_pl_optimizer", {true, false}),
       replaced("flush_logs_every_n_steps", {100}, "set it in CSVLogger's init_args"),
       replaced("gpus", {}, "set `devices` to how many or which, and `accelerator: gpu`"),
-      replaced("ipus", {}, "levin computes on cpu and cuda, and on accelerators of your own"),
+      replaced("ipus", {}, "levin computes on cpu and cuda, and on your accelerators"),
       replaced("log_gpu_memory", {}, "the callback DeviceStatsMonitor logs it"),
       without_effect("move_metrics_to_cpu", {false}),
       replaced("multiple_trainloader_mode", {"max_size_cycle"}, "CombinedLoader has such modes, in C++"),
@@ -63,7 +63,7 @@ Arguments trainer_flags() {
       replaced("resume_from_checkpoint", {}, "set `ckpt_path` at the top of the file, or --ckpt_path"),
       replaced("stochastic_weight_avg", {false}, "add the callback StochasticWeightAveraging"),
       replaced("terminate_on_nan", {false}, "set `on_nan: stop`"),
-      replaced("tpu_cores", {}, "levin computes on cpu and cuda, and on accelerators of your own"),
+      replaced("tpu_cores", {}, "levin computes on cpu and cuda, and on your accelerators"),
       replaced("track_grad_norm", {-1}, "add the callback GradientNormMonitor"),
       replaced("truncated_bptt_steps", {}, "optimize by hand, and cut the sequences in training_step"),
       replaced("weights_save_path", {}, "set `dirpath` of the callback ModelCheckpoint, or `default_root_dir`"),
@@ -118,9 +118,9 @@ std::vector<LightningArguments> logger_arguments() {
                               without_effect("anonymous"),
                               without_effect("checkpoint_name"),
                               without_effect("config"),
-                              replaced("experiment", {}, "each logger has a run of its own, which `id` names"),
+                              replaced("experiment", {}, "each logger has one run, which `id` names"),
                               without_effect("force"),
-                              replaced("mode", {"online"}, "set `offline: true`, or `logger: false` in place of it"),
+                              replaced("mode", {"online"}, "set `offline: true`, or `logger: false` instead"),
                               without_effect("monitor_gym"),
                               without_effect("reinit"),
                               without_effect("resume"),
@@ -215,7 +215,7 @@ std::vector<LightningArguments> scheduler_arguments() {
            {"ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
             "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
             "SWALR", "SequentialLR", "StepLR"},
-           {replaced("last_epoch", {-1}, "a run that resumes with `ckpt_path` goes on with its schedule"),
+           {replaced("last_epoch", {-1}, "a run that resumes with `ckpt_path` continues its schedule"),
             without_effect("verbose", {false, "deprecated"})}},
           {"lr_scheduler", {"ReduceLROnPlateau"}, {renamed("monitor", "monitor")}},  // it goes beside class_path
           {"lr_scheduler",
@@ -223,9 +223,8 @@ std::vector<LightningArguments> scheduler_arguments() {
            {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), without_effect("scale_mode", {"cycle"})}}};
 }
 
-constexpr const char* kOtherLoggers =
-    "there are CSVLogger, TensorBoardLogger, MLFlowLogger and WandbLogger, and loggers of your own";
-constexpr const char* kOtherDevices = "levin computes on cpu and cuda, and on accelerators of your own";
+constexpr const char* kOtherLoggers = "there are CSVLogger, TensorBoardLogger, MLFlowLogger, WandbLogger, and your loggers";
+constexpr const char* kOtherDevices = "levin computes on cpu and cuda, and on your accelerators";
 constexpr const char* kStrategyBefore = "it is a strategy: set `strategy: ddp`, and `devices`";
 constexpr const char* kShards = "weights are whole on each device; `ddp_sharded` divides the state of the optimizer";
 constexpr const char* kStarts = "levin starts its processes itself: set `ddp`";
@@ -247,7 +246,7 @@ const std::vector<LightningArguments>& lightning_arguments() {
          {without_effect("return_predictions"), without_effect("verbose", {true}), without_effect("weights_only"),
           replaced("seed", {}, "set `seed_everything`"),
           replaced("defaults", {}, "Hydra reads it: name files under `include:`, or give --config for each"),
-          replaced("hydra", {}, "each run has a folder of its own, below `default_root_dir` or the logger's `save_dir`")}},
+          replaced("hydra", {}, "each run has a folder below `default_root_dir` or the logger's `save_dir`")}},
         {std::string(kTrainerFlags), {}, trainer_flags()}};
     for (const auto& part : {callback_arguments(), logger_arguments(), strategy_arguments(), profiler_arguments(),
                              optimizer_arguments(), scheduler_arguments()})
@@ -292,7 +291,7 @@ const std::vector<LightningClass>& lightning_classes() {
         "ddp_notebook_find_unused_parameters_true", "DDPSpawnStrategy", "DDPSpawnPlugin"},
        "",
        kStarts},
-      {"strategy", {"dp", "ddp2", "DataParallelStrategy", "DDP2Strategy", "horovod", "bagua"}, "", "`ddp` has its place"},
+      {"strategy", {"dp", "ddp2", "DataParallelStrategy", "DDP2Strategy", "horovod", "bagua"}, "", "set `ddp`"},
       {"strategy",
        {"fsdp", "fsdp_cpu_offload", "fsdp_native", "fsdp_native_full_shard_offload", "FSDPStrategy", "deepspeed",
         "deepspeed_stage_1", "deepspeed_stage_1_offload", "deepspeed_stage_2", "deepspeed_stage_2_offload", "deepspeed_stage_3",

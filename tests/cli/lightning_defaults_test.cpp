@@ -311,7 +311,7 @@ std::string argument_text(const LightningArgument& argument) {
 }
 
 std::string meaning_of(const LightningArgument& argument) {
-  return argument.renamed == argument.name ? "goes beside class_path" : argument.instead;
+  return argument.renamed == argument.name ? "goes next to class_path" : argument.instead;
 }
 
 /// The arguments of some classes as "`a` (`false`), `b` | set `c` |": those of one meaning together, without those that have no
