@@ -28,7 +28,7 @@ demo: configure ## Train the digits example on two ranks, and say where the resu
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
 	@scripts/demo.sh $(BUILD)
 
-test: build ## Run every test
+test: build ## Run the tests, of large matrices samples
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 
 # What needs no LibTorch compiles in a minute or two, so it has a build folder of its own; test-asan compiles nearly everything.
