@@ -145,7 +145,7 @@ FitPreview::~FitPreview() = default;
 
 const std::vector<FitLoader>& FitPreview::loaders() const { return state_->loaders; }
 bool FitPreview::has_loss() const { return state_->has_loss; }
-bool FitPreview::interrupted() const { return state_->run.stop.received_signal() != 0; }
+bool FitPreview::interrupted() const { return state_->run.wishes.received_signal() != 0; }
 
 at::Tensor FitPreview::loss() {
   const at::AutoGradMode with_gradients(true);

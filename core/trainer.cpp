@@ -221,14 +221,14 @@ std::filesystem::path Trainer::log_dir() const {
   return default_root_dir();
 }
 
-void Trainer::stop(const std::string& reason) { state_->stop.ask(reason); }
-bool Trainer::should_stop() const { return state_->stop.asked() || state_->stop.agreed(); }
+void Trainer::stop(const std::string& reason) { state_->wishes.ask_to_stop(reason); }
+bool Trainer::should_stop() const { return state_->wishes.stop_asked() || state_->wishes.stop_agreed(); }
 std::string Trainer::stop_reason() const { return state_->progress.end_reason; }
 const std::optional<Failure>& Trainer::failure() const { return state_->entry.failure; }
-void Trainer::clear_stop() { state_->stop.take_back(); }
-void Trainer::request(RunCommand command) { state_->commands.ask(command); }
-bool Trainer::paused() const { return state_->commands.is_paused(); }
-void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
+void Trainer::clear_stop() { state_->wishes.take_back_stop(); }
+void Trainer::request(RunCommand command) { state_->wishes.ask(command); }
+bool Trainer::paused() const { return state_->wishes.is_paused(); }
+void Trainer::skip_epoch() { state_->wishes.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
   refuse_other_thread(*state_, "set_accumulate_grad_batches()");
   if (batches < 1) throw MisuseError(format("set_accumulate_grad_batches: {} is less than 1.", batches));

@@ -11,8 +11,7 @@
 #include "levin/core/logger.h"
 #include "levin/core/run/hook_runner.h"
 #include "levin/core/run/rank_agreement.h"
-#include "levin/core/run/run_commands.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/run_wishes.h"
 
 namespace levin {
 
@@ -20,14 +19,9 @@ namespace levin {
 class Boundaries {
  public:
   /// `profiler`: may be null.
-  Boundaries(const Progress& progress, const GradientAccumulation& accumulation, MetricStore& metrics, StopRequest& stop,
-             const RunCommands& commands, Profiler* profiler = nullptr)
-      : progress_(progress),
-        accumulation_(accumulation),
-        metrics_(metrics),
-        stop_(stop),
-        commands_(commands),
-        profiler_(profiler) {}
+  Boundaries(const Progress& progress, const GradientAccumulation& accumulation, MetricStore& metrics, RunWishes& wishes,
+             Profiler* profiler = nullptr)
+      : progress_(progress), accumulation_(accumulation), metrics_(metrics), wishes_(wishes), profiler_(profiler) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
@@ -46,23 +40,21 @@ class Boundaries {
   }
   /// This rank's votes as they are now.
   Votes votes() const {
-    Votes votes = stop_.votes(progress_.batch.has_next);
-    commands_.add_to(votes);
+    Votes votes = wishes_.votes(progress_.batch.has_next);
     votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));
     return votes;
   }
   /// Takes over votes that came with the gradients of a step, merged. Throws as check_same_accumulation() does in fit().
   Votes adopt(const std::vector<Votes>& by_rank) {
     if (progress_.fitting) check_same_accumulation(by_rank);
-    return stop_.adopt(by_rank);
+    return wishes_.adopt(by_rank);
   }
 
  private:
   const Progress& progress_;
   const GradientAccumulation& accumulation_;
   MetricStore& metrics_;
-  StopRequest& stop_;
-  const RunCommands& commands_;
+  RunWishes& wishes_;
   Profiler* profiler_;
 };
 

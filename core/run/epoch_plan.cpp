@@ -81,7 +81,7 @@ std::string StopConditions::what_holds_it_up() const {
 
 std::optional<std::string> StopConditions::reason(const EpochPlan& plan) const {
   if (plan.known() && plan.iterations() == 0) return "no training batches";
-  if (stopping()) return stop_.explain(world_size_);
+  if (stopping()) return wishes_.why_stopping(world_size_);
   if (steps_are_done()) return format("max_steps={} reached", options_.max_steps);
   const std::int64_t max_epochs = options_.max_epochs.value_or(-1);
   if (max_epochs >= 0 && progress_.epoch >= max_epochs) return format("max_epochs={} reached", max_epochs);

@@ -5,7 +5,7 @@
 #include "levin/core/config/option_type.h"
 #include "levin/core/config/trainer_values.h"
 #include "levin/core/run/progress.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/run_wishes.h"
 #include "levin/core/trainer_options.h"
 
 namespace levin {
@@ -64,12 +64,12 @@ class EpochPlan {
 /// When training ends. Every answer follows from what all ranks know, so that they end alike.
 class StopConditions {
  public:
-  StopConditions(const TrainerOptions& options, const Progress& progress, const StopRequest& stop, int world_size)
-      : options_(options), progress_(progress), stop_(stop), world_size_(world_size) {}
+  StopConditions(const TrainerOptions& options, const Progress& progress, const RunWishes& wishes, int world_size)
+      : options_(options), progress_(progress), wishes_(wishes), world_size_(world_size) {}
 
   /// The ranks agreed to stop, and min_epochs and min_steps let them.
   bool stopping() const {
-    return stop_.agreed() && progress_.epoch >= options_.min_epochs.value_or(0) &&
+    return wishes_.stop_agreed() && progress_.epoch >= options_.min_epochs.value_or(0) &&
            progress_.global_step >= options_.min_steps.value_or(0);
   }
   /// What keeps ranks that agreed to stop from it: "min_epochs=3 and min_steps=100"; "" for nothing.
@@ -84,7 +84,7 @@ class StopConditions {
 
   const TrainerOptions& options_;
   const Progress& progress_;
-  const StopRequest& stop_;
+  const RunWishes& wishes_;
   int world_size_;
 };
 

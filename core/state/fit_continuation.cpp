@@ -269,7 +269,7 @@ void FitContinuation::add_to(Value& hyperparams) {
 
 void FitContinuation::save_for_queue() {
   const auto job = ranks().batch_job();
-  if (!job || !run_.options().process.requeues_on(run_.stop.signal()) || !run_.is_global_zero()) return;
+  if (!job || !run_.options().process.requeues_on(run_.wishes.signal()) || !run_.is_global_zero()) return;
   const fs::path folder = run_.trainer.default_root_dir();
   const auto files = queue_files(folder);
   const fs::path file = folder / format("hpc_ckpt_{}.ckpt", files.empty() ? 1 : files.rbegin()->first + 1);

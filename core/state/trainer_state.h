@@ -12,9 +12,8 @@
 #include "levin/core/diagnostics/work_watch.h"
 #include "levin/core/media/item_queue.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/run/run_commands.h"
 #include "levin/core/run/run_setup.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/run_wishes.h"
 #include "levin/core/run/weight_swap.h"
 #include "levin/core/step/optimization.h"
 #include "levin/core/step/optimizers.h"
@@ -79,8 +78,7 @@ struct TrainerState {
   RunSetup setup;
   RunParts parts;
   Progress progress;
-  StopRequest stop;
-  RunCommands commands;
+  RunWishes wishes;
   GradientAccumulation accumulation;
   ResumeState resume;
   OptimizerOverride optimizer_override;
@@ -90,7 +88,7 @@ struct TrainerState {
   std::shared_ptr<ScalarMemory> scalars = std::make_shared<ScalarMemory>();  ///< of what is logged
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
-  Boundaries boundaries{progress, accumulation, *metrics, stop, commands, setup.profiler.get()};
+  Boundaries boundaries{progress, accumulation, *metrics, wishes, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
   WeightSwap weights{parts};
   NanGuard nan{setup, progress, tracker, *metrics, scalars};

@@ -6,22 +6,22 @@
 namespace levin {
 
 std::shared_ptr<void> WishSection::hold(TrainerState& run) {
-  return held([&run, skips = run.stop.skips_epoch()] { run.stop.skip_epoch(skips); });
+  return held([&run, skips = run.wishes.skips_epoch()] { run.wishes.skip_epoch(skips); });
 }
 
 void WishSection::begin(TrainerState& run, Place) {
-  skip_epoch_ = run.stop.skips_epoch();
-  validate_ = run.commands.wants_validation();
+  skip_epoch_ = run.wishes.skips_epoch();
+  validate_ = run.wishes.wants_validation();
 }
 
 void WishSection::save(TrainerState& run, Checkpoint& checkpoint) {
-  checkpoint.manifest["loops"]["stop_agreed"] = run.stop.agreed() && !run.resume.position.has_stopped();
+  checkpoint.manifest["loops"]["stop_agreed"] = run.wishes.stop_agreed() && !run.resume.position.has_stopped();
 }
 
 void WishSection::save_own(TrainerState& run, RankState& state) {
   const LoopPosition& position = run.resume.position;
   // A wish to stop that has had its effect does not count: to train on, a user changes what stopped the run.
-  state.manifest["stop"] = run.stop.asked() && !position.has_stopped() ? Value(run.stop.reason()) : Value();
+  state.manifest["stop"] = run.wishes.stop_asked() && !position.has_stopped() ? Value(run.wishes.stop_reason()) : Value();
   state.manifest["skip_epoch"] = skip_epoch_ && !position.is_between_epochs();
   state.manifest["validate"] = validate_;
 }
@@ -48,10 +48,10 @@ void WishSection::load_own(TrainerState&, const Checkpoint&, int, const Value& v
 
 void WishSection::restore(TrainerState& run, Moment moment) {
   if (moment != Moment::kPlace) return;
-  if (loaded_.stop) run.stop.ask(loaded_.stop_reason);
-  if (loaded_.stop_agreed) run.stop.agree();
-  run.stop.skip_epoch(loaded_.skip_epoch);
-  if (loaded_.validate) run.commands.ask(RunCommand::kValidate);
+  if (loaded_.stop) run.wishes.ask_to_stop(loaded_.stop_reason);
+  if (loaded_.stop_agreed) run.wishes.agree_to_stop();
+  run.wishes.skip_epoch(loaded_.skip_epoch);
+  if (loaded_.validate) run.wishes.ask(RunCommand::kValidate);
 }
 
 }  // namespace levin

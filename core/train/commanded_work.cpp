@@ -17,7 +17,7 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 }  // namespace
 
 void CommandedWork::take(const Votes& agreed, Iteration& iteration) {
-  run_.commands.adopt(agreed);
+  run_.wishes.adopt_commands(agreed);
   saves_ |= agreed.save_checkpoint;
   iteration.validates = agreed.validate && run_.progress.validates;
 }
@@ -27,26 +27,26 @@ void CommandedWork::save_if_asked() {
 }
 
 bool CommandedWork::obey() {
-  if (!run_.commands.is_paused()) return goes_on();
+  if (!run_.wishes.is_paused()) return goes_on();
   if (!std::exchange(pause_is_told_, true)) rank_zero_info("Training pauses ", run_.progress.where(), ".");
   const WorkScope work(run_.work, Work::kNone);
-  while (run_.commands.is_paused()) {
+  while (run_.wishes.is_paused()) {
     std::this_thread::sleep_for(kBetweenLooks);
     WorkingThread::stay_if_process_ends();
     // Every rank reaches this because all agreed to pause, and nobody goes on alone.
     const Votes agreed = run_.boundaries.meet(BoundaryKind::kPause).votes;
-    run_.commands.adopt(agreed);
+    run_.wishes.adopt_commands(agreed);
     if (agreed.save_checkpoint) save();
     save_requested(run_);
     run_.files.check();
     if (agreed.validate && run_.progress.validates) return true;
-    if (run_.stop.signal() != 0 || stop_.ends_epoch()) run_.commands.set_paused(false);
+    if (run_.wishes.signal() != 0 || stop_.ends_epoch()) run_.wishes.set_paused(false);
   }
   return goes_on();
 }
 
 bool CommandedWork::goes_on() {
-  if (std::exchange(pause_is_told_, false) && run_.stop.signal() == 0) rank_zero_info("Training goes on.");
+  if (std::exchange(pause_is_told_, false) && run_.wishes.signal() == 0) rank_zero_info("Training goes on.");
   return false;
 }
 

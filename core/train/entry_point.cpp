@@ -23,6 +23,7 @@
 #include "levin/core/run/boundaries.h"
 #include "levin/core/run/epoch_plan.h"
 #include "levin/core/run/rank_agreement.h"
+#include "levin/core/run/signal_scope.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/checkpoint_values.h"
 #include "levin/core/state/fit_continuation.h"
@@ -80,11 +81,10 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.parts.data = source_.data_module();
   run_.tracker.reset();
   run_.hooks.forget_names();
-  run_.commands.begin();
   // Before other ranks, which wait for this one, end the run without knowing of the file.
   const double share = run_.world_size() > 1 ? 0.9 : 1;
   run_.files.begin({.longest = std::chrono::duration<double>(share * run_.options().timeout_seconds)});
-  run_.stop.begin(is_taken(run_.options().process.signals));
+  run_.wishes.begin(is_taken(run_.options().process.signals));
   begin_progress();
 }
 
@@ -123,7 +123,7 @@ void EntryPoint::begin_progress() {
 EntryPoint::~EntryPoint() {
   // The module stays attached, so that save_checkpoint() and metrics work after fit(), until it or the Trainer goes.
   run_.entry.active = false;
-  run_.stop.end();
+  run_.wishes.end();
   run_.parts.data = nullptr;
   run_.data_ahead = nullptr;
   run_.graph.end();
@@ -464,7 +464,7 @@ void EntryPoint::finish() {
 }
 
 void EntryPoint::throw_if_signalled(const std::string& when) const {
-  run_.stop.throw_if_signalled(when + std::string(stage_name(stage_)));
+  run_.wishes.throw_if_signalled(when + std::string(stage_name(stage_)));
 }
 
 void EntryPoint::fail(const std::exception& error, const std::string& status) {

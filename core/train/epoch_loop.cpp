@@ -26,7 +26,7 @@ EpochLoop::EpochLoop(TrainerState& run, const PrecisionPolicy& precision, Traini
       hooks_(run.hooks),
       precision_(precision),
       alone_(run.world_size() == 1),
-      stop_(run.options(), run.progress, run.stop, run.world_size()),
+      stop_(run.options(), run.progress, run.wishes, run.world_size()),
       commanded_(run, stop_),
       votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(data),
@@ -63,7 +63,7 @@ void EpochLoop::start(const ResumePoint& resume) {
   progress_.batch.batch_idx = resume.batches_done - 1;
   // Of an epoch that is resumed the steps before are not known.
   first_step_ = inside ? -1 : progress_.global_step;
-  run_.stop.skip_epoch(false);
+  run_.wishes.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
   // Gradients that waited for more batches of an epoch that did not come to its end, as the ranks first stopped in it.
@@ -135,7 +135,7 @@ bool EpochLoop::resume_before_batch(const ResumePoint& resume) {
 bool EpochLoop::is_over_at_boundary(Iteration& iteration) {
   bool over = is_over(iteration);
   save_requested(run_);
-  if (run_.commands.is_paused()) {
+  if (run_.wishes.is_paused()) {
     while (commanded_.obey()) {
       validation_.run(iteration);
       finish_iteration(iteration);
@@ -162,9 +162,9 @@ bool EpochLoop::is_over(const Iteration& iteration) {
 }
 
 void EpochLoop::tell_of_stop_that_waits() const {
-  if (!run_.stop.agreed() || stop_.stopping()) return;
+  if (!run_.wishes.stop_agreed() || stop_.stopping()) return;
   Console::instance().warn_once(format("Training goes on although it was to stop ({}), until it has reached {}.",
-                                       run_.stop.explain(run_.world_size()), stop_.what_holds_it_up()),
+                                       run_.wishes.why_stopping(run_.world_size()), stop_.what_holds_it_up()),
                                 "a stop that waits", Speaker::kRun);
 }
 
@@ -230,7 +230,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   votes_.begin_batch();
   run_.gathered->begin_batch();
   run_.scaler.begin_batch();
-  run_.nan.begin_batch(iteration.ends_window && (row_is_due(progress_.logging_step + 1) || run_.stop.agreed()));
+  run_.nan.begin_batch(iteration.ends_window && (row_is_due(progress_.logging_step + 1) || run_.wishes.stop_agreed()));
   const std::int64_t steps_before = progress_.global_step;
   if (batch) {
     *batch = transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(*batch), 0, 1);
@@ -239,7 +239,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
     run_.metrics->begin_batch({0, 0, 1});
   }
   // On several ranks the batch is worked on all the same: a vote travels with its reduction.
-  const bool skips = alone_ && run_.stop.skips_epoch();
+  const bool skips = alone_ && run_.wishes.skips_epoch();
   StepOutput output;
   if (!skips) {
     const ProfiledAction action(hooks_.profiler(), "run_training_batch");
@@ -305,7 +305,7 @@ StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
 Votes EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
   if (alone_) {
     const Votes agreed = run_.boundaries.adopt({run_.boundaries.votes()});
-    iteration.end_epoch = run_.stop.skips_epoch();
+    iteration.end_epoch = run_.wishes.skips_epoch();
     return agreed;
   }
   if (!run_.reduces_gradients()) return agree_after_manual_step(iteration, steps_before, samples);
@@ -341,7 +341,7 @@ void EpochLoop::step_done(const Iteration& iteration) {
 }
 
 void EpochLoop::obey_wish_to_skip(Iteration& iteration) {
-  if (!alone_ || !run_.stop.skips_epoch() || iteration.end_epoch) return;
+  if (!alone_ || !run_.wishes.skips_epoch() || iteration.end_epoch) return;
   iteration.end_epoch = true;
   position_.iteration = iteration;
   if (!iteration.is_last) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
@@ -366,7 +366,7 @@ void EpochLoop::write_step_row(Iteration& iteration) {
   if (!iteration.ends_window) return;
   rows_.write_local_step(*run_.metrics, progress_.logging_step);
   const bool is_due = row_is_due(progress_.logging_step + 1);
-  const bool is_last = run_.stop.agreed() && run_.options().step_row_interval() > 0;
+  const bool is_last = run_.wishes.stop_agreed() && run_.options().step_row_interval() > 0;
   iteration.row_is_left = is_last && !is_due && stops_inside(iteration);
   if (is_due || (is_last && !iteration.row_is_left)) meet_for_row(progress_.logging_step);
 }
@@ -429,7 +429,7 @@ void EpochLoop::end() {
   const bool stopped = position_.place == Place::kStopped;
   if (stopped) finish_stop();
   if (!stopped && !was_empty_ && !position_.iteration.end_epoch) data_.check_size();
-  if (run_.commands.stops_after_epoch()) run_.stop.ask(format("it was asked to after epoch {}", progress_.epoch));
+  if (run_.wishes.stops_after_epoch()) run_.wishes.ask_to_stop(format("it was asked to after epoch {}", progress_.epoch));
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);
   hooks_.callbacks_if(is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);

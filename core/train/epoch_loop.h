@@ -22,7 +22,7 @@ class EpochLoop {
   std::optional<std::string> end_reason() const { return stop_.reason(plan_); }
   /// Throws Interrupted when the ranks agreed to end for a signal.
   void throw_if_signalled() const {
-    if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
+    if (run_.wishes.signal() != 0) run_.wishes.throw_if_signalled(progress_.where());
   }
   /// The epoch that ran last had no batch on any rank that takes part, from its beginning on.
   bool was_empty() const { return was_empty_; }

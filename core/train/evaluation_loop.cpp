@@ -6,7 +6,7 @@
 
 #include "levin/core/base/process.h"
 #include "levin/core/diagnostics/torch_messages.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/signal_scope.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/state_scope.h"
 #include "levin/core/step/optimizers.h"
@@ -167,7 +167,7 @@ void EvaluationLoop::run() {
 
   meet_after_batches();
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
-  run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
+  run_.wishes.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
   run_hooks(names_.epoch_end);
   // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
@@ -220,7 +220,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   }
   for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
     // A signal ends this rank's part; the others learn of it at the boundary that follows.
-    if (run_.stop.received_signal() != 0) return;
+    if (run_.wishes.received_signal() != 0) return;
     Batch batch = [&] {
       const auto scope = hooks_.enter(dataloaders_hook(stage_));
       const ProfiledAction action(hooks_.profiler(), names_.next_action);

@@ -64,7 +64,7 @@ void FitLoop::run(const ResumePoint& resume) {
     hand_over();
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
-  if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.stop.agreed()) {
+  if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.wishes.stop_agreed()) {
     rank_zero_warn(
         format("This fit trained nothing: {} was true before it began, after {}. Raise the limit; and to train another module, "
                "or one from the beginning, make another Trainer.",

@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "levin/core/base/error.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/signal_scope.h"
 #include "support/recording.h"
 
 using namespace levin;

@@ -61,8 +61,8 @@ const std::map<std::string, Probe, std::less<>> kProbes = {
         module.log(format("value {}", module.logged++), 1.0, {.on_step = true, .on_epoch = true});
       }}},
     {"wishes",
-     {[](TrainerState& run, Measured&) { return format("{}", run.stop.skips_epoch()); },
-      [](TrainerState& run, Measured&) { run.stop.skip_epoch(!run.stop.skips_epoch()); }}},
+     {[](TrainerState& run, Measured&) { return format("{}", run.wishes.skips_epoch()); },
+      [](TrainerState& run, Measured&) { run.wishes.skip_epoch(!run.wishes.skips_epoch()); }}},
     {"counters of evaluations",
      {[](TrainerState& run, Measured&) {
         return format("{} {}", run.progress.evaluation_totals.batches, run.progress.num_evaluation_batches.size());
@@ -97,7 +97,7 @@ TEST_CASE("each side computation puts back the sections of its set, and no other
         CHECK((probe.seen(run, module) == before.at(name)) == set.contains(name));
         ++pairs;
       }
-      run.stop.skip_epoch(false);
+      run.wishes.skip_epoch(false);
     }
     std::set<std::string> can_be_held;
     for (Section* const section : run.sections->list()) {

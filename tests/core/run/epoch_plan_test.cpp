@@ -103,7 +103,7 @@ Count counted_steps(const Length& training, Interval interval, std::int64_t freq
 struct Run {
   TrainerOptions options;
   Progress progress;
-  StopRequest stop;
+  RunWishes stop;
   int world_size = 1;
   EpochPlan plan = EpochPlan({10}, /*stop_with_first=*/false);
 
@@ -211,6 +211,6 @@ TEST_CASE("an epoch without batches ends training, before all other reasons") {
   Run run;
   run.options.max_epochs = 1;
   run.plan = EpochPlan({0, 0}, /*stop_with_first=*/false);
-  run.stop.agree();
+  run.stop.agree_to_stop();
   CHECK(run.reason() == "no training batches");
 }

@@ -9,56 +9,53 @@
 #include "levin/core/base/patience.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/run/progress.h"
-#include "levin/core/run/run_commands.h"
-#include "levin/core/run/stop_request.h"
+#include "levin/core/run/run_wishes.h"
+#include "levin/core/run/signal_scope.h"
 
 using namespace levin;
 
 TEST_CASE("a wish to stop travels as a vote and counts when ranks have agreed") {
-  StopRequest stop;
+  RunWishes stop;
   CHECK(stop.votes(true) == Votes{});
-  stop.ask("val_loss is good enough");
-  CHECK(stop.asked());
-  CHECK_FALSE(stop.agreed());
+  stop.ask_to_stop("val_loss is good enough");
+  CHECK(stop.stop_asked());
+  CHECK_FALSE(stop.stop_agreed());
   CHECK(stop.votes(true).stop);
   stop.adopt({stop.votes(true)});
-  CHECK(stop.agreed());
-  CHECK(stop.explain(1) == "val_loss is good enough");
+  CHECK(stop.stop_agreed());
+  CHECK(stop.why_stopping(1) == "val_loss is good enough");
 }
 
 TEST_CASE("a second wish without a reason keeps the first one's, and taking it back forgets it") {
-  StopRequest stop;
-  stop.ask("a reason");
-  stop.ask();
-  CHECK(stop.reason() == "a reason");
-  stop.take_back();
-  CHECK_FALSE(stop.asked());
-  CHECK(stop.reason().empty());
+  RunWishes stop;
+  stop.ask_to_stop("a reason");
+  stop.ask_to_stop();
+  CHECK(stop.stop_reason() == "a reason");
+  stop.take_back_stop();
+  CHECK_FALSE(stop.stop_asked());
+  CHECK(stop.stop_reason().empty());
   CHECK_FALSE(stop.votes(true).stop);
 }
 
 TEST_CASE("what all ranks voted is agreed until they vote again, and names the lowest rank that asked") {
-  StopRequest stop;
+  RunWishes stop;
   const Votes nothing;
   const Votes stops{.stop = true};
   stop.adopt({nothing, nothing, stops, stops});
-  CHECK(stop.agreed());
-  CHECK_FALSE(stop.asked());
-  CHECK(stop.explain(4) == "rank 2 asked for it");
-  CHECK(stop.explain(1) == "stop was asked for");
+  CHECK(stop.stop_agreed());
+  CHECK_FALSE(stop.stop_asked());
+  CHECK(stop.why_stopping(4) == "rank 2 asked for it");
+  CHECK(stop.why_stopping(1) == "stop was asked for");
   stop.adopt({nothing, nothing, nothing, nothing});
-  CHECK_FALSE(stop.agreed());
+  CHECK_FALSE(stop.stop_agreed());
 }
 
 TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for all") {
-  RunCommands here, there;
+  RunWishes here, there;
   const auto meet = [&] {
-    Votes mine, theirs;
-    here.add_to(mine);
-    there.add_to(theirs);
-    const Votes agreed = merge({mine, theirs});
-    here.adopt(agreed);
-    there.adopt(agreed);
+    const Votes agreed = merge({here.votes(true), there.votes(true)});
+    here.adopt_commands(agreed);
+    there.adopt_commands(agreed);
     return agreed;
   };
   CHECK(meet() == Votes{});
@@ -80,12 +77,11 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   here.ask(RunCommand::kGoOn);
   CHECK(meet() == Votes{});
   // Or taken back when the vote is on its way.
-  Votes on_its_way;
   here.ask(RunCommand::kPause);
-  here.add_to(on_its_way);
+  const Votes on_its_way = here.votes(true);
   here.ask(RunCommand::kGoOn);
-  here.adopt(on_its_way);
-  there.adopt(on_its_way);
+  here.adopt_commands(on_its_way);
+  there.adopt_commands(on_its_way);
   CHECK(there.is_paused());
   CHECK(meet().change_pause);
   CHECK_FALSE(there.is_paused());
@@ -94,12 +90,12 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   here.ask(RunCommand::kTrainOn);
   CHECK_FALSE(here.stops_after_epoch());
   here.ask(RunCommand::kPause);
-  here.begin();
+  here.begin(/*heeds_signals=*/false);
   CHECK(meet() == Votes{});
 }
 
 TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {
-  StopRequest stop;
+  RunWishes stop;
   const Votes merged = stop.adopt({Votes{}, Votes{.end_epoch = true, .has_next = false}});
   CHECK(merged.end_epoch);
   CHECK_FALSE(stop.skips_epoch());
@@ -110,37 +106,37 @@ TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {
 }
 
 TEST_CASE("a wish from before an entry point counts for it, and one from within it not for the next") {
-  StopRequest stop;
-  stop.ask("the client has gone");
+  RunWishes stop;
+  stop.ask_to_stop("the client has gone");
   stop.begin(/*heeds_signals=*/false);
   CHECK(stop.votes(true).stop);
-  CHECK(stop.reason() == "the client has gone");
+  CHECK(stop.stop_reason() == "the client has gone");
   stop.end();
-  CHECK(stop.asked());
+  CHECK(stop.stop_asked());
   stop.begin(false);
   CHECK_FALSE(stop.votes(true).stop);
-  CHECK(stop.reason().empty());
-  stop.ask();
+  CHECK(stop.stop_reason().empty());
+  stop.ask_to_stop();
   stop.end();
-  stop.ask("once more");
+  stop.ask_to_stop("once more");
   stop.begin(false);
-  CHECK(stop.asked());
-  CHECK(stop.reason() == "once more");
+  CHECK(stop.stop_asked());
+  CHECK(stop.stop_reason() == "once more");
 }
 
 TEST_CASE("any thread may ask while votes are taken") {
-  StopRequest stop;
+  RunWishes stop;
   stop.begin(false);
   std::thread asking([&] {
-    for (int time = 0; time < 1000; ++time) stop.ask("time " + std::to_string(time));
+    for (int time = 0; time < 1000; ++time) stop.ask_to_stop("time " + std::to_string(time));
   });
-  while (!stop.adopt({stop.votes(true)}).stop || stop.explain(1) != "time 999") std::this_thread::yield();
+  while (!stop.adopt({stop.votes(true)}).stop || stop.why_stopping(1) != "time 999") std::this_thread::yield();
   asking.join();
-  CHECK(stop.agreed());
+  CHECK(stop.stop_agreed());
 }
 
 TEST_CASE("a signal that any rank received is agreed for good") {
-  StopRequest stop;
+  RunWishes stop;
   CHECK_NOTHROW(stop.throw_if_signalled("during fit"));
   stop.adopt({Votes{}, Votes{.signal = SIGTERM}});
   stop.adopt({Votes{}, Votes{}});
@@ -151,11 +147,11 @@ TEST_CASE("a signal that any rank received is agreed for good") {
 
 TEST_CASE("a signal that this process received is among its votes") {
   const SignalScope signals;
-  const StopRequest stop;
+  const RunWishes stop;
   CHECK(stop.votes(true).signal == 0);
   raise(SIGUSR1);
   CHECK(stop.votes(true).signal == SIGUSR1);
-  StopRequest without;
+  RunWishes without;
   without.begin(/*heeds_signals=*/false);
   CHECK(without.votes(true).signal == 0);
 }
@@ -169,7 +165,7 @@ TEST_CASE("a signal ends what the end of a run waits for, unless the run ends fo
   raise(SIGUSR1);
   CHECK(HeededSignals::is_pending());
   CHECK(patience.is_over());
-  StopRequest stop;
+  RunWishes stop;
   stop.adopt({stop.votes(true)});
   CHECK_THROWS_AS(stop.throw_if_signalled("during fit"), Interrupted);
   CHECK_FALSE(patience.is_over());
