@@ -14,7 +14,7 @@ namespace levin::test {
 namespace {
 
 Value device_reference(const char* what) {
-  return parse_json(read_text(LEVIN_SOURCE_DIR "/tests/core/loops/flag_references.json")).at(what);
+  return parse_json(read_text(LEVIN_SOURCE_DIR "/tests/core/train/flag_references.json")).at(what);
 }
 
 /// The rows of DeviceStatsMonitor in a fit and a test: "step hook statistics", a line each.

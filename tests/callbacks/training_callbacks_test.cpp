@@ -154,7 +154,7 @@ TEST_CASE("a rate keeps its history when its group gets company, as in Lightning
     counts[name.substr(prefix.size())] = static_cast<std::int64_t>(rates.size());
     CHECK(logger->rows.back().values.contains(name));
   }
-  const std::string file = read_text(LEVIN_SOURCE_DIR "/tests/core/loops/flag_references.json");
+  const std::string file = read_text(LEVIN_SOURCE_DIR "/tests/core/train/flag_references.json");
   CHECK(counts == parse_json(file).at("grown_rates"));
 }
 

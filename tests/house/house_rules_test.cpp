@@ -58,7 +58,7 @@ TEST_CASE("communication outside of the strategies and the protocol is found") {
     CHECK(findings({"core/train/fit_loop.cpp", line}).size() == 1);
     CHECK(findings({"strategies/ddp.cpp", line}).empty());
     CHECK(findings({"core/protocol/control_group.cpp", line}).empty());
-    CHECK(findings({"tests/strategies/ddp_test.cpp", line}).empty());
+    CHECK(findings({"tests/strategies/gradients/ddp_test.cpp", line}).empty());
   }
 }
 

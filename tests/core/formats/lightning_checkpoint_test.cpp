@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/checkpoint/lightning_regression.h"
+#include "core/formats/lightning_regression.h"
 #include "levin/core/base/error.h"
 #include "support/error_of.h"
 #include "support/file_text.h"

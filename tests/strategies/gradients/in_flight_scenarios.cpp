@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "levin/strategies/gradients/module_synchronizer.h"
-#include "strategies/distributed_scenarios.h"
+#include "strategies/gradients/distributed_scenarios.h"
 #include "support/group_program.h"
 
 namespace levin::test {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/checkpoint/lightning_regression.h"
+#include "core/formats/lightning_regression.h"
 #include "levin/core/base/error.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/weights.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/checkpoint/lightning_regression.h"
+#include "core/formats/lightning_regression.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/optim/lr_schedulers.h"
@@ -20,7 +20,7 @@ void run_python(const std::string& script, const std::filesystem::path& argument
   const char* const python = std::getenv(variable);
   REQUIRE(python != nullptr);
   const std::string command =
-      std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/checkpoint/" + script + " " + argument.string() + " 2>&1";
+      std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/formats/" + script + " " + argument.string() + " 2>&1";
   REQUIRE(std::system(command.c_str()) == 0);
 }
 

@@ -18,12 +18,12 @@
 namespace levin::test {
 
 /// Files that torch and Lightning have written.
-inline const std::filesystem::path kTorchFiles = LEVIN_SOURCE_DIR "/tests/core/checkpoint/data";
+inline const std::filesystem::path kTorchFiles = LEVIN_SOURCE_DIR "/tests/core/formats/data";
 
 inline const std::vector<std::string> kOptimizers = {"SGD",    "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
                                                      "Adamax", "ASGD", "Muon",  "NAdam",   "RAdam",   "Rprop"};
 
-/// The module of tests/core/checkpoint/data/make_torch_files.py, with its optimizers.
+/// The module of tests/core/formats/data/make_torch_files.py, with its optimizers.
 class LightningRegression : public Module {
  public:
   explicit LightningRegression(std::string optimizer, double lr = 0.05, std::int64_t hidden = 3)

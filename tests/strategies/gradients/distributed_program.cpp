@@ -22,7 +22,7 @@
 #include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/launch/rank_start.h"
 #include "levin/strategies/world/process_world.h"
-#include "strategies/distributed_scenarios.h"
+#include "strategies/gradients/distributed_scenarios.h"
 #include "support/copied_program.h"
 
 namespace {

@@ -121,7 +121,7 @@ TEST_CASE("a gradient that travels in 16 bits is rounded to them, and votes are 
 
 TEST_CASE("PowerSGD gives the gradients of PyTorch's powerSGD_hook") {
   const Value reference =
-      levin::parse_json(levin::test::read_text(LEVIN_SOURCE_DIR "/tests/strategies/power_sgd_reference.json"));
+      levin::parse_json(levin::test::read_text(LEVIN_SOURCE_DIR "/tests/strategies/gradients/power_sgd_reference.json"));
   for (const std::string setting : {"rank_1", "rank_2", "cold", "without_feedback"}) {
     const auto found = gradients("power_sgd_" + setting);
     const Value::List& expected = reference.at("results").at(setting).as_list();

@@ -129,7 +129,7 @@ TEST_CASE("a pickle that is written reads back the same") {
   }
 }
 
-const std::filesystem::path kData = LEVIN_SOURCE_DIR "/tests/core/checkpoint/data";
+const std::filesystem::path kData = LEVIN_SOURCE_DIR "/tests/core/formats/data";
 
 std::string archive_error(const std::string& bytes) {
   return levin::test::error_of<IoError>([&] { TorchArchive archive(bytes); });

@@ -14,7 +14,7 @@
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/gradients/power_sgd.h"
-#include "strategies/distributed_scenarios.h"
+#include "strategies/gradients/distributed_scenarios.h"
 
 namespace {
 std::atomic<int> allocations{0};

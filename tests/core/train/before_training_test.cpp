@@ -19,7 +19,7 @@ using namespace levin::test;
 namespace {
 
 Value lightning(const char* what) {
-  return parse_json(read_text(LEVIN_SOURCE_DIR "/tests/core/loops/flag_references.json")).at(what);
+  return parse_json(read_text(LEVIN_SOURCE_DIR "/tests/core/train/flag_references.json")).at(what);
 }
 
 /// The program of make_flag_references.py.

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "core/checkpoint/lightning_regression.h"
+#include "core/formats/lightning_regression.h"
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

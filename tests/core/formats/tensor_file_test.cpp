@@ -6,7 +6,7 @@
 #include <fstream>
 #include <limits>
 
-#include "core/checkpoint/lightning_regression.h"
+#include "core/formats/lightning_regression.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/formats/torch_file.h"
