@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "loggers/event_reader.h"
+#include "loggers/tensorboard/event_reader.h"
 #include "support/patience.h"
 #include "support/temporary_folder.h"
 

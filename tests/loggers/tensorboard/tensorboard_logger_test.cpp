@@ -11,7 +11,7 @@
 #include "levin/loggers/csv_logger.h"
 #include "levin/loggers/tensorboard/summaries.h"
 #include "loggers/csv_table.h"
-#include "loggers/event_reader.h"
+#include "loggers/tensorboard/event_reader.h"
 
 using namespace levin;
 using namespace levin::test;
