@@ -24,7 +24,7 @@ std::vector<std::string> matches(const std::string& text, const std::regex& patt
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> found;
-  for (const char* folder : {"", "docs", "examples", "benchmarks"}) {
+  for (const char* folder : {"", "docs", "examples", "benchmarks", "tests"}) {
     for (auto entry = fs::recursive_directory_iterator(kRoot / folder); entry != fs::recursive_directory_iterator(); ++entry) {
       if (*folder == '\0' && entry->is_directory()) entry.disable_recursion_pending();
       if (entry->path().extension() == ".md") found.push_back(entry->path());
