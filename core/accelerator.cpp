@@ -71,7 +71,7 @@ at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
   const auto place = static_cast<std::size_t>(devices.is_auto() ? 0 : local_rank);
   if (place >= indices.size()) {
     throw ConfigError(format(
-        "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK, from 0): each needs a {} of its own{}",
+        "devices: {} of this host are requested, but this is its rank {} (LOCAL_RANK, from 0): each rank needs its own {}{}",
         indices.size(), local_rank, device_noun(), visible_devices(*this)));
   }
   if (indices[place] < device_count()) return select(indices[place]);

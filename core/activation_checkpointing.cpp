@@ -145,7 +145,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
 
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     if (at::GradMode::is_enabled())
-      throw MisuseError("What levin::checkpointed() computes has no gradients of gradients (create_graph).");
+      throw MisuseError("levin::checkpointed() does not support gradients of gradients (create_graph).");
     const auto part = c10::static_intrusive_pointer_cast<CheckpointedPart>(context->saved_data["part"].toCapsule());
     const Tensors saved = context->get_saved_variables();
     Tensors tensors = detached({saved.begin(), saved.begin() + part->inputs});
@@ -156,7 +156,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
     const Tensors outputs = compute_anew(*part, tensors);
     if (outputs.size() != gradients.size()) {
       throw MisuseError(
-          format("A function of levin::checkpointed() gave {} tensors in the forward pass and {} when it was computed anew.",
+          format("A function of levin::checkpointed() returned {} tensors in the forward pass and {} when it was recomputed.",
                  gradients.size(), outputs.size()));
     }
     Tensors roots, gradients_of_roots;
@@ -215,9 +215,7 @@ Tensors compute(CheckpointedPart& part, const Tensors& inputs) {
   for (std::size_t index = 0; index < given.size(); ++index) {
     if (given[index]._version() == versions[index]) continue;
     throw MisuseError(
-        format("A function of levin::checkpointed() changes its input {} in place, so that it cannot be computed "
-               "anew from it.",
-               index));
+        format("A function of levin::checkpointed() changes its input {} in place, so it cannot be recomputed.", index));
   }
   return given;
 }

@@ -100,7 +100,7 @@ struct FitPreview::State {
     DataSource* const source = std::exchange(run.data_ahead, nullptr);
     const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });
     if (source == nullptr)
-      throw MisuseError("A FitPreview is for on_fit_start: before it there is no data, then the run begins.");
+      throw MisuseError("A FitPreview works only in on_fit_start: before it there is no data, and after it the run starts.");
     const TrainerOptions& options = run.options();
     const LoaderList& asked = source->for_preview(run.module(), run.setup, run.hooks);
     for (std::size_t index = 0; index < asked.size(); ++index) {
@@ -156,7 +156,7 @@ at::Tensor FitPreview::loss() {
   const PrecisionPolicy::Forward forward(state_->precision);
   const at::Tensor loss = state_->run.hooks.module(Hook::kTrainingStep, &Module::training_step, std::as_const(copy), 0).loss;
   if (loss.defined() && loss.numel() == 1) return loss;
-  throw MisuseError("training_step gives no loss of one number for the first batch, which a check needs.");
+  throw MisuseError("training_step returned no loss of one number for the first batch; a check needs it.");
 }
 
 void FitPreview::backward(const at::Tensor& loss) { state_->run.hooks.module(Hook::kBackward, &Module::backward, loss); }

@@ -19,7 +19,7 @@ namespace {
 
 void check_count(const std::string& what, std::size_t wanted, std::int64_t given) {
   if (given == static_cast<std::int64_t>(wanted)) return;
-  throw MisuseError(format("{} of a metric has {} numbers, and got {}.", what, wanted, given));
+  throw MisuseError(format("{} of a metric has {} numbers, but got {}.", what, wanted, given));
 }
 
 at::Tensor flat_doubles(const at::Tensor& values) { return values.detach().to(at::kDouble).reshape({-1}).contiguous(); }
@@ -42,7 +42,7 @@ MetricValue::MetricValue(const at::Tensor& value) : shape(value.sizes().vec()) {
 
 double MetricValue::item() const {
   if (values.size() != 1)
-    throw MisuseError(format("a metric of the shape {} was asked for one number.", c10::str(at::IntArrayRef(shape))));
+    throw MisuseError(format("a metric of the shape {} is not one number.", c10::str(at::IntArrayRef(shape))));
   return values.front();
 }
 
@@ -197,7 +197,7 @@ std::span<const double> MetricNumbers::values() const {
 void MetricSamples::append(const at::Tensor& rows) {
   const Metric::RowsPart& part = metric_->rows_[index_];
   if (rows.dim() == 0 || rows.sizes().slice(1) != at::IntArrayRef(part.shape)) {
-    throw MisuseError(format("{} of a metric takes rows of the shape {}, and got a tensor of the shape {}.", part.name,
+    throw MisuseError(format("{} of a metric takes rows of the shape {}, but got a tensor of the shape {}.", part.name,
                              c10::str(at::IntArrayRef(part.shape)), c10::str(rows.sizes())));
   }
   const at::Tensor converted = rows.detach().to(part.type).contiguous();
@@ -330,7 +330,7 @@ at::Tensor accuracy(const at::Tensor& scores, const at::Tensor& labels, std::int
                c10::str(scores.sizes()), c10::str(labels.sizes())));
   }
   if (top_k < 1 || top_k > scores.size(1)) {
-    throw MisuseError(format("accuracy(): top_k is {}, and there are {} classes.", top_k, scores.size(1)));
+    throw MisuseError(format("accuracy(): top_k is {}, but there are {} classes.", top_k, scores.size(1)));
   }
   const at::Tensor best = top_k == 1 ? scores.argmax(1, /*keepdim=*/true) : std::get<1>(scores.topk(top_k, 1));
   return best.eq(labels.unsqueeze(1)).any(1).to(at::kFloat).mean();

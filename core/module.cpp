@@ -42,7 +42,7 @@ void check_call(const TrainerState& run, const ItemCall& call) {
   if (!run.entry.active) call.misuse("it is called outside of a run. Log in the hooks of fit, validate, test and predict.");
   if (run.entry.thread != std::this_thread::get_id())
     call.misuse(
-        "it is called in another thread than the one that runs the hooks. Keep what it is, and log it in the next hook.");
+        "it is called on another thread than the one that runs the hooks. Store the item, and log it in the next hook.");
   if (call.name.empty()) call.misuse("the name is empty");
   const auto is_control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
   if (std::ranges::any_of(call.name, is_control)) call.misuse("the name contains a line break or another control character");
@@ -73,7 +73,7 @@ void give_item(const Module& module, std::string_view function, std::string_view
 void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
   if (std::ranges::any_of(all_parameters(optimizer), [](const at::Tensor& one) { return one.grad().defined(); })) return;
   Console::instance().warn_once(
-      "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
+      "step_optimizer() found no gradients and changed nothing: call manual_backward(loss) before it.",
       "a step without gradients", Speaker::kRun);
 }
 
@@ -100,8 +100,8 @@ StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_ste
 void Module::validation_step(const Batch&, std::int64_t) {
   if (!has_trainer() || !trainer().fitting()) throw_missing_step("validation_step", "validate");
   Console::instance().warn_once(
-      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or leave "
-      "validation out (limit_val_batches: 0).",
+      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or turn "
+      "validation off (limit_val_batches: 0).",
       {}, Speaker::kRun);
 }
 void Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
@@ -152,7 +152,7 @@ void Module::own_object(std::string name, std::shared_ptr<MetricObject> object) 
   if (name.empty()) throw MisuseError("add_metric(): the name of a metric is empty.");
   const auto is_taken = [&](const auto& other) { return other.first == name || other.second == object; };
   if (std::any_of(metrics_.begin(), metrics_.end(), is_taken)) {
-    throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a name of its own.", name));
+    throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a different name.", name));
   }
   object->set_name(name);
   metrics_.emplace_back(std::move(name), std::move(object));
@@ -249,8 +249,8 @@ void Module::on_predict_model_eval() { eval(); }
 Trainer& Module::trainer() const {
   if (!has_trainer()) {
     throw MisuseError(
-        "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in the module that "
-        "was given to them and in those that are registered below it with register_module().");
+        "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in their module and "
+        "in its submodules (register_module()).");
   }
   return *attachment_.trainer;
 }

@@ -77,7 +77,7 @@ void refuse_other_thread(const TrainerState& run, const char* call) {
   if (!run.entry.active || run.entry.thread == std::this_thread::get_id()) return;
   throw MisuseError(
       format("{} was called by another thread than the one that runs the hooks. Call it in a hook, such as on_train_batch_end; "
-             "another thread can leave a flag for it, or end training with stop().",
+             "another thread can set a flag for that hook, or end training with stop().",
              call));
 }
 
@@ -101,7 +101,7 @@ Evaluated run_evaluation(TrainerState& run, Module& module, DataSource source, S
     LoaderList loaders = entry.source().evaluation(stage, module, run.setup, run.hooks);
     if (loaders.empty()) {
       throw MisuseError(format(
-          "{} needs data: pass loaders, or a data module (`data:` in YAML) whose {}() gives some, or let the module's do so.",
+          "{} needs data: pass loaders, or a data module (`data:` in YAML) whose {}() returns some, or override the module's.",
           stage_name(stage), hook_name(dataloaders_hook(stage))));
     }
     EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders),
@@ -285,7 +285,7 @@ void keep_step_losses(const Trainer& trainer) { TrainerState::of(trainer).measur
 
 StepLoss loss_of_step(const Trainer& trainer) {
   const StepLosses& losses = TrainerState::of(trainer).measures.losses;
-  if (!losses.are_kept()) throw MisuseError("loss_of_step(): losses are kept where keep_step_losses() asks for it in setup().");
+  if (!losses.are_kept()) throw MisuseError("loss_of_step(): call keep_step_losses() in setup() first.");
   return losses.total();
 }
 

@@ -43,10 +43,10 @@ void declare_rules(OptionList<TrainerOptions>& options) {
     return trainer.max_steps >= 0 && trainer.min_steps.value_or(0) > trainer.max_steps ? "min_steps is above max_steps" : "";
   });
   options.rule({"strategy"}, [](const T& trainer) {
-    return trainer.strategy.empty() ? "there is no strategy; it is auto, single_device or ddp" : "";
+    return trainer.strategy.empty() ? "strategy is empty; use auto, single_device or ddp" : "";
   });
   options.rule({"accelerator"}, [](const T& trainer) {
-    return trainer.accelerator.empty() ? "there is no accelerator; it is auto, cpu or cuda" : "";
+    return trainer.accelerator.empty() ? "accelerator is empty; use auto, cpu or cuda" : "";
   });
   options.rule({"val_check_interval", "check_val_every_n_epoch"}, [](const T& trainer) {
     const auto& interval = trainer.val_check_interval;
@@ -69,8 +69,9 @@ void declare_rules(OptionList<TrainerOptions>& options) {
     return trainer.min_devices && trainer.max_restarts == 0 ? "min_devices is for restarts: set max_restarts too" : "";
   });
   options.rule({"min_devices", "num_nodes"}, [](const T& trainer) {
-    return trainer.min_devices && trainer.num_nodes > 1 ? "min_devices is for a run on one host: all hosts have as many ranks"
-                                                        : "";
+    return trainer.min_devices && trainer.num_nodes > 1
+               ? "min_devices works on one host only: all hosts must have the same number of ranks"
+               : "";
   });
   const std::vector<std::pair<std::string, bool (*)(const T&)>> not_for_barebones = {
       {"enable_checkpointing", [](const T& trainer) { return trainer.enable_checkpointing == true; }},
@@ -121,7 +122,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   at_least(-1, "min_steps", &T::min_steps, "Train at least this many optimizer steps; -1: no limit");
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS, or a map such as {hours: 2, minutes: 30}");
 
-  options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
+  options.add("accelerator", &T::accelerator, "Kind of device: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
   options.add("devices", &T::devices,
               "auto (all GPUs, or one rank on the CPU), a count, -1 for all, or indices such as \"0,3\"");
@@ -144,7 +145,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   at_least(0, "fast_dev_run", &T::fast_dev_run, "Run this many batches of each stage, without loggers and checkpoints; 0: off")
       .instead("true runs one batch of each stage, false all");
   options.add("limit_train_batches", &T::limit_train_batches,
-              "Training batches an epoch: a number (int) or a share (float); 0: none");
+              "Training batches per epoch: a number (int) or a share (float); 0: none");
   options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float); 0: none");
   options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float); 0: none");
   options.add("limit_predict_batches", &T::limit_predict_batches,
@@ -159,7 +160,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
            "Validate every so many epochs; null: val_check_interval counts batches across epochs")
       .instead("limit_val_batches: 0 never validates");
   at_least(-1, "num_sanity_val_steps", &T::num_sanity_val_steps,
-           "Validation batches before training; 0: none, -1: all. Unset: 2");
+           "Validation batches of the sanity check before training; 0: none, -1: all. Unset: 2");
   options.add("validate_before_training", &T::validate_before_training,
               "Validate before the first epoch, with rows, instead of the sanity check");
   at_least(0, "log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50")
@@ -175,7 +176,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("enable_prediction_writer", &T::enable_prediction_writer,
               "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");
 
-  at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step")
+  at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches per optimizer step")
       .instead("1 steps after each batch");
   at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value; 0 or null: off")
       .instead("0 or null clips nothing");
@@ -187,9 +188,9 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode instead of no-grad mode");
   options.add("use_distributed_sampler", &T::use_distributed_sampler, "Divide data over ranks");
   options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all");
-  options.add("allow_same_batches", &T::allow_same_batches,
-              "Allow all ranks to start with the same training batch. Otherwise an error, because they would train on the same "
-              "samples");
+  options.add(
+      "allow_same_batches", &T::allow_same_batches,
+      "Allow all ranks to start with the same training batch. Else an error, because they would train on the same samples");
   options.add("on_nan", &T::on_nan, "When a loss or gradient is NaN or infinite: warn once, end the run, or skip the step");
   options.add("cuda_graph", &T::cuda_graph,
               "Record training steps as CUDA graphs: never, or auto: if replaying gives the same result");

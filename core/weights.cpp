@@ -50,7 +50,7 @@ std::string advice(const WeightsMatch& match, const WeightsOptions& options) {
   }
   const auto pair = [](const auto& entry) { return format("\"{}\": \"{}\"", printable(entry.first), printable(entry.second)); };
   const std::string where = renaming.contains("") ? format("Names of the module begin with '{}'", renaming.at(""))
-                                                  : "Names of the file have a part that those of the module lack";
+                                                  : "Names of the file have a part that the module's lack";
   return format("\n{}: set rename to {{{}}}.", where, join(renaming, ", ", pair));
 }
 
@@ -127,9 +127,9 @@ Value saved_hyperparameters(const std::filesystem::path& file, const std::vector
   }
   const bool is_checkpoint = opened.kind == TensorFileKind::kLevin || opened.kind == TensorFileKind::kLightning;
   if (!is_checkpoint && !names.empty()) {
-    throw ConfigError(
-        format("'{}' is a {}, no checkpoint, and has no hyper-parameters: make the module yourself, and call load_weights().",
-               file, kind_name(opened.kind)));
+    throw ConfigError(format(
+        "'{}' is a {}, not a checkpoint, and has no hyper-parameters: make the module yourself, and call load_weights().", file,
+        kind_name(opened.kind)));
   }
   if (hyperparameters.size() == 0 && !names.empty()) {
     throw ConfigError(

@@ -64,7 +64,7 @@ constexpr std::string_view pattern_error(std::string_view pattern) {
     const std::string_view specification = pattern.substr(at + 1, end - at - 1);
     if (argument == kTypes.size()) return "more {} than arguments";
     if (!specification.empty()) {
-      if (specification[0] != ':') return "what stands in {} begins with a colon";
+      if (specification[0] != ':') return "a format specification in {} begins with a colon";
       const char last = specification.back();
       const bool has_type = (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z');
       if (has_type && kTypes[argument].find(last) == std::string_view::npos) return "not for an argument of this type";

@@ -147,7 +147,7 @@ void BackgroundFiles::give(Job job) {
     if (shared_->error) return;
     if (const std::error_code error = start_thread()) {
       throw IoError(
-          format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
+          format("Cannot write checkpoints in the background: cannot start a thread ({}). Allow this "
                  "user or container more processes and threads, or set ModelCheckpoint's async to false.",
                  error.message()));
     }
@@ -252,7 +252,7 @@ void BackgroundFiles::wait() {
 
 void BackgroundFiles::refuse_given_up(const fs::path& file) const {
   if (!given_up_.contains(folder_name_of(file))) return;
-  throw IoError(format("Cannot save '{}': the file system of its folder has stopped to answer.", file));
+  throw IoError(format("Cannot save '{}': the file system of its folder has stopped responding.", file));
 }
 
 void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
@@ -261,18 +261,18 @@ void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::
   bool is_told = false;
   std::int64_t progress = shared_->watch.progress;
   for (Clock::time_point newest = Clock::now(); !shared_->changed.wait_for(lock, kBetweenLooks, done);) {
-    if (HeededSignals::asks_again()) give_up(lock, "a signal came again while its file system was waited for");
+    if (HeededSignals::asks_again()) give_up(lock, "a second signal came during the wait for its file system");
     if (std::exchange(progress, shared_->watch.progress) != progress) newest = Clock::now();
     const std::chrono::duration<double> still = Clock::now() - newest;
     if (still >= limits_.longest)
-      give_up(lock, format("its file system has taken nothing for {:.0f} s (timeout_seconds)", still.count()));
+      give_up(lock, format("its file system has not responded for {:.0f} s (timeout_seconds)", still.count()));
     if (is_told || still < limits_.told) continue;
     is_told = true;
     const std::string file = shared_->file_under_way();
     lock.unlock();
     Console::instance().warn(
-        format("Waiting for '{}': its file system has taken nothing for {:.0f} s. After {:.0f} s (timeout_seconds) the run "
-               "ends without it; at once, when Ctrl-C or, ten seconds after the first, SIGTERM comes again.",
+        format("Waiting for '{}': its file system has not responded for {:.0f} s. After {:.0f} s (timeout_seconds) the run "
+               "ends without it; at once on a second Ctrl-C, or a second SIGTERM ten seconds after the first.",
                file, still.count(), limits_.longest.count()));
     lock.lock();
   }
@@ -290,8 +290,8 @@ void BackgroundFiles::give_up(std::unique_lock<std::mutex>& lock, const std::str
   lock.unlock();
   thread_.detach();
   given_up_.insert(folder_name_of(file));
-  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged{}.", file, why,
-                       was_last ? "" : ", and nothing is done that was to follow"));
+  throw IoError(format("Cannot save '{}': {}. The previous file is unchanged{}.", file, why,
+                       was_last ? "" : ", and all later work is dropped"));
 }
 
 }  // namespace levin

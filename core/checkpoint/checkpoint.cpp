@@ -165,7 +165,7 @@ LoadedFile read_any(const fs::path& file) {
 LoadedFile read_file(const fs::path& file) {
   LoadedFile loaded = read_any(file);
   if (manifest_of(loaded.header) == nullptr) {
-    throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
+    throw IoError("it is a safetensors file, but not a levin checkpoint: it has no manifest in its metadata");
   }
   return loaded;
 }
@@ -212,7 +212,7 @@ std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
 void throw_unreadable(const fs::path& file, const IoError& error) {
   const auto good = newest_whole_file_beside(file);
   throw IoError(format("Cannot load '{}': {}.", file, error.what()) +
-                (good ? format(" The newest whole checkpoint beside it is '{}'.", *good) : ""));
+                (good ? format(" The newest whole checkpoint in its folder is '{}'.", *good) : ""));
 }
 
 Checkpoint read_safetensors(const fs::path& file, std::vector<std::string>& names) {

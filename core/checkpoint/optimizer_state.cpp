@@ -287,7 +287,7 @@ void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved,
   written.load_from(bytes.data(), bytes.size());
   if (written.keys().empty() && !optimizer.state().empty()) {
     const std::string name = optimizer_class_name(optimizer);
-    throw MisuseError("The optimizer " + name + " has state that a checkpoint would not hold: override " + name +
+    throw MisuseError("The optimizer " + name + " has state that a checkpoint does not store: override " + name +
                       "::save() and load(), or save weights only.");
   }
   at::Tensor& archive = checkpoint.tensors[archive_key(index)];
@@ -323,7 +323,7 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
     throw ConfigError(format(
-        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load the weights only.",
+        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load only the weights.",
         index, saved_class, class_name));
   }
   return saved;

@@ -167,7 +167,7 @@ class ExpressionParser {
   }
   [[noreturn]] void refuse(std::string_view expected) {
     const std::string found = rest().empty() ? "its end" : quoted_text(rest(), 20);
-    throw ConfigError(format("{} is no expression: at character {} there is {} where {} must be", quoted_text(text_),
+    throw ConfigError(format("{} is not an expression: at character {} there is {} instead of {}", quoted_text(text_),
                              place_ + 1, found, expected));
   }
 

@@ -133,8 +133,9 @@ Duration OptionType<Duration>::read(const Value& value) {
   const std::string text = value.is_string() ? value.as_string() : "";
   std::smatch part;
   if (text.size() > kLongest || !std::regex_match(text, part, pattern)) {
-    throw ConfigError(value.mark(), format("got {}, which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.",
-                                           describe(value)));
+    throw ConfigError(
+        value.mark(),
+        format("got {}, which is not a duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.", describe(value)));
   }
   const auto number = [&](std::size_t index) { return part[index].matched ? *parse_float(part[index].str()) : 0.0; };
   return Duration((number(1) + number(3)) * 86400 + (number(2) + number(4)) * 3600 + number(5) * 60 + number(6));

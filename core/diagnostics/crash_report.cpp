@@ -88,7 +88,7 @@ void report(int signal) {
   } else {
     line.add(" in a thread that runs no hooks");
   }
-  line.add("; its calls, the latest first (addr2line -Cfe PROGRAM ADDRESS names the line of one, when built with -g):\n");
+  line.add("; its stack, innermost call first (addr2line -Cfe PROGRAM ADDRESS prints a call's line, when built with -g):\n");
   line.write_out();
   std::array<void*, 64> frames;
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
@@ -116,7 +116,7 @@ void end_of_process(int status, void*) {
   } else {
     line.add(" by a thread that runs no hooks");
   }
-  line.add(", in the middle of the run, which is not done: throw an exception, or ask with trainer().stop().\n");
+  line.add(", in the middle of the run: throw an exception instead, or call trainer().stop().\n");
   line.write_out();
   std::fflush(nullptr);
   if (status == 0) _exit(1);

@@ -91,7 +91,7 @@ std::string held_memory(const RunParts& parts, const Strategy& strategy) {
   if (memory) {
     std::int64_t rest = memory->allocated;
     for (const Held& each : held) rest -= each.bytes;
-    held.push_back({"other: activations and graphs that are kept, what module and callbacks have", rest});
+    held.push_back({"other: live activations and graphs, tensors of module and callbacks", rest});
   }
   std::ranges::stable_sort(held, std::greater(), &Held::bytes);
   std::string text = format("Rank {} holds on {}, in MiB:", strategy.rank(), accelerator.describe(device));

@@ -21,8 +21,8 @@ namespace levin {
 namespace {
 
 constexpr const char* kAdvice =
-    " A lower learning rate, gradient_clip_val and a look at the data help most; detect_anomaly: true finds the operation, "
-    "on_nan: stop or skip says what follows.";
+    " Try a lower learning rate or gradient_clip_val, and check the data; detect_anomaly: true finds the operation, on_nan: "
+    "stop or skip sets the reaction.";
 
 /// Finite unless an element is not, or it overflows. Cheaper than a look at each, and takes no copy of the gradient.
 at::Tensor sum_of(const at::Tensor& gradient) {
@@ -123,7 +123,7 @@ std::optional<std::string> NanGuard::GradientSums::first_bad() const {
     for (const auto& entry : module->named_parameters()) {
       if (entry.value().is_same(parameters[index])) return entry.key();
     }
-    return "a parameter that is not the module's";
+    return "a parameter outside the module";
   }
   return std::nullopt;
 }
@@ -186,7 +186,7 @@ void NanGuard::end_epoch() {
   if (skipped == 0) return;
   Console::instance().print(
       LogLevel::kWarning,
-      format("Epoch {}: {} skipped, since a loss or gradient was NaN or infinite (on_nan: skip).", progress_.epoch,
+      format("Epoch {}: {} skipped, because a loss or gradient was NaN or infinite (on_nan: skip).", progress_.epoch,
              counted(static_cast<std::size_t>(skipped), "step") + (skipped == 1 ? " was" : " were")),
       Speaker::kRun);
 }

@@ -50,14 +50,14 @@ std::string LoaderWatch::advice(const std::optional<int>& workers, int cores, in
       waited_, waited_ + worked_, 1e3 * waited_ / batches, 1e3 * worked_ / batches);
   if (!workers)
     return text +
-           "Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work itself "
-           "overrides acts().";
+           "Let the loader read ahead on its own threads, or make reading cheaper; if making batches is the work itself, "
+           "override acts().";
   const double needed = workers_needed(waited_, worked_, *workers);
   const int cores_of_rank = std::max(1, cores / ranks);
   if (needed <= cores_of_rank) return text + format("Try num_workers: {:.0f} (now {}).", needed, *workers);
   const std::string shared = ranks > 1 ? format(", which {} ranks share", ranks) : "";
   text += needed < 1000 ? format("It would take num_workers: {:.0f} (now {})", needed, *workers)
-                        : format("No number of workers would do (num_workers is {})", *workers);
+                        : format("No number of workers is enough (num_workers is {})", *workers);
   text += format(", more than the {}{}: ", counted(static_cast<std::size_t>(cores), "core"), shared);
   return text + (*workers < cores_of_rank ? format("try {}, and make reading cheaper.", cores_of_rank)
                                           : "make reading cheaper, by preparing the data once, before training.");
@@ -110,8 +110,8 @@ std::string Straggler::text(const std::string& host) const {
   const bool was_faster = own_before > 0 && own > kSlow * own_before;
   const std::string when = was_faster ? format("since step {}", since) : std::string("in this fit");
   return format(
-      "Rank {} on {} holds up the others: {} its own work has taken {} a step, that of the others {} (median){}. The "
-      "difference lies in {}: {}, the others' {}.",
+      "Rank {} on {} delays the others: {} its own work has taken {} per step, the others' {} (median){}. The difference is in "
+      "{}: {}, the others' {}.",
       rank, host, when, ms(own), ms(others), was_faster ? format("; before, it took {}", ms(own_before)) : "", name(kind),
       ms(own_of_kind), ms(others_of_kind));
 }

@@ -185,13 +185,13 @@ void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_.number(), 
 
 void AtomicFile::commit(Disk disk) {
   if (is_device_) return;
-  if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("bring it to disk", errno);
+  if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("flush it to disk", errno);
   // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
   const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;
   if (copy >= 0 && close(copy) != 0) fail("write it", errno);
   WatchedFiles::note_progress();
   if (WatchedFiles::are_given_up()) fail("write it in time", ETIMEDOUT);
-  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
+  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("rename it", errno);
   committed_ = is_in_place_ = true;
   note_written(file_);
   if (disk == Disk::kLeaveToKernel) return;
@@ -200,7 +200,7 @@ void AtomicFile::commit(Disk disk) {
   if (!folder.is_open()) fail("open its folder", errno);
   const int failed = fsync(folder.number()) != 0 ? errno : 0;
   // Some file systems have no fsync for folders; the rename itself was atomic all the same.
-  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("bring its folder to disk", failed);
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("flush its folder to disk", failed);
 }
 
 OutputFile AtomicFile::take() {
@@ -212,9 +212,9 @@ void AtomicFile::fail(const std::string& doing, int error) const {
   // The destructor does not run when the constructor throws.
   if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
   const std::string why = format("could not {} ({})", doing, std::generic_category().message(error));
-  if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a loss of power: {}.", file_, why));
+  if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a power failure: {}.", file_, why));
   if (is_device_) throw IoError(format("Cannot write to '{}': {}.", file_, why));
-  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged.", file_, why));
+  throw IoError(format("Cannot save '{}': {}. The previous file is unchanged.", file_, why));
 }
 
 void write_file(const std::filesystem::path& file, std::string_view content, AtomicFile::MissingFolder missing) {

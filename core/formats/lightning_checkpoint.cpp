@@ -80,7 +80,7 @@ Value parameter_state(const PickleValue& state, const std::string& prefix, Torch
 /// A group's options; a learning rate may be a tensor.
 Value group_options(const PickleValue& group, TorchFile& file) {
   Value options = file.plain().of(group);
-  if (!options.is_map()) throw IoError("a group of an optimizer is no dict");
+  if (!options.is_map()) throw IoError("a group of an optimizer is not a dict");
   for (const auto& [name, tensor] : file.tensors(group)) {
     if (tensor.numel() != 1) continue;
     options[name] = tensor.is_floating_point() ? Value(tensor.item<double>()) : Value(tensor.item<std::int64_t>());
@@ -90,7 +90,7 @@ Value group_options(const PickleValue& group, TorchFile& file) {
 
 Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& file, TorchFile::Tensors& tensors) {
   const auto check = [&](bool holds) {
-    if (!holds) throw IoError(format("the state of optimizer {} is none of torch's", index));
+    if (!holds) throw IoError(format("the state of optimizer {} is not torch's", index));
   };
   const PickleValue* const states = saved.find("state");
   const PickleValue* const groups = saved.find("param_groups");
@@ -112,14 +112,14 @@ Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& fi
 /// A scheduler's state as levin's: MultiStepLR of PyTorch counts how often each milestone is there.
 Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
   Value state = plain.of(saved);
-  if (!state.is_map()) throw IoError("the state of a scheduler is no dict");
+  if (!state.is_map()) throw IoError("the state of a scheduler is not a dict");
   const PickleValue* const milestones = saved.find("milestones");
   if (milestones != nullptr && milestones->as<PickleDict>() != nullptr) {
     Value::List list;
     for (const auto& [key, value] : *milestones->items()) {
       const auto* milestone = key->as<std::int64_t>();
       const auto* times = value->as<std::int64_t>();
-      if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are no numbers of steps");
+      if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are not numbers of steps");
       plain.pay(static_cast<std::size_t>(*times));
       list.insert(list.end(), static_cast<std::size_t>(*times), Value(*milestone));
     }
@@ -186,7 +186,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
         std::pair(std::string_view("averaging_state"), std::string_view("averaging_state."))}) {
     const PickleValue* const weights = root.find(key);
     if (weights == nullptr) continue;
-    if (weights->items() == nullptr) throw IoError(format("its {} is no dict", key));
+    if (weights->items() == nullptr) throw IoError(format("its {} is not a dict", key));
     for (const auto& [name, tensor] : file.tensors(*weights)) tensors.emplace_back(std::string(prefix) + name, tensor);
   }
 
@@ -298,10 +298,9 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
     for (auto entry = checkpoint.tensors.lower_bound(prefix);
          entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
       if (const auto sparse = name_of_sparse_tensor(entry->first)) {
-        throw ConfigError(
-            format("'{}' is sparse, which no Lightning checkpoint of levin's can hold: export the weights alone "
-                   "(--to state_dict).",
-                   *sparse));
+        throw ConfigError(format(
+            "'{}' is sparse, which levin cannot write to a Lightning checkpoint: export only the weights (--to state_dict).",
+            *sparse));
       }
       state.items.emplace_back(tree.add(entry->first.substr(prefix.size())), writer.add(entry->second));
     }

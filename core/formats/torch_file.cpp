@@ -23,7 +23,7 @@ constexpr std::string_view kExtraState = "_extra_state";
 at::ScalarType scalar_type(const std::string& dtype) {
   const auto& types = c10::getStringToDtypeMap();
   const auto found = types.find(dtype);
-  if (found == types.end()) throw IoError(format("a tensor has the dtype {}, which is not read", quoted_text(dtype)));
+  if (found == types.end()) throw IoError(format("a tensor has the dtype {}, which levin does not read", quoted_text(dtype)));
   return found->second;
 }
 

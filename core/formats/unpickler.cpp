@@ -24,11 +24,12 @@ std::string_view dtype_of_name(std::string_view name) {
 using Arguments = std::vector<PickleValue*>;
 
 std::vector<std::int64_t> integers(const PickleValue& value, const char* what) {
-  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is no tuple", what));
+  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is not a tuple", what));
   std::vector<std::int64_t> numbers;
   for (const PickleValue* item : *value.elements()) {
     const auto* number = item->as<std::int64_t>();
-    if (number == nullptr || *number < 0) throw IoError(format("a tensor's {} has something that is no natural number", what));
+    if (number == nullptr || *number < 0)
+      throw IoError(format("a tensor's {} has an element that is not a natural number", what));
     numbers.push_back(*number);
   }
   return numbers;
@@ -67,7 +68,7 @@ PickleDict dict_of(const Arguments& arguments) {
   if (pairs == nullptr) return dict;
   for (const PickleValue* pair : pairs->items) {
     const Arguments* const both = pair->elements();
-    if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is no pair");
+    if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is not a pair");
     dict.items.emplace_back((*both)[0], (*both)[1]);
   }
   return dict;
@@ -230,7 +231,7 @@ struct Unpickler {
     if (auto* list = target->as<PickleList>()) {
       list->items.insert(list->items.end(), items.begin(), items.end());
     } else if (target->as<PickleObject>() == nullptr) {
-      fail("it appends to something that is no list");
+      fail("it appends to something other than a list");
     }
   }
   void set_items(const std::vector<PickleValue*>& keys_and_values) {
@@ -238,7 +239,7 @@ struct Unpickler {
     PickleValue* const target = top();
     auto* dict = target->as<PickleDict>();
     auto* object = target->as<PickleObject>();
-    if (dict == nullptr && object == nullptr) fail("it sets an item of something that is no dict");
+    if (dict == nullptr && object == nullptr) fail("it sets an item of something other than a dict");
     auto& items = dict != nullptr ? dict->items : object->items;
     for (std::size_t i = 0; i < keys_and_values.size(); i += 2) items.emplace_back(keys_and_values[i], keys_and_values[i + 1]);
   }
@@ -264,7 +265,7 @@ struct Unpickler {
     const auto names = pop_many(2);
     const auto* module = names[0]->as<std::string>();
     const auto* name = names[1]->as<std::string>();
-    if (module == nullptr || name == nullptr) fail("a class is named by something that is no text");
+    if (module == nullptr || name == nullptr) fail("a class is named by something other than a text");
     push(PickleName{*module + "." + *name});
   }
   /// `has_names`: arguments by name, which are of no use here.
@@ -274,8 +275,8 @@ struct Unpickler {
     const PickleValue* const callable = pop();
     const auto* name = callable->as<PickleName>();
     const auto* tuple = arguments->as<PickleTuple>();
-    if (name == nullptr) fail("it calls something that is no class or function");
-    if (tuple == nullptr) fail(format("it calls {} with something that is no tuple", name->name));
+    if (name == nullptr) fail("it calls something other than a class or function");
+    if (tuple == nullptr) fail(format("it calls {} with something other than a tuple", name->name));
     PickleValue made = call_as_data(name->name, tuple->items);
     pay(copied(made));
     push(std::move(made.data));
@@ -295,7 +296,7 @@ struct Unpickler {
     object->items = *attributes->items();
   }
   static void check_protocol(unsigned char protocol) {
-    if (protocol < 2 || protocol > 5) fail(format("protocol {} is not read, only 2 to 5", protocol));
+    if (protocol < 2 || protocol > 5) fail(format("protocol {} is not supported, only 2 to 5", protocol));
   }
 
   std::string_view bytes_;
@@ -381,10 +382,10 @@ constexpr auto kByCode = [] {
 PickleValue* Unpickler::run() try {
   constexpr unsigned char kStop = '.';
   for (auto code = number<unsigned char>(); code != kStop; code = number<unsigned char>()) {
-    if (kByCode[code] == nullptr) fail(format("operation 0x{:02x} is none that torch writes", code));
+    if (kByCode[code] == nullptr) fail(format("torch does not write operation 0x{:02x}", code));
     kByCode[code](*this);
   }
-  if (stack_.size() != 1) fail("the program ends with more or less than one value");
+  if (stack_.size() != 1) fail("it does not end with exactly one value");
   return stack_.back();
 } catch (const IoError& error) {
   throw IoError(format("{} (byte {} of the pickle)", error.what(), next_));

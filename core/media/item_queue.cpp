@@ -107,7 +107,7 @@ void ItemQueue::give(WaitingItem item) {
       if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
     } catch (const std::system_error& error) {
       throw IoError(
-          format("{}: the system gives no thread to pass it on ({}). Allow this user or container more processes and "
+          format("{}: cannot start a thread to pass it on ({}). Allow this user or container more processes and "
                  "threads.",
                  call_text(item.item), error.code().message()));
     }
@@ -145,9 +145,9 @@ void ItemQueue::leave_behind() {
     left->unfinished.reset();
     call = left->at_work;
   }
-  Console::instance().warn(format(
-      "A logger has not come back from {} for {} s after a signal came, and is left behind: what it was given may be lost.",
-      call, std::chrono::duration<double>(bounds_.patience).count()));
+  Console::instance().warn(
+      format("A logger has not returned from {} for {} s after a signal, and is abandoned: its items may be lost.", call,
+             std::chrono::duration<double>(bounds_.patience).count()));
 }
 
 void ItemQueue::finish() {
@@ -205,7 +205,7 @@ void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers, Shared& s
       const auto& logger = *loggers[index];
       if (loggers[index]->log_item(item) || !shared.not_shown.emplace(index, item.kind()).second) continue;
       const std::string_view kind = kind_name(item.kind());
-      rank_zero_info(format("{} shows no {}s: what log_{}() gives goes past it", class_name_of(typeid(logger)), kind, kind));
+      rank_zero_info(format("{} does not show {}s: it ignores log_{}()", class_name_of(typeid(logger)), kind, kind));
     }
   } catch (Error& error) {
     error.set_place(call_text(item));
@@ -225,8 +225,8 @@ void ItemQueue::tell_dropped(bool by_signal) {
   for (std::size_t kind = 0; kind < kItemKinds; ++kind) {
     const Count count = std::exchange(counts_[kind], {});
     if (count.dropped == 0) continue;
-    const std::string why = by_signal ? "a signal came before the loggers had all."
-                                      : format("no more than {} and {} MB may wait for the loggers. Log them less often.",
+    const std::string why = by_signal ? "a signal came before the loggers had received all."
+                                      : format("the queue for the loggers holds at most {} and {} MB. Log them less often.",
                                                counted(bounds_.items, "item"), bounds_.bytes >> 20);
     Console::instance().warn(
         format("Dropped {} of {}: {}", count.dropped,

@@ -60,7 +60,7 @@ std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn::Module& m
   for (std::size_t index = 0; index < patterns.size(); ++index) {
     if (has_any[index] || patterns[index].empty()) continue;
     throw ConfigError(patterns[index].front().place(),
-                      format("all parameters whose names match {} are in groups before this one: the first that matches counts",
+                      format("all parameters whose names match {} are in earlier groups: the first match counts",
                              join(patterns[index], ", ", [](const NamePattern& one) { return quoted_text(one.text()); })));
   }
   return groups;
@@ -130,7 +130,7 @@ class GroupedOptimizerFactory final : public OptimizerFactory {
       }
       if (single->param_groups().size() != 1 || dynamic_cast<torch::optim::LBFGS*>(single.get()) != nullptr) {
         throw ConfigError(class_path_.mark(),
-                          format("{} takes one group of parameters: leave out groups and no_decay", class_path_.as_string()));
+                          format("{} takes one group of parameters: remove groups and no_decay", class_path_.as_string()));
       }
       // Not add_param_group(): it takes an option that has its class's default for one that is not set.
       whole->param_groups().push_back(single->param_groups().front());

@@ -160,14 +160,14 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
     if (entry == nullptr) entry = &table_.add(key, first.options, first.site, static_cast<int>(first_rank));
     if (entry->is_of_object() && entry->object == nullptr) {
       throw DesyncError(
-          format("rank {} logs a metric object as \"{}\" ({}), and the module of another rank has none of its name: every rank "
-                 "makes the same metric objects, in its module's constructor.",
+          format("rank {} logs a metric object as \"{}\" ({}), but another rank's module has none of its name: make the same "
+                 "metric objects on every rank, in the module's constructor.",
                  first_rank, first.name, first.site));
     }
     if (entry->layout != first.layout) {
       throw DesyncError(
-          format("rank {} logs a metric object as \"{}\" ({}) with {}, and that of another rank has {}: every rank makes the "
-                 "same metric objects, with the same options.",
+          format("rank {} logs a metric object as \"{}\" ({}) with {}, but another rank's has {}: make the same metric objects "
+                 "on every rank, with the same options.",
                  first_rank, first.name, first.site, first.layout.str(), entry->layout.str()));
     }
     // One description on all ranks, so that texts about it are the same.
@@ -206,7 +206,7 @@ void BoundaryExchange::gather_rows() {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       for (const double size : metric.told[rank].sizes_of_rows(entry.layout)) {
         if (!(size >= 0 && size <= kMostRowBytes))
-          throw DesyncError(format("rank {} announces rows that cannot be, at {}", rank, what_));
+          throw DesyncError(format("rank {} announces impossible rows, at {}", rank, what_));
         bytes[rank] += static_cast<std::uint64_t>(size);
       }
     }

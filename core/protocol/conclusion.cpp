@@ -62,12 +62,12 @@ void warn_of(const std::vector<std::string>& told, const BoundaryPolicy& policy)
   for (const std::string& text : told) {
     if (policy.coverage_warnings > kToldInARun) return;
     if (++policy.coverage_warnings > kToldInARun) {
-      policy.warn("More keys are logged by some ranks only; this run says no more of them. strict_logging makes it an error.");
+      policy.warn("More keys are logged on only some ranks; this run does not report them. strict_logging makes it an error.");
       return;
     }
     policy.warn(text +
-                ". Log it on every rank, or pass .rank_zero_only = true. (Said once for each key; strict_logging makes it an "
-                "error.)");
+                ". Log it on every rank, or pass .rank_zero_only = true. (Reported once for each key; strict_logging makes it "
+                "an error.)");
   }
 }
 

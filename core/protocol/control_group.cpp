@@ -29,7 +29,7 @@ ControlGroup::~ControlGroup() = default;
 void ControlGroup::check_sizes(std::span<const std::byte> mine, std::span<const std::byte> all, const char* what) const {
   if (all.size() == mine.size() * static_cast<std::size_t>(size())) return;
   throw MisuseError(
-      format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
+      format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} per rank", what, all.size(), mine.size()));
 }
 
 void ControlGroup::check_root(int root, const char* what) const {
@@ -77,7 +77,7 @@ std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64
   for (std::size_t index = 0; index < by_rank.size(); ++index) {
     const GroupCall& call = by_rank[index];
     if (call.operation == GroupOperation::kAllGather || call.bytes <= longest) continue;
-    return format("rank {} announces {} bytes in {}, where {} are the most", first_rank + static_cast<int>(index), call.bytes,
+    return format("rank {} announces {} bytes in {}, where the limit is {}", first_rank + static_cast<int>(index), call.bytes,
                   call.what, longest);
   }
   return "";

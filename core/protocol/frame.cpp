@@ -38,16 +38,16 @@ std::string_view name_of(BoundaryKind kind) {
 /// What is wrong with a header: bytes that a rank did not write as one may name what is not there, and claim any size. Empty
 /// for nothing.
 std::string problem_of(const FrameHeader& header) {
-  if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
+  if (header.magic != FrameHeader::kMagic) return "in an exchange that is not a boundary";
   if (header.version != FrameHeader::kVersion) {
     return format("running another version of levin (protocol {})", header.version);
   }
   if (header.new_metrics_bytes > kMostNewMetricsBytes) {
-    return format("announcing {} bytes of new metrics, where {} are the most", header.new_metrics_bytes, kMostNewMetricsBytes);
+    return format("announcing {} bytes of new metrics, where the limit is {}", header.new_metrics_bytes, kMostNewMetricsBytes);
   }
   const bool can_be = !name_of(header.kind).empty() && stage_name(header.stage) != "unknown" && header.hook < Hook::kCount &&
                       header.failed <= 1;
-  return can_be ? "" : "sending what is no header of a boundary";
+  return can_be ? "" : "sending something other than a boundary's header";
 }
 
 /// What has to be the same on all ranks.
@@ -58,7 +58,7 @@ auto place_of(const FrameHeader& header) {
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
   if (std::string problem = problem_of(header); !problem.empty()) return problem;
   std::string position =
-      format("in {}, hook {}, meeting number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
+      format("in {}, hook {}, exchange number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
   if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
     position += ", with other metrics agreed on";
   return position;
@@ -88,7 +88,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
     place->second.push_back(static_cast<int>(rank));
   }
 
-  std::string text = "the ranks are not in the same place:";
+  std::string text = "the ranks are not at the same boundary:";
   for (const auto& [position, ranks] : positions) {
     text += format("\n  {}{}{}", rank_list(ranks), ranks.size() == 1 ? " is " : " are ", position);
   }
@@ -202,11 +202,11 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
       const bool is_alike = known[first]->layout == metric.layout;
       if (known[first]->options == metric.options && is_alike) continue;
       if (!is_alike && known[first]->options == metric.options) {
-        throw of_all_ranks(MisuseError(format(
-            "log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank {} ({}). Every "
-            "rank makes the same metric objects, with the same options.",
-            metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site, metric.layout.str(),
-            rank, metric.site)));
+        throw of_all_ranks(
+            MisuseError(format("log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank "
+                               "{} ({}). Make the same metric objects on every rank, with the same options.",
+                               metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site,
+                               metric.layout.str(), rank, metric.site)));
       }
       throw of_all_ranks(MisuseError(
           format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "

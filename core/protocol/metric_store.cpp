@@ -152,8 +152,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   const HookPolicy policy = hook_policy(hook);
   const std::int32_t loader = now().batch ? static_cast<std::int32_t>(now().batch->dataloader_idx) : LoaderOfMetric::kAny;
   if (std::this_thread::get_id() != thread) {
-    misuse(hook, name, where,
-           "another thread than the one that runs the hooks may not log; keep the value, and log it in the next hook");
+    misuse(hook, name, where, "only the thread that runs the hooks may log; store the value, and log it in the next hook");
   }
   if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
 
@@ -165,7 +164,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   MetricOptions resolved = detail::resolve(log_options, policy);
   resolved.object = object;
   if (!resolved.on_step && !resolved.on_epoch)
-    misuse(hook, name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
+    misuse(hook, name, where, "on_step and on_epoch are both false, so the value would be dropped");
   if (policy.epoch_only && (resolved.on_step || !resolved.on_epoch))
     misuse(hook, name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
   MetricEntry* entry = table.find(key);
@@ -255,7 +254,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
     misuse(hook_, name, where, "the module has no such metric object: make it with add_metric(), in the module's constructor");
   }
   if (options.reduce != Reduce::kMean || options.batch_size) {
-    misuse(hook_, name, where, "a metric object says itself how its values become one: leave out reduce and batch_size");
+    misuse(hook_, name, where, "a metric object defines its own reduction: remove reduce and batch_size");
   }
   MetricEntry& entry = state_->entry_of(hook_, name, options, where, id);
   if (entry.object != &object) {
@@ -264,7 +263,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
   for (const MetricEntry& other : state_->table.entries()) {
     if (other.object != &object || other.group == entry.group) continue;
     misuse(hook_, name, where,
-           format("its metric object is also logged in {} ({}), whose epoch is another: make one for each stage",
+           format("its metric object is also logged in {} ({}), which has another epoch: make one for each stage",
                   hook_name(other.hook), other.site));
   }
   if (!state_->counts_here(entry)) return;

@@ -165,8 +165,8 @@ std::vector<double> MetricEntry::values_of(const MetricState& state) const {
   std::vector<double> computed = object->values_of(state);
   if (computed.size() == values.size()) return computed;
   throw MisuseError(
-      format("the metric object {}, logged as \"{}\" ({}), computes {} values of what it has seen, and {} where it has seen "
-             "nothing: compute() has to give as many of every state.",
+      format("the metric object {}, logged as \"{}\" ({}), computes {} values of its state, but {} of an empty one: compute() "
+             "must return the same number for every state.",
              quoted_text(object->name()), plain_name, site, computed.size(), values.size()));
 }
 

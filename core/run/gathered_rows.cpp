@@ -55,7 +55,7 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
 /// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
-  const Meeting meeting(call, "it is for all ranks to call, at one place");
+  const Meeting meeting(call, "all ranks must call it together");
   std::vector<Rows> by_rank;
   for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), meeting, kLongest)) {
     const auto parts = unpickled(bytes);
@@ -121,8 +121,8 @@ at::Tensor gather_rows(RankExchange exchange, const std::vector<at::Tensor>& bat
   const Rows mine{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
   if (mine.samples && static_cast<std::int64_t>(mine.samples->size()) != mine.count()) {
     throw MisuseError(
-        format("{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample, collected "
-               "since the epoch began.",
+        format("{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample since the start "
+               "of the epoch.",
                call, mine.count(), mine.samples->size(), progress.in_work ? "batch" : "epoch"));
   }
   const std::vector<Rows> by_rank = exchanged(exchange, mine, call);

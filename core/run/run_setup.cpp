@@ -57,9 +57,9 @@ bool same_class(const Callback& one, const Callback& other) { return typeid(one)
 
 [[noreturn]] void throw_shared_key(const std::string& key, const Callback& first, const Callback& second) {
   throw ConfigError(
-      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same files, or "
-             "take one another's state. Remove one, or give them other options (of ModelCheckpoint: monitor, mode, or how "
-             "often it saves); a class of your own overrides state_key().",
+      format("trainer: callbacks: two callbacks have the same state_key(), {}{}: they would write the same files, or load each "
+             "other's state. Remove one, or give them different options (ModelCheckpoint: monitor, mode, or how often it "
+             "saves); override state_key() in your own class.",
              key,
              same_class(first, second)
                  ? ""
@@ -118,7 +118,7 @@ CallbackList make_callbacks(const TrainerOptions& options) {
     return true;
   };
   if (options.max_time && !add("Timer", true, Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}})) {
-    rank_zero_warn("max_time has no effect, since the callbacks hold a Timer, which ends training after its own duration.");
+    rank_zero_warn("max_time has no effect, because the callbacks hold a Timer, which ends training after its own duration.");
   }
   add("ProgressBar", options.enable_progress_bar.value_or(!options.quiet));
   add("ModelSummary", options.enable_model_summary.value_or(!options.quiet));

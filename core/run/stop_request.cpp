@@ -70,7 +70,7 @@ void StopRequest::throw_if_signalled(const std::string& where) const {
 
 std::string StopRequest::explain(int world_size) const {
   if (const std::string own = reason(); !own.empty()) return own;
-  return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
+  return world_size == 1 ? "stop was requested" : format("rank {} requested it", first_rank_);
 }
 
 namespace {

@@ -45,7 +45,7 @@ const CudaApi* load() {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) throw ConfigError(format("CUDA cannot be loaded: {}; use accelerator: cpu to do without", dlerror()));
   const auto entry = reinterpret_cast<CudaApiEntry>(dlsym(library, "levin_cuda_api"));
-  if (entry == nullptr) throw ConfigError(path + " is no CUDA library of this levin");
+  if (entry == nullptr) throw ConfigError(path + " is not the CUDA library of this levin");
   return entry();
 }
 
@@ -84,7 +84,7 @@ bool has_gpu() {
 const CudaApi& cuda_api() {
   if (!has_gpu())
     throw ConfigError(
-        "a GPU is asked for, but this machine has none (no /dev/nvidiactl), or CUDA_VISIBLE_DEVICES is empty; use accelerator: "
+        "a GPU is requested, but this machine has none (no /dev/nvidiactl), or CUDA_VISIBLE_DEVICES is empty; use accelerator: "
         "cpu or auto");
   static const CudaApi* const api = load();
   return *api;
@@ -98,7 +98,7 @@ std::shared_ptr<Accelerator> AutoAccelerator::resolve() {
     auto gpus = std::make_shared<CudaAccelerator>();
     if (gpus->device_count() > 0) chosen_ = std::move(gpus);
   } catch (const std::exception& error) {
-    Console::instance().warn("accelerator: auto takes the CPU, though this machine has a GPU: " + error_text(error));
+    Console::instance().warn("accelerator: auto uses the CPU, although this machine has a GPU: " + error_text(error));
   }
   return chosen_;
 }

@@ -27,7 +27,7 @@ class DdpVariant final : public SingleDeviceStrategy {
 };
 
 LEVIN_REGISTER_(Strategy, AutoStrategy, "auto", "ddp for several devices, hosts or ranks, else single_device");
-LEVIN_REGISTER_(Strategy, DdpStrategy, "ddp", "One process a device, each with its own batches; gradients are averaged");
+LEVIN_REGISTER_(Strategy, DdpStrategy, "ddp", "One process per device, each with its own batches; gradients are averaged");
 LEVIN_REGISTER_(Strategy, DdpVariant<true>, "ddp_find_unused_parameters_true", "ddp with find_unused_parameters: true");
 LEVIN_REGISTER_(Strategy, DdpVariant<false>, "ddp_find_unused_parameters_false", "ddp with find_unused_parameters: false");
 

@@ -313,10 +313,9 @@ void GradientReducer::watch_gradients() {
 
 void GradientReducer::check_is_dense(const at::Tensor& gradient, std::size_t index) const {
   if (!gradient.is_sparse()) return;
-  throw MisuseError(
-      "strategy ddp: the gradient of " + names_[index] +
-      " is sparse, which on several ranks those of torch::nn::Embedding and EmbeddingBag may be. Use one of these "
-      "with sparse(true), or leave sparse out.");
+  throw MisuseError("strategy ddp: the gradient of " + names_[index] +
+                    " is sparse, which on several ranks only torch::nn::Embedding and EmbeddingBag support. Use one of these "
+                    "with sparse(true), or dense gradients.");
 }
 
 void GradientReducer::note_arrival(std::size_t index) {
@@ -372,9 +371,9 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   if (names.empty()) return add_zeros(let_go, /*prepares=*/false);
   if (options_.static_graph) {
     throw MisuseError(
-        "strategy ddp: with static_graph each step must use what the first one used, but the backward pass gave "
-        "no gradient to " +
-        join(names) + ", so its reduction could not end. Set find_unused_parameters in its place.");
+        "strategy ddp: with static_graph each step must use the parameters of the first, but the backward pass gave no "
+        "gradient to " +
+        join(names) + ", so its reduction could not end. Set find_unused_parameters instead.");
   }
   throw MisuseError("strategy ddp: the backward pass gave no gradient to " + join(names) +
                     ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "

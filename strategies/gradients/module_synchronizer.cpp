@@ -215,8 +215,8 @@ void ModuleSynchronizer::finish_reduction() {
   if (left_out_.empty()) return;
   for (const auto& entry : module_.named_parameters()) {
     if (!entry.value().grad().defined() || !is_one_of(entry.value(), left_out_)) continue;
-    throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
-                      " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
+    throw MisuseError("strategy ddp: with static_graph each step must use the parameters of the first, but " + entry.key() +
+                      " has a gradient, and had none in the first. Set find_unused_parameters instead.");
   }
 }
 
@@ -249,7 +249,7 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
     is_known |= marks[index] != kNotKnown;
     if (marks[index] == (kUsed | kUnused)) {
       throw DesyncError("strategy ddp: with static_graph all ranks must use the same parameters, but " + reducer_->name(index) +
-                        " was used on some ranks only. Set find_unused_parameters in its place.");
+                        " was used on only some ranks. Set find_unused_parameters instead.");
     }
     if (marks[index] == kUnused) left_out.push_back(parameters[index]);
   }
@@ -268,9 +268,8 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
 void ModuleSynchronizer::backward_without_batch() {
   if (has_synchronized_layers(module_)) {
     throw MisuseError(
-        "this rank has no batch, while others have one, whose BatchNorm layers take the statistics of all ranks. Give all "
-        "ranks "
-        "as many batches: set trainer.uneven to pad or drop.");
+        "this rank has no batch, but others have one, and their BatchNorm layers need the statistics of all ranks. Give all "
+        "ranks the same number of batches: set trainer.uneven to pad or drop.");
   }
   reduce_after_backward();
 }

@@ -130,7 +130,7 @@ std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
 
 std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
   const std::size_t bytes = file.bytes();
-  if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
+  if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is not a segment of levin");
   std::shared_ptr<RunSegment> segment(new RunSegment(std::move(file)));
   const SegmentHeader& header = segment->header();
   if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.ranks < 1 || bytes != segment_bytes(header.ranks)) {

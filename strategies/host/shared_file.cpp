@@ -94,7 +94,7 @@ SharedFile SharedFile::open_at(const std::string& place) {
   if (!opened.is_open()) throw_failed("open of " + path);
   struct stat status {};
   if (fstat(opened.number(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != inode) {
-    throw_failed("open of " + path + ", which is something else here,", ENOENT);
+    throw_failed("open of " + path + ", which is another file here,", ENOENT);
   }
   return attach(std::move(opened));
 }

@@ -80,7 +80,7 @@ void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char
 }
 
 void PeerWaits::check(Wait& wait) {
-  if (is_given_up_) end_with(DesyncError(format("rank {} has given {} up", board_->rank(), wait.what)));
+  if (is_given_up_) end_with(DesyncError(format("rank {} has aborted {}", board_->rank(), wait.what)));
   if (const auto failure = board_->failure()) end_because_of(*failure);
 
   const auto posted = board_->waiting();

@@ -213,9 +213,9 @@ class Supervisor {
   /// Why another attempt would not help, or is not wanted; "" where it may. `is_first`: this attempt was the run's first;
   /// `spans_hosts`: the run has ranks elsewhere.
   std::string why_not_again(bool is_first, bool spans_hosts) const {
-    if (told_to_stop_) return "it was told to end by a signal";
-    if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
-    if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it began";
+    if (told_to_stop_) return "a signal asked it to end";
+    if (failure()->is_final) return "the error is in the configuration or the program, and would recur";
+    if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it started";
     // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
     return !spans_hosts && ranks_with(&RankSlot::trained).empty() && have_all_failed_alike()
                ? "all ranks failed alike before the first step"
@@ -352,11 +352,11 @@ class Attempts {
       hindrance = format("max_restarts={} is used up", plan_.max_restarts);
     }
     if (!hindrance.empty()) {
-      print_report("levin: the run is not started again: " + hindrance);
+      print_report("levin: no restart: " + hindrance);
       return false;
     }
     ++restarts_;
-    print_report(format("levin: the run starts again, attempt {} of {}, because {}", restarts_ + 1, plan_.max_restarts + 1,
+    print_report(format("levin: restarting the run, attempt {} of {}, because {}", restarts_ + 1, plan_.max_restarts + 1,
                         supervisor.failure()->place()));
     return true;
   }
@@ -366,7 +366,7 @@ class Attempts {
     const int left = static_cast<int>(devices_.size() - local_ranks.size());
     if (local_ranks.empty() || !plan_.min_devices || left < *plan_.min_devices) return false;
     for (auto rank = local_ranks.rbegin(); rank != local_ranks.rend(); ++rank) devices_.erase(devices_.begin() + *rank);
-    print_report(format("levin: the run goes on with {}, since the others' devices are gone (min_devices={})",
+    print_report(format("levin: the run continues with {}, because the others' devices are gone (min_devices={})",
                         counted(devices_.size(), "rank"), *plan_.min_devices));
     return true;
   }

@@ -155,7 +155,7 @@ void StoreServer::welcome(Descriptor socket) {
   const auto unknown = [](const Connection& connection) { return !connection.rank; };
   if (static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), unknown)) >= kMostUnknown) {
     const auto oldest = std::find_if(connections_.begin(), connections_.end(), unknown);
-    note_stranger(*oldest, "others came before it said who it is");
+    note_stranger(*oldest, "others came before it identified itself");
     connections_.erase(oldest);
   }
   const int number = socket.number();
@@ -169,11 +169,11 @@ bool StoreServer::serve(Connection& connection, short events) {
     if ((events & POLLOUT) != 0) send_rest(connection);
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && connection.rest.empty()) receive(connection);
     if (!connection.rank && !connection.closing && Clock::now() >= connection.deadline) {
-      note_stranger(connection, format("it did not say who it is within {} s", settings_.patience.count() / 1000));
+      note_stranger(connection, format("it did not identify itself within {} s", settings_.patience.count() / 1000));
       return false;
     }
   } catch (const ConnectionLost&) {
-    if (!connection.rank && !connection.closing) note_stranger(connection, "it went without saying who it is");
+    if (!connection.rank && !connection.closing) note_stranger(connection, "it left without identifying itself");
     return false;
   } catch (const DesyncError& error) {
     note_stranger(connection, error.what());
@@ -191,9 +191,9 @@ void StoreServer::receive(Connection& connection) {
   const std::size_t limit = connection.rank ? kLargestMessage : kLargestHello;
   // A rank asks one thing at a time, and waits for the answer.
   if (auto message = connection.reader.next(limit)) {
-    if (connection.wait) throw DesyncError("it asks while it waits for an answer");
+    if (connection.wait) throw DesyncError("it sent a request while it waited for an answer");
     handle(connection, *std::move(message));
-    if (!connection.reader.is_empty()) throw DesyncError("it says more than it was asked for");
+    if (!connection.reader.is_empty()) throw DesyncError("it sent more than was requested");
   }
 }
 
@@ -217,17 +217,16 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
     connection.closing = true;
   };
   if (hello.call != StoreCall::kHello || hello.keys.size() != 2 || hello.values.size() != 3) {
-    throw DesyncError("it did not begin by saying who it is");
+    throw DesyncError("it did not begin by identifying itself");
   }
   if (!same_token(hello.values[0], settings_.token)) {
     return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
   }
   const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
   if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
-    return refuse("it says that it is " + who,
-                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, or have hosts different "
-                         "devices or num_nodes?",
-                         settings_.world_size, who));
+    return refuse("it says that it is " + who, format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, "
+                                                      "or do hosts have different devices or num_nodes?",
+                                                      settings_.world_size, who));
   }
   if (hello.keys[1] != std::to_string(settings_.attempt)) {
     // The other host is about to start its ranks again, or has not noticed yet that it must.
@@ -261,8 +260,8 @@ std::string StoreServer::contradiction(std::size_t rank, const std::string& peer
   }
   const std::string& first = process_of_[rank];
   if (first.empty() || first == process) return "";
-  return format("two processes say that they are rank {}: {}, and {}: give each host a NODE_RANK (or RANK) of its own", rank,
-                first, process);
+  return format("two processes say that they are rank {}: {}, and {}: give each host its own NODE_RANK (or RANK)", rank, first,
+                process);
 }
 
 void StoreServer::look_after_waits() {

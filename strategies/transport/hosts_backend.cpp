@@ -125,7 +125,7 @@ void HostsBackend::tell_other_hosts(std::size_t bytes) {
 void HostsBackend::finish(const c10::intrusive_ptr<c10d::Work>& work) {
   is_abandoned_ = true;
   await(*work, [this] {
-    if (ends_) throw DesyncError("a gradient reduction has been given up");
+    if (ends_) throw DesyncError("a gradient reduction was aborted");
     if (const auto failure = links_.board->failure()) throw RecordedFailure(failure->str());
   });
   is_abandoned_ = false;

@@ -34,11 +34,10 @@ LaunchPlan plan_for(const LaunchRequest& request) {
   const std::string wish = plan.hosts > 1         ? format("num_nodes: {}", plan.hosts)
                            : plan.local_ranks > 1 ? format("devices: {}", plan.local_ranks)
                                                   : format("max_restarts: {}", plan.max_restarts);
-  throw MisuseError(
-      wish +
-      ": levin starts ranks by running the program again from its main(), which this program has not permitted. Give what "
-      "main() does to levin::run_main(), or this run to levin::launch(); or start the program with torchrun, srun or mpirun, "
-      "or the run with `levin fit`. See docs/embedding.md.");
+  throw MisuseError(wish +
+                    ": levin starts ranks by running the program again from its main(), which this program has not permitted. "
+                    "Pass the work of main() to levin::run_main(), or this run to levin::launch(); or start the program with "
+                    "torchrun, srun or mpirun, or the run with `levin fit`. See docs/embedding.md.");
 }
 
 /// Starts the ranks when nobody else did; comes back in a rank only.
@@ -50,7 +49,7 @@ void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRe
   if (plan.local_ranks * plan.hosts == 1 && (plan.max_restarts == 0 || is_torchrun)) return;
   if (is_torchrun) {
     throw ConfigError(
-        format("devices: {} asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
+        format("devices: {} requested, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
                "without it",
                plan.local_ranks, plan.local_ranks));
   }

@@ -116,7 +116,7 @@ std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& envir
 }
 
 std::shared_ptr<ProcessWorld> ProcessWorld::current() {
-  if (!membership()) throw MisuseError("this process has joined no run: join_ranks() comes first");
+  if (!membership()) throw MisuseError("this process has not joined a run: call join_ranks() first");
   return membership();
 }
 
@@ -260,7 +260,7 @@ void ProcessWorld::end_own_backend() noexcept {
     // After a failure nobody is waited for.
     board_->failure() ? own_backend_->abort() : own_backend_->shutdown();
   } catch (const std::exception& error) {
-    Console::instance().warn(format("{} did not end well: {}", gradient_transport_, error_text(error)));
+    Console::instance().warn(format("{} failed to shut down: {}", gradient_transport_, error_text(error)));
   }
 }
 

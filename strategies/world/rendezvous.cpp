@@ -115,7 +115,7 @@ class LimitedStore final : public c10d::Store {
   auto limited(std::chrono::milliseconds limit, const Call& call) const {
     auto result = thread_->call_until(Clock::now() + limit + kStoreGrace, call);
     if (!result) {
-      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+      throw DesyncError(format("the server at {} did not answer within {} s: it is stopped, or another program uses the port",
                                place_, limit.count() / 1000));
     }
     return *std::move(result);

@@ -74,10 +74,10 @@ std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
 
 std::string StoreStatusBoard::table() const {
   const auto all = posts();
-  if (!all) return format("  {}\n  of the others nothing is known: the run's store does not answer", own_post().line);
+  if (!all) return format("  {}\n  the others are unknown: the run's store does not answer", own_post().line);
   std::vector<std::string> lines;
   for (const RankPost& post : *all) {
-    lines.push_back(post.number == 0 ? format("  rank {}: has said nothing yet", lines.size()) : "  " + post.line);
+    lines.push_back(post.number == 0 ? format("  rank {}: has reported nothing yet", lines.size()) : "  " + post.line);
   }
   return join(lines, "\n");
 }

@@ -182,7 +182,7 @@ TEST_CASE("a job that Slurm does not take back says so, and how it goes on") {
   const Outcome outcome = run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}, scontrol.job(0)));
   INFO(outcome.text());
   CHECK(outcome.status == 128 + SIGUSR1);
-  CHECK_THAT(outcome.err, Catch::Contains("job 77 could not be put back into Slurm's queue: scontrol requeue says: "
+  CHECK_THAT(outcome.err, Catch::Contains("job 77 could not be requeued: scontrol requeue says: "
                                           "slurm_requeue error: Requested operation is presently disabled. Start it again "
                                           "with --ckpt_path="));
 }

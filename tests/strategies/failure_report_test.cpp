@@ -85,7 +85,7 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
   CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
   CHECK(said(42) == "rank 1 failed too, " + place +
-                        ": an exception of type int, which is no std::exception (before it, rank 0 failed " + place + ")");
+                        ": an exception of type int, which is not a std::exception (before it, rank 0 failed " + place + ")");
 }
 
 TEST_CASE("a rank that is ended while it cleans up has its line all the same, and only then") {

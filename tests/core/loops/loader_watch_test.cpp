@@ -91,10 +91,8 @@ TEST_CASE("the advice is the number of workers that read as fast as training wor
   CHECK_THAT(advice(0.05, 0.1, 0), EndsWith("Try num_workers: 1 (now 0)."));
   // Two workers give two batches in the time of two steps and two waits.
   CHECK_THAT(advice(0.1, 0.1, 2), EndsWith("Try num_workers: 4 (now 2)."));
-  CHECK_THAT(
-      advice(0.3, 0.1, std::nullopt),
-      EndsWith("Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work "
-               "itself overrides acts()."));
+  CHECK_THAT(advice(0.3, 0.1, std::nullopt), EndsWith("Let the loader read ahead on its own threads, or make reading cheaper; "
+                                                      "if making batches is the work itself, override acts()."));
 }
 
 TEST_CASE("the advice says when there are no cores for so many workers") {
@@ -104,7 +102,7 @@ TEST_CASE("the advice says when there are no cores for so many workers") {
              EndsWith("num_workers: 3 (now 0), more than the 8 cores, which 4 ranks share: try 2, and make reading cheaper."));
   CHECK_THAT(advice(0.9, 0.1, 8),
              EndsWith("more than the 8 cores: make reading cheaper, by preparing the data once, before training."));
-  CHECK_THAT(advice(1, 0, 1), Contains("No number of workers would do (num_workers is 1), more than"));
+  CHECK_THAT(advice(1, 0, 1), Contains("No number of workers is enough (num_workers is 1), more than"));
 }
 
 TEST_CASE("a fit that waits for its data says so, once") {

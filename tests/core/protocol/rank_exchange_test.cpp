@@ -65,7 +65,7 @@ TEST_CASE("a text may be as long as whoever gathers it says") {
   counted(2, [&](RankExchange exchange, int) {
     CHECK(exchange.gather_text(text, kTest, 100) == std::vector<std::string>{text, text});
     const auto refused = Catch::Contains(
-        "rank 0 announces 100 bytes in a test (every rank comes here, since it is written so), where 99 are the most");
+        "rank 0 announces 100 bytes in a test (every rank comes here, since it is written so), where the limit is 99");
     CHECK_THROWS_WITH(exchange.gather_text(text, kTest, 99), refused);
     CHECK_THROWS_WITH(exchange.gather_text_to_rank_zero(text, kTest, 99), refused);
     CHECK_THROWS_WITH(exchange.broadcast_text(text, kTest, 99), refused);

@@ -44,8 +44,8 @@ TEST_CASE("what all ranks voted is agreed until they vote again, and names the l
   stop.adopt({nothing, nothing, stops, stops});
   CHECK(stop.agreed());
   CHECK_FALSE(stop.asked());
-  CHECK(stop.explain(4) == "rank 2 asked for it");
-  CHECK(stop.explain(1) == "stop was asked for");
+  CHECK(stop.explain(4) == "rank 2 requested it");
+  CHECK(stop.explain(1) == "stop was requested");
   stop.adopt({nothing, nothing, nothing, nothing});
   CHECK_FALSE(stop.agreed());
 }

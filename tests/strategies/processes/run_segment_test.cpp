@@ -256,7 +256,7 @@ TEST_CASE("memory of a run has no name: others of this user open it where its ma
   CHECK(opened->slot(2).reductions == 7);
   CHECK_THROWS_WITH(RunSegment::open_at(std::to_string(getpid()) + " 1000000 7"),
                     Catch::Contains("shared memory of the run: open of /proc/"));
-  CHECK_THROWS_WITH(RunSegment::open_at(segment->place() + "1"), Catch::Contains("which is something else here"));
+  CHECK_THROWS_WITH(RunSegment::open_at(segment->place() + "1"), Catch::Contains("which is another file here"));
 }
 
 TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {
