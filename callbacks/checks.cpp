@@ -152,7 +152,7 @@ class CheckData final : public CheckWithOptions<CheckDataOptions> {
     FitPreview preview(trainer);
     find_cross_entropy(preview);
     for (const FitLoader& loader : preview.loaders()) {
-      if (loader.loader->acts()) {
+      if (loader.loader->is_interactive()) {
         add_note(loader.name + ": not read, as its batches come of what the run does");
       } else {
         compare_samples(trainer, loader, read(trainer, preview, loader));

@@ -74,7 +74,7 @@ class LEVIN_API BatchLoader {
   virtual std::optional<int> num_workers() const { return std::nullopt; }
   /// True: batches depend on the module's actions, as in a reinforcement-learning environment, and making them is the work. A
   /// run that resumes inside an epoch does not ask for finished batches, and levin does not advise faster reading.
-  virtual bool acts() const { return false; }
+  virtual bool is_interactive() const { return false; }
   /// True: give batches in page-locked memory. The default does nothing.
   virtual void set_pin_memory(bool /*pin*/) {}
 };

@@ -115,7 +115,7 @@ struct FitPreview::State {
 
   void read_first_batch(bool in_64_bits) {
     BatchLoader& loader = *loaders.front().loader;
-    if (loaders.front().batches == 0 || loader.acts()) return;
+    if (loaders.front().batches == 0 || loader.is_interactive()) return;
     const auto scope = run.hooks.enter(Hook::kTrainDataloader);
     loader.start_epoch(run.progress.epoch);
     std::optional<Batch> given = loader.next();

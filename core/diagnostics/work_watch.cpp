@@ -51,7 +51,7 @@ std::string LoaderWatch::advice(const std::optional<int>& workers, int cores, in
   if (!workers)
     return text +
            "Let the loader read ahead on its own threads, or make reading cheaper; if making batches is the work itself, "
-           "override acts().";
+           "override is_interactive().";
   const double needed = workers_needed(waited_, worked_, *workers);
   const int cores_of_rank = std::max(1, cores / ranks);
   if (needed <= cores_of_rank) return text + format("Try num_workers: {:.0f} (now {}).", needed, *workers);

@@ -40,8 +40,9 @@ std::string advice(double waits, double works, std::optional<int> workers, int c
 /// Takes a fixed time for each batch, in which it works.
 class SlowLoader final : public FixedLoader {
  public:
-  explicit SlowLoader(double seconds, bool acts = false) : FixedLoader(rows()), seconds_(seconds), acts_(acts) {}
-  bool acts() const override { return acts_; }
+  explicit SlowLoader(double seconds, bool is_interactive = false)
+      : FixedLoader(rows()), seconds_(seconds), is_interactive_(is_interactive) {}
+  bool is_interactive() const override { return is_interactive_; }
   std::optional<int> num_workers() const override { return 0; }
   std::optional<Batch> next() override {
     const double end = steady_seconds() + seconds_;
@@ -52,7 +53,7 @@ class SlowLoader final : public FixedLoader {
  private:
   static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
   double seconds_;
-  bool acts_;
+  bool is_interactive_;
 };
 
 std::string console_of_fit(const LoaderPtr& loader) {
@@ -92,7 +93,7 @@ TEST_CASE("the advice is the number of workers that read as fast as training wor
   // Two workers give two batches in the time of two steps and two waits.
   CHECK_THAT(advice(0.1, 0.1, 2), EndsWith("Try num_workers: 4 (now 2)."));
   CHECK_THAT(advice(0.3, 0.1, std::nullopt), EndsWith("Let the loader read ahead on its own threads, or make reading cheaper; "
-                                                      "if making batches is the work itself, override acts()."));
+                                                      "if making batches is the work itself, override is_interactive()."));
 }
 
 TEST_CASE("the advice says when there are no cores for so many workers") {
@@ -114,9 +115,9 @@ TEST_CASE("a fit that waits for its data says so, once") {
 }
 
 TEST_CASE("a loader whose batches are the work itself is no bottleneck, alone and among others") {
-  const auto acting = std::make_shared<SlowLoader>(0.1, /*acts=*/true);
+  const auto acting = std::make_shared<SlowLoader>(0.1, /*is_interactive=*/true);
   CHECK_THAT(console_of_fit(acting), !Contains("bottleneck"));
   const auto reading = std::make_shared<SlowLoader>(0);
-  CHECK(CombinedLoader({{"game", acting}, {"rows", reading}}, CombineMode::kMinSize).acts());
-  CHECK_FALSE(CombinedLoader({{"rows", reading}}, CombineMode::kMinSize).acts());
+  CHECK(CombinedLoader({{"game", acting}, {"rows", reading}}, CombineMode::kMinSize).is_interactive());
+  CHECK_FALSE(CombinedLoader({{"rows", reading}}, CombineMode::kMinSize).is_interactive());
 }
