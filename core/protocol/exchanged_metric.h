@@ -14,9 +14,9 @@ namespace levin::detail {
 struct ExchangedMetric {
   MetricEntry* entry;
   Level level;
-  Told own{};                                          ///< what this rank tells
-  const std::vector<std::string>* own_rows = nullptr;  ///< of an object: whose sizes own.numbers say; null: none are told
-  std::vector<Told> told{};                            ///< by rank
+  MetricPayload own{};                                 ///< this rank's
+  const std::vector<std::string>* own_rows = nullptr;  ///< of an object: their sizes are in own.numbers; null: none are sent
+  std::vector<MetricPayload> payloads{};               ///< by rank
   std::vector<std::vector<std::string>> rows{};        ///< by rank: of an object, the lists of rows; see rows_are_known
   bool rows_are_known = false;                         ///< all ranks have them from before, in entry->all_ranks
 
@@ -30,7 +30,7 @@ struct ExchangedMetric {
   void tell_nothing();
 };
 
-/// What all ranks told one another at a boundary. Identical on all ranks, but for what is own.
+/// What all ranks exchanged at a boundary. Identical on all ranks, except the own parts.
 struct Exchanged {
   std::vector<FrameHeader> headers;      ///< by rank
   std::vector<ExchangedMetric> metrics;  ///< what this boundary carries, in the agreed order

@@ -100,33 +100,33 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
 
 // Weights of a metric object's slot.
 namespace {
-constexpr double kTold = 0;
-constexpr double kToldAndKnown = 1;
-constexpr double kUntold = -1;
-constexpr double kUntoldButKnown = -2;
+constexpr double kLogged = 0;
+constexpr double kLoggedAndKnown = 1;
+constexpr double kUnlogged = -1;
+constexpr double kUnloggedButKnown = -2;
 }  // namespace
 
 Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows) {
-  if (!is_logged) return {0, knows_rows ? kUntoldButKnown : kUntold};
-  return {static_cast<double>(updates), knows_rows ? kToldAndKnown : kTold};
+  if (!is_logged) return {0, knows_rows ? kUnloggedButKnown : kUnlogged};
+  return {static_cast<double>(updates), knows_rows ? kLoggedAndKnown : kLogged};
 }
 
-bool knows_rows(const Slot& slot) { return slot.weight == kToldAndKnown || slot.weight == kUntoldButKnown; }
+bool knows_rows(const Slot& slot) { return slot.weight == kLoggedAndKnown || slot.weight == kUnloggedButKnown; }
 
-void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry) {
-  append_number(frame, told.slot);
-  std::vector<double> numbers = told.numbers;
+void append_payload(std::vector<std::byte>& frame, const MetricPayload& payload, const MetricEntry& entry) {
+  append_number(frame, payload.slot);
+  std::vector<double> numbers = payload.numbers;
   numbers.resize(2 * (entry.slots() - 1));
   for (const double number : numbers) append_number(frame, number);
 }
 
-Told read_told(ByteReader& frame, const MetricEntry& entry) {
-  Told told{.slot = frame.number<Slot>()};
+MetricPayload read_payload(ByteReader& frame, const MetricEntry& entry) {
+  MetricPayload payload{.slot = frame.number<Slot>()};
   const std::string_view bytes = frame.take((entry.slots() - 1) * sizeof(Slot));
-  if (!told.slot.present()) return told;
-  told.numbers.resize(entry.layout.size());
-  std::memcpy(told.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
-  return told;
+  if (!payload.slot.present()) return payload;
+  payload.numbers.resize(entry.layout.size());
+  std::memcpy(payload.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
+  return payload;
 }
 
 constexpr const char* kDamaged = "the description of metrics arrived damaged: do all ranks run the same build of levin?";
@@ -144,10 +144,10 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_number(bytes, metric.layout);
     append_text(bytes, metric.site);
     append_number(bytes, metric.loader.index);
-    for (const Told* told : {&metric.step, &metric.epoch}) {
-      append_number(bytes, told->slot);
-      append_number(bytes, static_cast<std::uint32_t>(told->numbers.size()));
-      for (const double number : told->numbers) append_number(bytes, number);
+    for (const MetricPayload* payload : {&metric.step, &metric.epoch}) {
+      append_number(bytes, payload->slot);
+      append_number(bytes, static_cast<std::uint32_t>(payload->numbers.size()));
+      for (const double number : payload->numbers) append_number(bytes, number);
     }
   }
   return bytes;
@@ -170,13 +170,13 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     metric.layout = reader.number<ObjectLayout>();
     metric.site = reader.text();
     metric.loader.index = reader.number<std::int32_t>();
-    for (Told* told : {&metric.step, &metric.epoch}) {
-      told->slot = reader.number<Slot>();
+    for (MetricPayload* payload : {&metric.step, &metric.epoch}) {
+      payload->slot = reader.number<Slot>();
       const auto size = reader.number<std::uint32_t>();
-      const bool has_numbers = metric.options.object != 0 && told->slot.present();
+      const bool has_numbers = metric.options.object != 0 && payload->slot.present();
       if (size != (has_numbers ? metric.layout.size() : 0) || size > reader.left() / sizeof(double))
         throw DesyncError(kDamaged);
-      for (std::uint32_t number = 0; number < size; ++number) told->numbers.push_back(reader.number<double>());
+      for (std::uint32_t number = 0; number < size; ++number) payload->numbers.push_back(reader.number<double>());
     }
   }
   if (reader.left() > 0) throw DesyncError(kDamaged);

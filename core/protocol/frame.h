@@ -84,14 +84,14 @@ std::string describe(const Boundary& boundary);
 /// text names each boundary, its ranks, their hooks, epoch and step.
 void require_same_boundary(const std::vector<FrameHeader>& headers);
 
-/// What a rank tells of a metric's step or epoch. A frame is written from these and read into them.
-struct Told {
+/// A rank's values of a metric at a step or epoch, as frames carry them.
+struct MetricPayload {
   Slot slot;                      ///< of a metric object: object_slot()
   std::vector<double> numbers{};  ///< of a metric object, as its ObjectLayout says; none where the slot is not present
 
   /// Bytes of each list of rows.
   std::span<const double> sizes_of_rows(const ObjectLayout& layout) const { return part(layout.numbers, layout.rows); }
-  /// What the rank's own state computes to.
+  /// The values of the rank's own state.
   std::span<const double> values(const ObjectLayout& layout) const {
     return part(std::size_t{layout.numbers} + layout.rows, layout.values);
   }
@@ -102,16 +102,16 @@ struct Told {
   }
 };
 
-/// The slot of a metric object. Its value is how often the state was updated. Its weight, which a state has no use for, says
-/// beside whether the object was logged whether the rank still knows the rows of all ranks, as they told one another last, and
-/// has told all of its own then.
+/// The slot of a metric object. Its value is the number of updates of the state. Its weight, which a state does not need,
+/// encodes whether the object was logged, and whether the rank still has the rows of all ranks from the last exchange and sent
+/// all of its own then.
 Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows);
 bool knows_rows(const Slot& slot);
 
-void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry);
-Told read_told(ByteReader& frame, const MetricEntry& entry);
+void append_payload(std::vector<std::byte>& frame, const MetricPayload& payload, const MetricEntry& entry);
+MetricPayload read_payload(ByteReader& frame, const MetricEntry& entry);
 
-/// A metric that a rank knows of and the group does not.
+/// A metric that a rank knows and the group does not.
 struct NewMetric {
   Hook hook = Hook::kNone;
   std::int32_t dataloader_idx = -1;
@@ -120,14 +120,14 @@ struct NewMetric {
   ObjectLayout layout;  ///< of a metric object
   std::string site;
   LoaderOfMetric loader;
-  Told step;
-  Told epoch;
+  MetricPayload step;
+  MetricPayload epoch;
 
-  Told& told(Level level) { return level == Level::kStep ? step : epoch; }
-  const Told& told(Level level) const { return level == Level::kStep ? step : epoch; }
+  MetricPayload& payload(Level level) { return level == Level::kStep ? step : epoch; }
+  const MetricPayload& payload(Level level) const { return level == Level::kStep ? step : epoch; }
 };
 
-/// What one rank tells the others in the second exchange.
+/// A rank's message in the second exchange.
 struct NewMetrics {
   std::vector<NewMetric> metrics;
   std::string failure;  ///< why the rank cannot go on; empty when it can

@@ -247,7 +247,7 @@ void MetricTable::reset(MetricGroup group) {
     const std::int64_t step_batch = entry.step_batch;
     static_cast<MetricRecord&>(entry) = {};
     entry.all_ranks.reset();
-    entry.told_changes.reset();
+    entry.sent_changes.reset();
     if (entry.object != nullptr) entry.object->reset();
     entry.step_batch = step_batch;
   }

@@ -271,7 +271,7 @@ struct MetricEntry : MetricRecord {
   std::deque<MetricEntry> values;                ///< one for each value, with its names
   ObjectLayout layout;                           ///< what travels
   std::shared_ptr<const MetricState> all_ranks;  ///< its state of this epoch, as ranks exchanged it last
-  std::optional<std::int64_t> told_changes;      ///< MetricObject::changes() of what this rank told then; unset: nothing
+  std::optional<std::int64_t> sent_changes;      ///< MetricObject::changes() of what this rank sent then; unset: nothing
 
   bool agreed = false;  ///< every rank knows it and it has a slot in the frames
   bool warned = false;  ///< the ranks that do not log it have been named
