@@ -72,9 +72,9 @@ class LEVIN_API RankGroup {
   virtual int restarts() const { return 0; }
   /// The last text that earlier attempts of this run stored; "": none, or there is no launcher to store it. Ranks: all may
   /// read; rank 0 stores.
-  virtual std::string kept_for_restarts() const { return ""; }
+  virtual std::string restart_state() const { return ""; }
   /// False if there is no room for it: the previous text stays.
-  virtual bool keep_for_restarts(const std::string& /*text*/) { return true; }
+  virtual bool store_restart_state(const std::string& /*text*/) { return true; }
   /// The job that this run is part of; unset: none. Ranks: all get the same.
   virtual std::optional<BatchJob> batch_job() const { return std::nullopt; }
   /// Requeues that job, which soon ends this process. Called: on rank 0, when the state is saved. Throws IoError.

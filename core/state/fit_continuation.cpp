@@ -144,7 +144,7 @@ std::string checkpoint_summary(const Checkpoint& checkpoint) {
 
 RestartNotes::RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier)
     : ranks_(ranks), fit_(fit) {
-  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.kept_for_restarts() : "";
+  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.restart_state() : "";
   if (!kept.empty()) fits_ = OptionType<Fits>::read(parse_json(kept));
   // What this attempt has kept of its fits before; of this one it has nothing yet.
   if (!earlier) fits_.resize(fit);
@@ -168,7 +168,7 @@ void RestartNotes::keep() {
   if (ranks_.rank() != 0) return;
   std::size_t most = 0;
   for (const Fit& fit : fits_) most = std::max(most, fit.checkpoints.size());
-  while (!ranks_.keep_for_restarts(written())) {
+  while (!ranks_.store_restart_state(written())) {
     if (most <= kFewest) {
       return Console::instance().warn_once(
           "What this run tells an attempt after a failure has become too long: such an attempt goes on from an earlier "
@@ -243,7 +243,7 @@ std::string notes_from_queue(const fs::path& folder, const std::string& job) {
 std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::string>& given) {
   std::optional<std::string> earlier;
   if (goes_on()) {
-    std::string own = run_.is_global_zero() ? ranks().kept_for_restarts() : "";
+    std::string own = run_.is_global_zero() ? ranks().restart_state() : "";
     if (own.empty() && comes_from_queue() && run_.is_global_zero()) {
       own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
     }

@@ -105,7 +105,7 @@ std::string SharedText::read() const {
   return std::string(text, strnlen(text, kCallTextBytes));
 }
 
-bool KeptText::write(std::string_view text) noexcept {
+bool RestartState::write(std::string_view text) noexcept {
   if (text.size() > kLongest) return false;
   const std::uint32_t other = 1 - newest_.load(std::memory_order_relaxed);
   rooms_[other].length = text.size();
@@ -114,7 +114,7 @@ bool KeptText::write(std::string_view text) noexcept {
   return true;
 }
 
-std::string KeptText::read() const {
+std::string RestartState::read() const {
   const Room& room = rooms_[newest_.load(std::memory_order_acquire)];
   return {room.text.data(), room.length};
 }

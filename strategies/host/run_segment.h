@@ -143,14 +143,14 @@ class SharedText {
   std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
 };
 
-/// What the attempts of a run tell those after them: the text that was kept last. There is room for two, so that one stays
-/// whole while the other is written: its writer, rank 0 alone, may be killed at any instant.
-class KeptText {
+/// The last text that attempts of a run stored for later attempts. It has two slots, so that one stays whole while the other is
+/// written: the writer, always rank 0, may be killed at any instant.
+class RestartState {
  public:
   static constexpr std::size_t kLongest = 512 * 1024;
-  /// False for a longer text, which is not kept.
+  /// False for a longer text, which is not stored.
   bool write(std::string_view text) noexcept;
-  /// "" when nothing was kept.
+  /// "" when nothing was stored.
   std::string read() const;
 
  private:
@@ -212,9 +212,9 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
-  KeptText kept;          ///< for a later attempt of the run, to which the launcher hands it on
-  SharedKeys keys;        ///< that are pressed in the launcher's terminal
-  SharedKeySet warnings;  ///< the keys of those that one of the ranks has printed
+  RestartState restart_state;  ///< the launcher passes it to later attempts of the run
+  SharedKeys keys;             ///< that are pressed in the launcher's terminal
+  SharedKeySet warnings;       ///< the keys of those that one of the ranks has printed
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -199,8 +199,8 @@ class Supervisor {
                          "its process " + text_of(*at(*failed_rank_).wait_status)};
   }
 
-  /// What the ranks have kept for a later attempt.
-  std::string kept_for_restarts() const { return segment_->header().kept.read(); }
+  /// The state that the ranks have stored for a later attempt.
+  std::string restart_state() const { return segment_->header().restart_state.read(); }
   /// The local ranks that have raised a flag.
   std::vector<int> ranks_with(std::atomic<std::uint32_t> RankSlot::*flag) const {
     std::vector<int> found;
@@ -311,7 +311,7 @@ class Attempts {
 
   RunEnd run() {
     while (true) {
-      Supervisor supervisor(start_ranks(places(), kept_));
+      Supervisor supervisor(start_ranks(places(), restart_state_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
         const std::vector<int> signals = signals_.wait(kBetweenProcessLooks);
@@ -323,7 +323,7 @@ class Attempts {
       // Rank 0 may have been killed.
       restore_terminal();
       const int status = supervisor.finish();
-      kept_ = supervisor.kept_for_restarts();
+      restart_state_ = supervisor.restart_state();
       std::fflush(nullptr);
       if (!supervisor.failure() || !start_again_after(supervisor)) return {status, supervisor.failure()};
     }
@@ -374,8 +374,8 @@ class Attempts {
   LaunchPlan plan_;
   SignalPipe signals_;
   Keys keys_;
-  std::vector<int> devices_;  ///< by local rank
-  std::string kept_;          ///< by the attempts so far, for those that follow
+  std::vector<int> devices_;   ///< by local rank
+  std::string restart_state_;  ///< of earlier attempts
   int restarts_ = 0;
 };
 

@@ -300,10 +300,10 @@ void ForkServer::end() {
   process_ = 0;
 }
 
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept) {
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state) {
   StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
-  started.segment->header().kept.write(kept);
+  started.segment->header().restart_state.write(restart_state);
   // Ranks of several hosts meet at a port.
   const bool one_host = places.front().hosts == 1;
   const auto [server, clients] = one_host ? connected_sockets(SOCK_SEQPACKET) : std::pair<Descriptor, Descriptor>();

@@ -69,8 +69,8 @@ struct StartedRanks {
 };
 
 /// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise anew from its
-/// file. `places`: of this host, by local rank. `kept`: what an earlier attempt has kept. The processes are killed by the
-/// kernel when the calling thread ends. Throws IoError, with no process left behind.
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept = {});
+/// file. `places`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel
+/// when the calling thread ends. Throws IoError, with no process left behind.
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state = {});
 
 }  // namespace levin

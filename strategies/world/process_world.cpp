@@ -178,13 +178,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessWorld::make_gloo_group(const std::
   return group;
 }
 
-std::string ProcessWorld::kept_for_restarts() const {
-  if (launched_) return launched_->header().kept.read();
+std::string ProcessWorld::restart_state() const {
+  if (launched_) return launched_->header().restart_state.read();
   return joined_.notes && joined_.notes->check({kNotesKey}) ? joined_.notes->get_to_str(kNotesKey) : "";
 }
 
-bool ProcessWorld::keep_for_restarts(const std::string& text) {
-  if (launched_) return launched_->header().kept.write(text);
+bool ProcessWorld::store_restart_state(const std::string& text) {
+  if (launched_) return launched_->header().restart_state.write(text);
   if (joined_.notes) joined_.notes->set(kNotesKey, text);
   return true;
 }

@@ -61,8 +61,8 @@ class ProcessWorld final : public JobRankGroup {
   /// "metrics over shared memory, gradients over shared memory"
   std::string description() const override { return world_size() == 1 ? "" : transports_; }
   int restarts() const override { return environment_.restarts; }
-  std::string kept_for_restarts() const override;
-  bool keep_for_restarts(const std::string& text) override;
+  std::string restart_state() const override;
+  bool store_restart_state(const std::string& text) override;
   ControlGroup& control_group() override { return *control_group_; }
   VoteChannel& vote_channel() override { return *meeting_votes_; }
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
