@@ -395,7 +395,7 @@ void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool 
   loss.backward();
 }
 
-std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
+std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module) {
   std::vector<at::Tensor> sparse;
   const auto add = [&](const torch::nn::Module& part) {
     if (!has_sparse_gradient(part)) return;
@@ -403,14 +403,14 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
   };
   add(module);
   for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
-  std::vector<at::Tensor> apart;
+  std::vector<at::Tensor> non_bucketed;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
-    if (parameter.is_complex() || is_one_of(parameter, sparse)) apart.push_back(parameter);
+    if (parameter.is_complex() || is_one_of(parameter, sparse)) non_bucketed.push_back(parameter);
   }
-  return apart;
+  return non_bucketed;
 }
 
-void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting) {
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting) {
   if (parameters.empty()) return;
   std::vector<std::int64_t> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(kind_of_gradient(parameter));

@@ -68,7 +68,8 @@ class GradientReducer {
  private:
   void watch_gradients();
   void note_arrival(std::size_t index);
-  /// Buckets have no room for others, and parameters_apart() did not know this one. Throws MisuseError, on all ranks alike.
+  /// Buckets have no room for others, and non_bucketed_parameters() did not know this one. Throws MisuseError, on all ranks
+  /// alike.
   void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
   void rebuild_buckets();
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
@@ -96,12 +97,12 @@ class ProcessWorld;
 
 /// The parameters of a module whose gradients have no place in the buckets of a c10d::Reducer: those of complex numbers, and
 /// the weights of torch::nn::Embedding and EmbeddingBag with `sparse`.
-std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
+std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module);
 
 /// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
 /// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
 /// is none. Ranks: all, with the same parameters.
-void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
 
 /// The same memory as numbers that every backend knows.
 at::Tensor as_real(const at::Tensor& tensor);

@@ -100,9 +100,9 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
 
 void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed) {
   reducer_.reset();
-  apart_ = parameters_apart(module_);
+  non_bucketed_ = non_bucketed_parameters(module_);
   context_.left_out = left_out_;
-  context_.left_out.insert(context_.left_out.end(), apart_.begin(), apart_.end());
+  context_.left_out.insert(context_.left_out.end(), non_bucketed_.begin(), non_bucketed_.end());
   context_.left_out.insert(context_.left_out.end(), not_agreed.begin(), not_agreed.end());
   const std::vector<at::Tensor> parameters = parameters_of(module_);
   frozen_.clear();
@@ -119,7 +119,7 @@ void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed)
 
 void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
-  reduced.insert(reduced.end(), apart_.begin(), apart_.end());
+  reduced.insert(reduced.end(), non_bucketed_.begin(), non_bucketed_.end());
   const auto lacks_value = [&](const at::Tensor& tensor) { return !is_one_of(tensor, known_); };
   const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !is_one_of(tensor, reduced); };
   const auto remark = [&](const at::Tensor& tensor) {
@@ -136,7 +136,7 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(late), lacks_reduction);
   broadcast(values);
   if (after_reduction) {
-    levin::reduce_apart(world_, late, {"new gradients", "all have compared the same changes of parameters"});
+    levin::reduce_non_bucketed(world_, late, {"new gradients", "all have compared the same changes of parameters"});
     drop_zeros();
   }
   known_ = std::move(tensors);
@@ -208,7 +208,7 @@ void ModuleSynchronizer::finish_reduction() {
     world_.control_group().all_gather({}, {}, "the end of a backward pass through synchronized BatchNorm layers");
   }
   if (reducer_) reducer_->finish(module_);
-  reduce_apart();
+  reduce_non_bucketed();
   if (!reducer_) return;
   end_observation();
   if (context_.learns_unused) return learn_unused(/*has_batch=*/true);
@@ -220,16 +220,16 @@ void ModuleSynchronizer::finish_reduction() {
   }
 }
 
-void ModuleSynchronizer::reduce_apart() {
-  if (!apart_.empty()) {
-    levin::reduce_apart(world_, apart_,
-                        {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+void ModuleSynchronizer::reduce_non_bucketed() {
+  if (!non_bucketed_.empty()) {
+    levin::reduce_non_bucketed(world_, non_bucketed_,
+                               {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
   }
   // Frozen among batches that were not reduced, they step with the gradients of those. What a hook has unfrozen since waits for
   // parameters_changed(), which averages it: twice would round twice.
   std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
   std::erase_if(frozen, [](const at::Tensor& parameter) { return parameter.requires_grad(); });
-  levin::reduce_apart(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
+  levin::reduce_non_bucketed(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
 }
 
 void ModuleSynchronizer::learn_unused(bool has_batch) {
@@ -260,8 +260,9 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
   // What a hook of this step has unfrozen has a gradient that is still this rank's own: it is averaged when ranks agree.
   std::vector<at::Tensor> not_agreed;
   const std::vector<at::Tensor> own = parameters_of(module_);
-  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed),
-               [&](const at::Tensor& parameter) { return !is_one_of(parameter, parameters) && !is_one_of(parameter, apart_); });
+  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed), [&](const at::Tensor& parameter) {
+    return !is_one_of(parameter, parameters) && !is_one_of(parameter, non_bucketed_);
+  });
   make_reducer_beside_gradients(not_agreed);
 }
 
@@ -277,13 +278,13 @@ void ModuleSynchronizer::backward_without_batch() {
 void ModuleSynchronizer::reduce_after_backward() {
   if (!reducer_) {
     before_backward({});
-    return reduce_apart();
+    return reduce_non_bucketed();
   }
   begin_observation();
   world_.board().begin_reduction();
   reducer_->reduce_zeros();
   world_.board().end_reduction();
-  reduce_apart();
+  reduce_non_bucketed();
   end_observation();
   if (context_.learns_unused) learn_unused(/*has_batch=*/false);
 }

@@ -55,8 +55,8 @@ class ModuleSynchronizer {
   /// on. Throws DesyncError on every rank when they differ.
   void learn_unused(bool has_batch);
   void broadcast(const std::vector<at::Tensor>& tensors);
-  /// The gradients that travel in no bucket: those of apart_ and, once, those of frozen_.
-  void reduce_apart();
+  /// The gradients that travel in no bucket: those of non_bucketed_ and, once, those of frozen_.
+  void reduce_non_bucketed();
   /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
   void drop_zeros();
 
@@ -66,7 +66,7 @@ class ModuleSynchronizer {
   GradientReducer::Context context_;          ///< which says, too, whether a static graph is learnt, until a step is reduced
   std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
-  std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
+  std::vector<at::Tensor> non_bucketed_;      ///< whose gradients no bucket can hold
   std::vector<at::Tensor> frozen_;            ///< which the reducer does not know, until the first reduction
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
   WaitObserver wait_observer_;
