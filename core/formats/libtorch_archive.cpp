@@ -46,7 +46,7 @@ void add_tensors(TorchFile& file, const PickleObject& archive, const std::string
   if (depth > kMaxJsonDepth) throw IoError(format("its modules are nested deeper than {} levels", kMaxJsonDepth));
   for (const auto& [key, value] : archive.items) {
     const std::string name = prefix + key_text(*key);
-    file.plain().pay(1, name.size());
+    file.plain().charge(1, name.size());
     if (const PickleObject* const below = archive_of(*value)) {
       add_tensors(file, *below, name + ".", depth + 1, opened);
     } else if (const auto* const described = value->as<PickleTensor>()) {

@@ -60,7 +60,7 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
 /// What one optimizer keeps of one parameter: tensors into the checkpoint, numbers as a map.
 Value parameter_state(const PickleValue& state, const std::string& prefix, TorchFile& file, TorchFile::Tensors& tensors) {
   Value numbers(Value::Map{});
-  file.plain().pay(1, prefix.size());
+  file.plain().charge(1, prefix.size());
   for (auto& [name, tensor] : file.tensors(state)) {
     if (name == "step" && tensor.numel() == 1) {
       numbers["step"] = static_cast<std::int64_t>(tensor.item<double>());
@@ -120,7 +120,7 @@ Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
       const auto* milestone = key->as<std::int64_t>();
       const auto* times = value->as<std::int64_t>();
       if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are not numbers of steps");
-      plain.pay(static_cast<std::size_t>(*times));
+      plain.charge(static_cast<std::size_t>(*times));
       list.insert(list.end(), static_cast<std::size_t>(*times), Value(*milestone));
     }
     state["milestones"] = std::move(list);

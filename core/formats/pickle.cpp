@@ -94,7 +94,7 @@ PlainValues::PlainValues(std::size_t bytes) {
   left_ = std::min(kFixed + bytes, kMaxJsonValues);
 }
 
-void PlainValues::pay(std::size_t values, std::size_t bytes) {
+void PlainValues::charge(std::size_t values, std::size_t bytes) {
   constexpr std::size_t kBytesOfValue = 64;
   const std::size_t price = values + bytes / kBytesOfValue;
   if (price > left_) throw IoError("it expands to more values than its bytes can hold, which torch never writes");
@@ -102,13 +102,13 @@ void PlainValues::pay(std::size_t values, std::size_t bytes) {
 }
 
 std::string PlainValues::paid(std::string text) {
-  pay(0, text.size());
+  charge(0, text.size());
   return text;
 }
 
 Value PlainValues::of(const PickleValue& value, std::size_t depth) {
   if (depth > kMaxJsonDepth) throw IoError(format("its values are nested deeper than {} levels", kMaxJsonDepth));
-  pay(1);
+  charge(1);
   if (const auto* elements = value.elements()) {
     Value list(Value::List{});
     for (const PickleValue* element : *elements) list.push_back(of(*element, depth + 1));

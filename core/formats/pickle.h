@@ -114,7 +114,7 @@ class PlainValues {
   /// a checkpoint's manifest may be, or larger, or out of proportion to the file.
   Value of(const PickleValue& value) { return of(value, 0); }
   /// Counts what else is made of the file's values, and their texts by `bytes`. Throws IoError when it is out of proportion.
-  void pay(std::size_t values, std::size_t bytes = 0);
+  void charge(std::size_t values, std::size_t bytes = 0);
 
  private:
   Value of(const PickleValue& value, std::size_t depth);

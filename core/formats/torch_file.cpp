@@ -85,7 +85,7 @@ TorchFile::Tensors TorchFile::tensors(const PickleValue& dict) {
     const auto* name = key->as<std::string>();
     if (name == nullptr) continue;
     if (const auto* described = value->as<PickleTensor>()) {
-      plain_.pay(1, name->size());
+      plain_.charge(1, name->size());
       found.emplace_back(*name, tensor(*described));
     } else if (const std::string problem = foreign_tensor(*value); !problem.empty() && !name->ends_with(kExtraState)) {
       throw IoError(format("{} in it is {}", quoted_text(*name), problem));

@@ -196,7 +196,7 @@ struct Unpickler {
   }
 
   /// Counts what is made: a few bytes of a pickle may ask for much, again and again.
-  void pay(std::uint64_t values) {
+  void charge(std::uint64_t values) {
     values_made_ += values;
     if (values_made_ > kMostValues) fail(format("it has more than {} values", kMostValues));
   }
@@ -206,7 +206,7 @@ struct Unpickler {
 
   template <class Data>
   void push(Data&& data) {
-    pay(1);
+    charge(1);
     stack_.push_back(&values_.emplace_back(PickleValue{std::forward<Data>(data)}));
   }
   void push_bytes(std::string_view) { push(PickleBytes()); }
@@ -249,7 +249,7 @@ struct Unpickler {
     set_items(items);
   }
   void put(std::uint64_t place) {
-    pay(1);
+    charge(1);
     memo_[place] = top();
   }
   void get(std::uint64_t place) {
@@ -278,13 +278,13 @@ struct Unpickler {
     if (name == nullptr) fail("it calls something other than a class or function");
     if (tuple == nullptr) fail(format("it calls {} with something other than a tuple", name->name));
     PickleValue made = call_as_data(name->name, tuple->items);
-    pay(copied(made));
+    charge(copied(made));
     push(std::move(made.data));
   }
   void push_stored() {
     const PickleValue* const id = pop();
     PickleStorage storage = storage_of_id(*id);
-    pay(storage.key.size() / 8);
+    charge(storage.key.size() / 8);
     push(std::move(storage));
   }
   /// Gives an object its attributes, which are of use only where they are what a TorchScript file holds.
@@ -292,7 +292,7 @@ struct Unpickler {
     const PickleValue* const attributes = pop();
     auto* const object = top()->as<PickleObject>();
     if (object == nullptr || !object->class_name.starts_with("__torch__.") || attributes->items() == nullptr) return;
-    pay(attributes->items()->size());
+    charge(attributes->items()->size());
     object->items = *attributes->items();
   }
   static void check_protocol(unsigned char protocol) {
