@@ -38,7 +38,7 @@ struct BackgroundFiles::Job {
   std::map<std::string, bool> changes;
   std::function<void()> tell;
   bool holds_copy = false;
-  std::shared_ptr<void> unfinished{};  ///< exit() waits for it
+  std::shared_ptr<void> exit_guard{};  ///< exit() waits for it
 };
 
 /// What the thread works with.
@@ -141,7 +141,7 @@ void BackgroundFiles::when_done(std::function<void()> tell) {
 }
 
 void BackgroundFiles::give(Job job) {
-  job.unfinished = std::make_shared<UnfinishedWork>();
+  job.exit_guard = std::make_shared<ExitGuard>();
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->error) return;

@@ -82,7 +82,7 @@ void ItemQueue::open(std::vector<std::shared_ptr<Logger>> loggers) {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->loggers = std::move(loggers);
-    if (!shared_->items.empty()) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    if (!shared_->items.empty()) shared_->exit_guard = std::make_shared<ExitGuard>();
   }
   shared_->changed.notify_all();
 }
@@ -111,7 +111,7 @@ void ItemQueue::give(WaitingItem item) {
                  "threads.",
                  call_text(item.item), error.code().message()));
     }
-    if (shared_->loggers && !shared_->unfinished) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    if (shared_->loggers && !shared_->exit_guard) shared_->exit_guard = std::make_shared<ExitGuard>();
     shared_->bytes += item.bytes;
     shared_->items.push_back(std::move(item));
   }
@@ -142,7 +142,7 @@ void ItemQueue::leave_behind() {
   {
     const std::lock_guard lock(left->mutex);
     left->ends = true;
-    left->unfinished.reset();
+    left->exit_guard.reset();
     call = left->at_work;
   }
   Console::instance().warn(
@@ -191,7 +191,7 @@ void ItemQueue::work(const std::shared_ptr<Shared>& shared) {
       shared->items.clear();
       shared->bytes = 0;
     }
-    if (shared->items.empty()) shared->unfinished.reset();
+    if (shared->items.empty()) shared->exit_guard.reset();
     shared->changed.notify_all();
   }
 }

@@ -38,9 +38,9 @@ class HookTracker {
  private:
   friend class HookScope;
   void enter(Hook hook) {
-    WorkingThread::stay_if_process_ends();
+    ThreadExitGuard::block_if_exiting();
     // By now LibTorch has made what a step needs.
-    if (hook == Hook::kOnTrainBatchEnd && !std::exchange(has_trained_, true)) WorkingThread::watch_exit();
+    if (hook == Hook::kOnTrainBatchEnd && !std::exchange(has_trained_, true)) ThreadExitGuard::watch_exit();
     hook_ = hook;
     metrics_.enter(hook);
     if (!failed_at_) strategy_.post_whereabouts(whereabouts());

@@ -36,7 +36,7 @@ void StopRequest::ask(const std::string& reason) {
   asked_ = true;
   if (!is_running_) asked_before_the_end_ = false;
   if (!reason.empty()) reason_ = reason;
-  WorkingThread::go_on();
+  ThreadExitGuard::release();
 }
 
 void StopRequest::take_back() {

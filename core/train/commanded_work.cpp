@@ -32,7 +32,7 @@ bool CommandedWork::obey() {
   const WorkScope work(run_.work, Work::kNone);
   while (run_.commands.is_paused()) {
     std::this_thread::sleep_for(kBetweenLooks);
-    WorkingThread::stay_if_process_ends();
+    ThreadExitGuard::block_if_exiting();
     // Every rank reaches this because all agreed to pause, and nobody goes on alone.
     const Votes agreed = run_.boundaries.meet(BoundaryKind::kPause).votes;
     run_.commands.adopt(agreed);

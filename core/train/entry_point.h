@@ -29,8 +29,8 @@ class EntryPoint {
 
   /// Ranks: all. Runs `loop` between set-up and teardown.
   void run(const std::function<void()>& loop);
-  /// The same for a trial of a TrialRunner, within a fit which does all that is done once. Whether it ends or fails, weights and
-  /// the data module's state are put back.
+  /// The same for a trial of a TrialRunner, within a fit which does all that is done once. Whether it ends or fails, weights
+  /// and the data module's state are put back.
   void run_trial(const std::function<void()>& loop);
 
   const PrecisionPolicy& precision() const { return *precision_; }
@@ -67,7 +67,7 @@ class EntryPoint {
   void agree_on_data_seed();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
-  WorkingThread working_;
+  ThreadExitGuard exit_guard_;
   TrainerState& run_;
   PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
   DataSource source_;

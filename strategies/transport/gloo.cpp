@@ -26,10 +26,10 @@ namespace {
 /// exit() waits for the call: LibTorch keeps a list of those that are under way, which goes with its static objects.
 template <class Call>
 c10::intrusive_ptr<c10d::Work> start(Call call) {
-  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const auto exit_guard = std::make_shared<ExitGuard>();
   const auto future = call_gloo(call)->getFuture();
   return c10::make_intrusive<FutureWork>(future->then(
-      [unfinished](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); }, future->elementType()));
+      [exit_guard](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); }, future->elementType()));
 }
 
 /// How many bytes fit: a multiple of those of a number. Each rank gets the frames of all: with many of them a frame has room

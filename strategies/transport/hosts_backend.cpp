@@ -166,10 +166,10 @@ GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::Allreduc
                                                combine};
   const std::string what = call_text("all_reduce", options.reduceOp, tensor.get());
   const auto future = FutureWork::make_future();
-  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const auto exit_guard = std::make_shared<ExitGuard>();
   {
     const std::lock_guard lock(mutex_);
-    calls_.emplace_back([this, tensors, tensor, values, what, future, unfinished](std::exception_ptr& broken) {
+    calls_.emplace_back([this, tensors, tensor, values, what, future, exit_guard](std::exception_ptr& broken) {
       try {
         if (broken) std::rethrow_exception(broken);
         reduce_by_host(values, what);
