@@ -90,8 +90,8 @@ struct FitPreview::State {
         tensors(run.module(), in_64_bits) {
     ask_for_loaders();
     if (run.module().automatic_optimization()) read_first_batch(in_64_bits);
-    const Meeting meeting("the first batch of a check", "all ranks have the same checks");
-    const auto batches = run.rank_exchange().gather_values(static_cast<int>(batch.has_value()), meeting);
+    const ExchangeSite site("the first batch of a check", "all ranks have the same checks");
+    const auto batches = run.rank_exchange().gather_values(static_cast<int>(batch.has_value()), site);
     has_loss = std::ranges::count(batches, 0) == 0;
   }
 

@@ -20,7 +20,7 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
   std::vector<std::vector<std::string>> by_rank;
   bool interrupted = false;
   for (const std::string& text : run.rank_exchange().gather_text(run.stop.received_signal() != 0 ? "\n" : join(findings_, "\n"),
-                                                                 Meeting(name, "all ranks have this callback"))) {
+                                                                 ExchangeSite(name, "all ranks have this callback"))) {
     interrupted = interrupted || text == "\n";
     by_rank.push_back(text.empty() ? std::vector<std::string>() : split(text, "\n"));
   }

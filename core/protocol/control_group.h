@@ -136,11 +136,11 @@ class LEVIN_API GatheredVoteChannel final : public VoteChannel {
 };
 
 /// The call site of an exchange: its name, and the reason why every rank reaches it. If one does not, all others wait.
-class LEVIN_API Meeting {
+class LEVIN_API ExchangeSite {
  public:
   /// `what`: "opening a logger". `every_rank`: completes "every rank comes here, since …". The table of a stalled run and
   /// errors show both: what a rank waits for, and which rule a missing rank has broken.
-  Meeting(const std::string& what, const std::string& every_rank);
+  ExchangeSite(const std::string& what, const std::string& every_rank);
   const char* text() const { return text_.c_str(); }
 
  private:
@@ -170,45 +170,45 @@ class LEVIN_API RankExchange {
 
   /// Gathers a text of any bytes from each rank, by rank, on every rank. Two exchanges. More than `longest` bytes are an error
   /// on all.
-  std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
+  std::vector<std::string> gather_text(const std::string& mine, const ExchangeSite& site, std::uint64_t longest = kLongestText);
   /// The same for rank 0 only, such as the writer of a file; other ranks get no text. One exchange.
-  std::vector<std::string> gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,
+  std::vector<std::string> gather_text_to_rank_zero(const std::string& mine, const ExchangeSite& site,
                                                     std::uint64_t longest = kLongestText);
   /// Returns rank 0's text on every rank; the others' are ignored. One exchange.
-  std::string broadcast_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
+  std::string broadcast_text(const std::string& mine, const ExchangeSite& site, std::uint64_t longest = kLongestText);
   /// Gathers every rank's bytes, in the order of ranks; each rank gives the same number. One exchange.
-  std::vector<std::byte> gather_bytes(std::span<const std::byte> mine, const Meeting& meeting);
+  std::vector<std::byte> gather_bytes(std::span<const std::byte> mine, const ExchangeSite& site);
   /// Gathers every rank's value, in the order of ranks. `Value` is plain bytes without pointers. One exchange.
   template <class Value>
-  std::vector<Value> gather_values(const Value& mine, const Meeting& meeting);
+  std::vector<Value> gather_values(const Value& mine, const ExchangeSite& site);
   /// Returns rank 0's value on every rank. One exchange.
   template <class Value>
-  Value broadcast_value(const Value& mine, const Meeting& meeting);
+  Value broadcast_value(const Value& mine, const ExchangeSite& site);
 
   /// Compares a text of all ranks. Unset when all are equal, with one exchange; else every rank's, by rank.
-  std::optional<std::vector<std::string>> gather_if_different(const std::string& mine, const Meeting& meeting);
+  std::optional<std::vector<std::string>> gather_if_different(const std::string& mine, const ExchangeSite& site);
   /// The same, but returns the first line that differs.
-  std::optional<RankDifference> first_difference(const std::string& mine, const Meeting& meeting);
+  std::optional<RankDifference> first_difference(const std::string& mine, const ExchangeSite& site);
 
  private:
   ControlGroup& group_;
 };
 
 template <class Value>
-std::vector<Value> RankExchange::gather_values(const Value& mine, const Meeting& meeting) {
+std::vector<Value> RankExchange::gather_values(const Value& mine, const ExchangeSite& site) {
   static_assert(std::is_trivially_copyable_v<Value>);
   if (group_.size() == 1) return {mine};
   std::vector<Value> all(static_cast<std::size_t>(group_.size()));
-  group_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), meeting.text());
+  group_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), site.text());
   return all;
 }
 
 template <class Value>
-Value RankExchange::broadcast_value(const Value& mine, const Meeting& meeting) {
+Value RankExchange::broadcast_value(const Value& mine, const ExchangeSite& site) {
   static_assert(std::is_trivially_copyable_v<Value>);
   Value value = mine;
   auto* const bytes = reinterpret_cast<char*>(&value);
-  broadcast_text(std::string(bytes, sizeof value), meeting, sizeof value).copy(bytes, sizeof value);
+  broadcast_text(std::string(bytes, sizeof value), site, sizeof value).copy(bytes, sizeof value);
   return value;
 }
 

@@ -55,9 +55,9 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
 /// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
-  const Meeting meeting(call, "all ranks must call it together");
+  const ExchangeSite site(call, "all ranks must call it together");
   std::vector<Rows> by_rank;
-  for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), meeting, kLongest)) {
+  for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), site, kLongest)) {
     const auto parts = unpickled(bytes);
     by_rank.push_back({parts[0].toTensor(), parts[1].toOptional<std::vector<std::int64_t>>()});
   }

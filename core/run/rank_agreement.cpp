@@ -157,12 +157,12 @@ void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& f
   if (setup.world_size() == 1) return;
   const MappedFile own(file);
   RankExchange ranks(setup.strategy->control_group());
-  const Meeting meeting("comparing the checkpoint", "all resume from the file that rank 0 has chosen");
+  const ExchangeSite site("comparing the checkpoint", "all resume from the file that rank 0 has chosen");
   const auto files =
-      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), checksum_of(own.bytes())), meeting);
+      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), checksum_of(own.bytes())), site);
   if (!files) return;
   // Every rank reaches this because all have the same texts.
-  const std::vector<std::string> hosts = ranks.gather_text(host_name(), meeting);
+  const std::vector<std::string> hosts = ranks.gather_text(host_name(), site);
   std::map<std::pair<std::string, std::string>, std::vector<int>> groups;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     groups[{(*files)[rank], hosts[rank]}].push_back(static_cast<int>(rank));
@@ -257,11 +257,11 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
 void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {
   if (group.size() == 1) return;
   RankExchange ranks(group);
-  const Meeting meeting("comparing the " + what + " data", "all make their loaders at the same points of a run");
-  const auto texts = ranks.gather_if_different(describe(loaders), meeting);
+  const ExchangeSite site("comparing the " + what + " data", "all make their loaders at the same points of a run");
+  const auto texts = ranks.gather_if_different(describe(loaders), site);
   if (!texts) return;
   // Every rank reaches this because all have the same texts.
-  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), meeting);
+  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), site);
   std::vector<std::vector<SharedData>> by_loader;
   for (std::size_t rank = 0; rank < texts->size(); ++rank) {
     std::istringstream words((*texts)[rank]);

@@ -253,8 +253,8 @@ std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::
   run_.resume.notes = std::make_shared<RestartNotes>(ranks(), static_cast<std::size_t>(run_.progress.fit), earlier);
   if (!earlier) return given;
   const auto file = run_.is_global_zero() ? run_.resume.notes->newest_checkpoint() : std::nullopt;
-  const Meeting meeting("choosing where to go on", "all ranks have been started again");
-  const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), meeting);
+  const ExchangeSite site("choosing where to go on", "all ranks have been started again");
+  const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), site);
   if (!path.empty()) return path;
   rank_zero_info("No whole checkpoint was written before: fit starts again from ", given ? *given : "the beginning");
   return given;

@@ -357,8 +357,8 @@ void EntryPoint::open_loggers() {
     info.earlier_token = index < earlier.size() ? earlier[index] : "";
     if (resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
     const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
-    const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
-    tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
+    const ExchangeSite site("opening a logger", "all have the same loggers, which were compared before");
+    tokens.push_back(run_.rank_exchange().broadcast_text(token, site));
     logger->attach(info, tokens.back());
     if (!logger->log_dir().empty()) info.open_folders.push_back(logger->log_dir());
   }

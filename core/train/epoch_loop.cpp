@@ -381,8 +381,8 @@ void EpochLoop::meet_for_row(std::int64_t step) {
 void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step) {
   const auto straggler = run_.stragglers.look(outcome.payloads, step + 1);
   if (!straggler) return;
-  const Meeting meeting("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
-  const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), meeting);
+  const ExchangeSite site("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
+  const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), site);
   if (hosts.empty()) return;
   const auto rank = static_cast<std::size_t>(straggler->rank);
   Console::instance().warn_once(straggler->text(hosts[rank]), format("straggler {}", rank), Speaker::kRun);
@@ -430,7 +430,7 @@ void EpochLoop::end() {
   run_.boundaries.meet(BoundaryKind::kEpochReached);
   hooks_.callbacks_if(is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   hooks_.module(Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
-  // Every rank reaches this because it ends the hooks that follow the meeting above.
+  // Every rank reaches this because it ends the hooks that follow the exchange above.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   run_.nan.look_at_row(outcome.logger_row);
   run_.nan.end_epoch();

@@ -410,12 +410,11 @@ std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module)
   return non_bucketed;
 }
 
-void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting) {
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const ExchangeSite& site) {
   if (parameters.empty()) return;
   std::vector<std::int64_t> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(kind_of_gradient(parameter));
-  const std::vector<std::byte> bytes =
-      RankExchange(world.control_group()).gather_bytes(std::as_bytes(std::span(mine)), meeting);
+  const std::vector<std::byte> bytes = RankExchange(world.control_group()).gather_bytes(std::as_bytes(std::span(mine)), site);
   std::vector<std::int64_t> all(bytes.size() / sizeof(std::int64_t));
   std::memcpy(all.data(), bytes.data(), bytes.size());
   const at::NoGradGuard no_grad;

@@ -102,7 +102,7 @@ std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module)
 /// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
 /// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
 /// is none. Ranks: all, with the same parameters.
-void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const ExchangeSite& site);
 
 /// The same memory as numbers that every backend knows.
 at::Tensor as_real(const at::Tensor& tensor);

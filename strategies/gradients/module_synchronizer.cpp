@@ -60,16 +60,16 @@ std::string describe(const torch::nn::Module& module, const Remark& remark) {
 /// Compares the names, shapes, types and trainability of parameters and buffers over ranks, and what is remarked of each,
 /// before anything of them is exchanged. Ranks: all. Throws DesyncError on every rank, naming the first that differs from rank
 /// 0's.
-void check_alike(const torch::nn::Module& module, ControlGroup& group, const Remark& remark, const Meeting& meeting,
+void check_alike(const torch::nn::Module& module, ControlGroup& group, const Remark& remark, const ExchangeSite& site,
                  const std::string& error) {
-  if (const auto difference = RankExchange(group).first_difference(describe(module, remark), meeting)) {
+  if (const auto difference = RankExchange(group).first_difference(describe(module, remark), site)) {
     throw DesyncError(error + difference->str());
   }
 }
 
 /// What any rank has marked, by tensor. Ranks: all.
-std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> mine, const Meeting& meeting) {
-  const std::vector<std::byte> all = RankExchange(group).gather_bytes(mine, meeting);
+std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> mine, const ExchangeSite& site) {
+  const std::vector<std::byte> all = RankExchange(group).gather_bytes(mine, site);
   for (std::size_t index = 0; index < all.size(); ++index) mine[index % mine.size()] |= all[index];
   return mine;
 }

@@ -12,7 +12,7 @@
 namespace levin::testing {
 namespace {
 
-const Meeting kTest("a test", "it is written so");
+const ExchangeSite kTest("a test", "it is written so");
 
 /// Runs `body` on so many ranks, which all end well; gives what each of them counts.
 std::vector<ExchangeCounts> counted(int ranks, const std::function<void(RankExchange, int rank)>& body) {
@@ -27,10 +27,10 @@ std::vector<ExchangeCounts> counted(int ranks, const std::function<void(RankExch
   return counts;
 }
 
-TEST_CASE("a meeting cannot be made without the reason for which every rank comes to it") {
-  STATIC_REQUIRE_FALSE(std::is_default_constructible_v<Meeting>);
-  STATIC_REQUIRE_FALSE(std::is_constructible_v<Meeting, const char*>);
-  CHECK(Meeting("opening a logger", "all have the same loggers").text() ==
+TEST_CASE("an exchange site cannot be made without the reason for which every rank comes to it") {
+  STATIC_REQUIRE_FALSE(std::is_default_constructible_v<ExchangeSite>);
+  STATIC_REQUIRE_FALSE(std::is_constructible_v<ExchangeSite, const char*>);
+  CHECK(ExchangeSite("opening a logger", "all have the same loggers").text() ==
         std::string("opening a logger (every rank comes here, since all have the same loggers)"));
 }
 
