@@ -115,12 +115,12 @@ GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
-void GlooControlGroup::meet(const Call& call, const Take& take) {
+void GlooControlGroup::perform(const Call& call, const Take& take) {
   if (broken_) std::rethrow_exception(broken_);
   board_->end_reduction();
   board_->post_waiting(call.what);
   const std::size_t room = room_in_frame(static_cast<std::size_t>(size()));
-  const at::Tensor frames = exchange(frame_of(call.told(), call.mine, room), call.what);
+  const at::Tensor frames = exchange(frame_of(call.announced(), call.mine, room), call.what);
   const auto* const begin = static_cast<const std::byte*>(frames.const_data_ptr());
   const auto frame = [&](int peer) { return begin + static_cast<std::size_t>(peer) * (sizeof(CallHeader) + room); };
   std::vector<GroupCall> calls;
