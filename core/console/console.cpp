@@ -291,12 +291,12 @@ void Console::ask_before_warning(FirstInRun is_first_in_run) {
   impl_->is_first_in_run = std::move(is_first_in_run);
 }
 
-void Console::mark_told(std::exception_ptr error) {
+void Console::mark_reported(std::exception_ptr error) {
   const std::lock_guard lock(impl_->mutex);
   impl_->told.push_back(std::move(error));
 }
 
-bool Console::was_told(const std::exception_ptr& error) const {
+bool Console::was_reported(const std::exception_ptr& error) const {
   const std::lock_guard lock(impl_->mutex);
   return std::find(impl_->told.begin(), impl_->told.end(), error) != impl_->told.end();
 }

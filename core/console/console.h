@@ -128,8 +128,8 @@ class LEVIN_API Console {
 
   /// Marks an error as printed, with its position, so that it is not printed again on its way out of the program. The mark
   /// belongs to the thrown object, however often it is caught and rethrown.
-  void mark_told(std::exception_ptr error);
-  bool was_told(const std::exception_ptr& error) const;
+  void mark_reported(std::exception_ptr error);
+  bool was_reported(const std::exception_ptr& error) const;
 
   /// True when there is no sink, and standard output or error is a terminal that redraws.
   bool has_live_line() const;

@@ -52,7 +52,7 @@ void keep_heap_memory() {
 void tell_that_it_failed_alike(const std::string& consequence) {
   if (!OwnProcess::is_one()) return;
   Console::instance().error(consequence);
-  Console::instance().mark_told(std::current_exception());
+  Console::instance().mark_reported(std::current_exception());
 }
 
 bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }

@@ -136,7 +136,7 @@ class Supervisor {
 
   /// Sends a signal that the launcher received to the ranks. SIGTSTP stops them and the launcher until it is continued.
   void pass_on(int signal) {
-    told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
+    asked_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
     if (signal != SIGTSTP) return send(signal);
     send(SIGSTOP);
     // What rank 0 is drawing just now would come after.
@@ -213,7 +213,7 @@ class Supervisor {
   /// Why another attempt would not help, or is not wanted; "" where it may. `is_first`: this attempt was the run's first;
   /// `spans_hosts`: the run has ranks elsewhere.
   std::string why_not_again(bool is_first, bool spans_hosts) const {
-    if (told_to_stop_) return "a signal asked it to end";
+    if (asked_to_stop_) return "a signal asked it to end";
     if (failure()->is_final) return "the error is in the configuration or the program, and would recur";
     if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it started";
     // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
@@ -298,7 +298,7 @@ class Supervisor {
   std::shared_ptr<RunSegment> segment_;
   std::vector<Rank> ranks_;         ///< by local rank
   std::optional<int> failed_rank_;  ///< which may be another host's
-  bool told_to_stop_ = false;
+  bool asked_to_stop_ = false;
   std::chrono::steady_clock::time_point kill_time_{};
 };
 

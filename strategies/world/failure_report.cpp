@@ -84,7 +84,7 @@ std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabo
     wait_for_record(board);
     const FailureRecord first = board.failure().value_or(own);
     if (first.rank == board.rank()) {
-      if (OwnProcess::is_one()) Console::instance().mark_told(error);
+      if (OwnProcess::is_one()) Console::instance().mark_reported(error);
       write_error_file(first);
       return std::nullopt;
     }
@@ -108,7 +108,7 @@ void report_failure_alone(const Whereabouts& where, const std::exception_ptr& er
     // Whoever embeds levin hears of it once, by what is thrown.
     if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, failed);
     Console::instance().error(failed);
-    Console::instance().mark_told(error);
+    Console::instance().mark_reported(error);
   } catch (const std::exception&) {
     // Out of memory while reporting: the error itself is on its way.
   }

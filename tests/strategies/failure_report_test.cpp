@@ -55,7 +55,7 @@ TEST_CASE("an error of the user's own is its rank's failure at once, whatever it
     CHECK(board.first->rank == 1);
     CHECK(board.first->error == text);
     CHECK(board.looks_for_ended_rank == 0);
-    CHECK(Console::instance().was_told(error));
+    CHECK(Console::instance().was_reported(error));
   }
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a lost connection is the echo of a rank that has ended") {
   CHECK(report_own_failure(board, kStep, error) ==
         std::string("rank 1 ended ") + kPlace + ", because rank 0 failed between hooks" + " (train, epoch 0, step 0)");
   CHECK(board.first->error == "its process ended in the middle of the run");
-  CHECK_FALSE(Console::instance().was_told(error));
+  CHECK_FALSE(Console::instance().was_reported(error));
 }
 
 TEST_CASE("after another rank's failure a rank says how its own error is related to it") {
@@ -76,7 +76,7 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
     const auto text = report_own_failure(board, kStep, pointer);
     CHECK_FALSE(board.has_explained());
     CHECK(board.explanation() == text);
-    CHECK_FALSE(Console::instance().was_told(pointer));
+    CHECK_FALSE(Console::instance().was_reported(pointer));
     return text.value_or("nothing");
   };
   const std::string place = kPlace;
@@ -116,7 +116,7 @@ TEST_CASE("an error of LibTorch's is known as told, though it is told without it
   } catch (const c10::Error& error) {
     report_own_failure(board, kStep, std::current_exception());
     CHECK(board.first->error == error.what_without_backtrace());
-    CHECK(Console::instance().was_told(std::current_exception()));
+    CHECK(Console::instance().was_reported(std::current_exception()));
   }
 }
 
