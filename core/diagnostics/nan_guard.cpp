@@ -78,7 +78,7 @@ void NanGuard::look_at_loss(const at::Tensor& loss) {
 }
 
 void NanGuard::tell_of_loss(double value, const std::string& place) {
-  if (std::exchange(state_.told, true)) return;
+  if (std::exchange(state_.reported, true)) return;
   warn_once(format("The loss is {} {}.{}", text_of(value), place, kAdvice), progress_, "loss");
 }
 
@@ -86,7 +86,7 @@ void NanGuard::look_at_deferred() {
   const auto loss = std::exchange(state_.loss, std::nullopt);
   const auto gradients = std::exchange(state_.gradients, std::nullopt);
   if (loss && !std::isfinite(loss->number->read())) tell_of_loss(loss->number->read(), loss->place);
-  if (!gradients || state_.told || std::isfinite(gradients->number->read())) return;
+  if (!gradients || state_.reported || std::isfinite(gradients->number->read())) return;
   if (const auto parameter = gradients->sums.first_bad()) tell_of_gradient(*parameter, gradients->place);
 }
 
@@ -129,7 +129,7 @@ std::optional<std::string> NanGuard::GradientSums::first_bad() const {
 }
 
 void NanGuard::tell_of_gradient(const std::string& parameter, const std::string& place) {
-  if (std::exchange(state_.told, true)) return;
+  if (std::exchange(state_.reported, true)) return;
   warn_once(format("The gradient of '{}' is NaN or infinite {}.{}", parameter, place, kAdvice), progress_, "gradient");
 }
 
@@ -138,8 +138,8 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
   const std::optional<int> rank = std::exchange(state_.rank_of_bad_loss, std::nullopt);
   state_.loss_is_bad = false;
   // The rank whose loss it was has told already.
-  if (on_nan == OnNan::kWarn && rank) state_.told = true;
-  if (on_nan == OnNan::kWarn && (state_.told || !state_.row_is_due)) return false;
+  if (on_nan == OnNan::kWarn && rank) state_.reported = true;
+  if (on_nan == OnNan::kWarn && (state_.reported || !state_.row_is_due)) return false;
   // Gradients are the same on all ranks: each of them decides alike.
   std::optional<std::string> parameter;
   if (!rank) {
@@ -161,21 +161,21 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
     ++state_.skipped;
     zero_grad(optimizer);
   }
-  if (!std::exchange(state_.told, true)) {
+  if (!std::exchange(state_.reported, true)) {
     warn_once(what + (on_nan == OnNan::kSkip ? "; the step is skipped." : ".") + kAdvice, progress_, "gradient");
   }
   return on_nan == OnNan::kSkip;
 }
 
 void NanGuard::look_at_metric(std::string_view name, double value) {
-  if (std::isfinite(value) || std::exchange(state_.told_of_metric, true)) return;
+  if (std::isfinite(value) || std::exchange(state_.metric_reported, true)) return;
   warn_once(format("The metric '{}' was logged as {} {}.", name, text_of(value), place(setup_.strategy->rank())), progress_,
             "metric");
 }
 
 void NanGuard::look_at_row(const MetricMap& row) {
   const auto bad = std::ranges::find_if(row, [](const auto& entry) { return !std::isfinite(entry.second); });
-  if (bad == row.end() || std::exchange(state_.told_of_metric, true)) return;
+  if (bad == row.end() || std::exchange(state_.metric_reported, true)) return;
   warn_once(format("The metric '{}' is {} in the row of {}, epoch {}, step {}.", bad->first, text_of(bad->second),
                    stage_name(progress_.stage), progress_.epoch, progress_.global_step),
             progress_, "metric");

@@ -75,8 +75,8 @@ class NanGuard {
     bool row_is_due = false;
     bool loss_is_bad = false;             ///< of this rank, since the last step
     std::optional<int> rank_of_bad_loss;  ///< the first of all ranks, since the last step
-    bool told = false;                    ///< of a loss or gradient
-    bool told_of_metric = false;
+    bool reported = false;                ///< of a loss or gradient
+    bool metric_reported = false;
     std::int64_t skipped = 0;  ///< steps of this epoch
     std::optional<Deferred> loss;
     std::optional<DeferredGradients> gradients;

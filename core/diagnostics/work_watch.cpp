@@ -143,7 +143,7 @@ std::optional<Straggler> StragglerWatch::look(const std::vector<BoundaryPayload>
 
   const double own = total(slow_[slowest]);
   const double others = median_of_others(slow_, slowest, total);
-  if (slow_spans_ < kLeastSpans || own - others < kLeastLoss || !told_.insert(slowest).second) return std::nullopt;
+  if (slow_spans_ < kLeastSpans || own - others < kLeastLoss || !reported_.insert(slowest).second) return std::nullopt;
   const auto steps = static_cast<double>(step - slow_since_);
   Straggler straggler{.rank = static_cast<int>(slowest), .own = own / steps, .others = others / steps, .since = slow_since_};
   if (steps_before_ > 0) straggler.own_before = total(before_[slowest]) / static_cast<double>(steps_before_);

@@ -152,7 +152,7 @@ class StragglerWatch {
   // Those before, since the fit began.
   std::int64_t steps_before_ = 0;
   Ranks before_;
-  std::set<std::size_t> told_;
+  std::set<std::size_t> reported_;
 };
 
 }  // namespace levin

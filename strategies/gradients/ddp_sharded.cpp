@@ -84,7 +84,7 @@ void ShardedDdpStrategy::forget_shares() noexcept {
   owners_.clear();
   loads_.clear();
   stepped_.clear();
-  told_.clear();
+  reported_.clear();
 }
 
 void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
@@ -177,14 +177,14 @@ void ShardedDdpStrategy::gather_weights() const {
 }
 
 void ShardedDdpStrategy::tell_memory(const torch::optim::Optimizer& optimizer) {
-  std::size_t& told = told_[&optimizer];
-  if (told == optimizer.state().size()) return;
-  told = optimizer.state().size();
+  std::size_t& reported = reported_[&optimizer];
+  if (reported == optimizer.state().size()) return;
+  reported = optimizer.state().size();
   Checkpoint own;
   Strategy::save_optimizer(optimizer, 0, own, /*all_ranks=*/true);
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : own.tensors) bytes += tensor.nbytes();
-  rank_info(format("{} stores the state of {} of {} parameters: {:.3f} MB", optimizer_class_name(optimizer), told,
+  rank_info(format("{} stores the state of {} of {} parameters: {:.3f} MB", optimizer_class_name(optimizer), reported,
                    all_parameters(optimizer).size(), static_cast<double>(bytes) * 1e-6));
 }
 

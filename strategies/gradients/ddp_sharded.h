@@ -60,10 +60,10 @@ class ShardedDdpStrategy final : public DdpStrategy {
     int rank = 0;
   };
   std::map<const at::TensorImpl*, Owner> owners_;
-  std::vector<std::int64_t> loads_;                             ///< by rank: elements of its share
-  std::vector<Stepped> stepped_;                                ///< between before_optimizer_step and after_optimizer_step
-  std::map<const torch::optim::Optimizer*, std::size_t> told_;  ///< bytes of state that were told
-  std::map<std::size_t, Checkpoint> kept_;                      ///< by optimizer, of all ranks, when they end for a signal
+  std::vector<std::int64_t> loads_;                                 ///< by rank: elements of its share
+  std::vector<Stepped> stepped_;                                    ///< between before_optimizer_step and after_optimizer_step
+  std::map<const torch::optim::Optimizer*, std::size_t> reported_;  ///< bytes of state that were told
+  std::map<std::size_t, Checkpoint> kept_;                          ///< by optimizer, of all ranks, when they end for a signal
 };
 
 }  // namespace levin

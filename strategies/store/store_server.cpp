@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kNow = std::chrono::milliseconds(0);
 constexpr auto kLongestPoll = std::chrono::milliseconds(60'000);
 constexpr auto kPauseWithoutResources = std::chrono::milliseconds(100);
-constexpr auto kTimeToTell = std::chrono::seconds(1);
+constexpr auto kNotifyTimeout = std::chrono::seconds(1);
 
 /// Takes as long whatever differs.
 bool same_token(const std::string& left, const std::string& right) {
@@ -80,7 +80,7 @@ void StoreServer::end(const std::string& reason) {
   std::unique_lock lock(mutex_);
   end_reason_ = reason;
   wake();
-  told_.wait_for(lock, kTimeToTell, [this] { return all_told_; });
+  notified_.wait_for(lock, kNotifyTimeout, [this] { return all_notified_; });
 }
 
 void StoreServer::run() {
@@ -131,9 +131,9 @@ void StoreServer::tell_end() {
   // Who has been told closes its connection. A rank that is between two calls has yet to ask.
   const bool left = std::none_of(connections_.begin(), connections_.end(),
                                  [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
-  if (end_reason_.empty() || !left || all_told_) return;
-  all_told_ = true;
-  told_.notify_all();
+  if (end_reason_.empty() || !left || all_notified_) return;
+  all_notified_ = true;
+  notified_.notify_all();
 }
 
 void StoreServer::accept_new(Door& door) {

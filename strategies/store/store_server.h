@@ -83,9 +83,9 @@ class StoreServer {
   bool had_stranger_ = false;
 
   std::mutex mutex_;  ///< guards what follows
-  std::condition_variable told_;
+  std::condition_variable notified_;
   std::string end_reason_;
-  bool all_told_ = false;
+  bool all_notified_ = false;
   bool stop_ = false;
   std::thread thread_;
 };
