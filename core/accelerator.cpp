@@ -28,7 +28,7 @@ namespace {
 
 CurrentDevice current_device;
 
-/// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": what this process can choose from, and who said so.
+/// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": the visible devices, and the variable that limits them.
 std::string visible_devices(const Accelerator& accelerator) {
   std::vector<int> visible(static_cast<std::size_t>(accelerator.device_count()));
   std::iota(visible.begin(), visible.end(), 0);

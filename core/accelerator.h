@@ -33,7 +33,7 @@ struct LEVIN_API DeviceMemory {
 /// Recorded device work, which one call repeats in the same memory.
 class LEVIN_API DeviceGraph {
  public:
-  // Here, so that a library which is loaded later needs no symbol of levin's.
+  // Inline, so that a library that is loaded later needs no symbol of levin.
   virtual ~DeviceGraph() = default;
   /// Calls `work` and records the device's operations without running them. The graph owns the memory that they allocate.
   /// Throws what `work` throws, and c10::Error for what cannot be recorded, such as reading a number. Called: once.
@@ -51,7 +51,7 @@ class LEVIN_API Accelerator {
 
   /// "cuda": the name in messages, and of its random-number state in checkpoints.
   virtual std::string name() const = 0;
-  /// The accelerator that this one stands for on this machine; itself when null. `auto` uses it.
+  /// The accelerator that this one selects on this machine; null: itself. `auto` uses it.
   virtual std::shared_ptr<Accelerator> resolve() { return nullptr; }
   /// The type of its tensors: at::kCUDA.
   virtual at::DeviceType device_type() const = 0;

@@ -139,7 +139,7 @@ class Metric::Accumulator final : public MetricStateReader {
            !std::ranges::all_of(rows_on_device_, &std::vector<at::Tensor>::empty);
   }
 
-  /// What was read of a part goes back to where values are, so that it adds up to the same bits whenever somebody reads it.
+  /// A reduced part is put back with the values, so that the sum has the same bits whenever it is read.
   at::Tensor taken_back(std::size_t index, const at::Tensor& there) {
     const NumbersPart& part = metric_.numbers_[index];
     const std::span<double> numbers = std::span(state_.numbers).subspan(part.begin, part.count);
@@ -239,7 +239,7 @@ void Metric::set_state(MetricState state) {
   }
   reset();
   total_->set(std::move(state));
-  // What the next batch takes in is not all that there is.
+  // The next batch's updates are not the whole state.
   batch_ = std::make_shared<Accumulator>(*this);
 }
 
@@ -276,7 +276,7 @@ std::vector<std::string> Metric::value_names(const std::string& name) const {
 void Metric::send() const { total_->send(); }
 
 std::shared_ptr<MetricStateReader> Metric::batch_state() {
-  // The first batch is all that there is since the last reset.
+  // The first batch is the whole state since the last reset.
   if (!batch_) batch_ = std::make_shared<Accumulator>(*total_);
   batch_is_taken_ = true;
   return batch_;

@@ -37,7 +37,7 @@ class MetricCollection::SharedState final : public MetricObject {
     }
     return values;
   }
-  /// Each metric has a name of its own.
+  /// Each metric has a different name.
   std::vector<std::string> value_names(const std::string&) const override {
     std::vector<std::string> names;
     for (const auto& [name, metric] : metrics_) {

@@ -69,7 +69,7 @@ void give_item(const Module& module, std::string_view function, std::string_view
   run.items.give(std::move(waiting));
 }
 
-/// Before the first manual_backward(); somebody may have called backward() himself.
+/// Before the first manual_backward(); the user may have called backward() directly.
 void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
   if (std::ranges::any_of(all_parameters(optimizer), [](const at::Tensor& one) { return one.grad().defined(); })) return;
   Console::instance().warn_once(
@@ -322,7 +322,7 @@ void Module::step_optimizer(std::size_t index) {
 
 void Module::toggle_optimizer(std::size_t index) {
   TrainedParameters& trained = run_by_hand(trainer()).trained;
-  optimizer(index);  // throws for one that there is not
+  optimizer(index);  // throws for an unknown index
   if (const auto other = trained.toggled()) {
     throw MisuseError(
         format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));

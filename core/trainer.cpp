@@ -72,7 +72,7 @@ class ProcessSettings {
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };
 
-/// Hooks go on meanwhile: what another thread reads of the run, or writes, would be of two moments.
+/// Hooks continue to run: what another thread reads or writes of the run would mix two steps.
 void refuse_other_thread(const TrainerState& run, const char* call) {
   if (!run.entry.active || run.entry.thread == std::this_thread::get_id()) return;
   throw MisuseError(
@@ -277,7 +277,7 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   if (run.world_size() == 1) return batch.batch_size();
   if (run.step_votes == nullptr) return std::nullopt;
   if (!run.reduces_gradients()) return run.progress.batch.samples_of_all;
-  if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are no numbers of samples
+  if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are not numbers of samples
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
 }
 

@@ -33,7 +33,7 @@ inline int usable_cores() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-/// The words of the command line that this process was started with, the program first; none where the system does not tell.
+/// The command line of this process, the program first; empty where the system does not report it.
 std::vector<std::string> own_command_line();
 
 /// A program, by the first word of such a line, as a person types it: its name, where that is what a search of PATH finds.
@@ -48,11 +48,11 @@ std::string program_as_typed(const std::string& word);
   _exit(status);
 }
 
-/// For how long an OpenMP thread of LibTorch looks for the others before it sleeps: turns of a loop, some ten microseconds.
-/// OpenMP's own default is several milliseconds, in which the thread that is waited for cannot have the core: beside one other
-/// busy program a run of two threads took thirty times as long as alone. The longer they look, the faster is a run of small
-/// operations that has the machine for itself, and the slower one that has not: with 300, 1,000 and 10,000 turns the digits
-/// took 4.3, 3.4 and 2.6 s alone, and 6.9, 8.5 and 15 s beside a busy program.
+/// How long an OpenMP thread of LibTorch spins for the others before it sleeps: turns of a loop, some ten microseconds.
+/// OpenMP's default is several milliseconds, which keep the core from the thread it waits for: next to one other busy program a
+/// run of two threads took thirty times as long as alone. Longer spinning makes a run of small operations faster on an idle
+/// machine, and slower on a busy one: with 300, 1,000 and 10,000 turns the digits took 4.3, 3.4 and 2.6 s alone, and 6.9, 8.5
+/// and 15 s next to a busy program.
 inline constexpr const char* kOpenMpSpins = "300";
 inline constexpr const char* kOpenMpSpinsVariable = "GOMP_SPINCOUNT";
 

@@ -21,7 +21,7 @@ void append_float(std::string& text, double value);
 /// float becomes 0, what is too large an infinity, as in C and Python.
 std::optional<double> parse_float(std::string_view text);
 
-/// The text as a terminal may show it: control characters, but for line breaks and tabs, and bytes that are no UTF-8 as "\x1b".
+/// The text for a terminal: control characters, except line breaks and tabs, and bytes that are not UTF-8 as "\x1b".
 std::string printable(std::string_view text);
 
 /// A name or value in an error message: printable, on one line, in single quotes, and cut with "…" after `longest` bytes.

@@ -26,7 +26,7 @@ struct AnyMember {
   template <class M>
   operator M() const noexcept;
 };
-/// Stands for a base class of T only.
+/// Converts only to a base class of T.
 template <class T>
 struct AnyBase {
   template <class Base>

@@ -35,13 +35,13 @@ bool is_plain(std::string_view text) {
          });
 }
 
-// What a YAML text may hold of a character: itself, an escape that stands for it, or neither.
+// How a YAML text may hold a character: itself, an escape, or not at all.
 enum class Writable { kRaw, kEscaped, kNever };
 
 Writable writable(char32_t point) {
-  // The emitter puts U+FFFD in place of these, although Unicode has them as numbers.
+  // The emitter replaces these by U+FFFD, although they are valid code points.
   if ((point & 0xfffe) == 0xfffe || (point >= 0xfdd0 && point <= 0xfdef)) return Writable::kNever;
-  // To YAML 1.1 these two break lines, and the last is no text.
+  // In YAML 1.1 these two break lines, and the last is not text.
   return point == 0x2028 || point == 0x2029 || point == 0x7f ? Writable::kEscaped : Writable::kRaw;
 }
 

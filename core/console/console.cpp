@@ -65,8 +65,8 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   return file;
 }
 
-/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one's. A
-/// FIFO that nobody reads from is an error, and no wait.
+/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one. A
+/// FIFO without a reader is an error, not a wait.
 Descriptor open_for_appending(const std::filesystem::path& path, int rank) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
@@ -174,7 +174,7 @@ struct Console::Impl {
   std::int64_t runs = 0;
   std::vector<std::string> warnings;
   FirstInRun is_first_in_run;
-  std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
+  std::vector<std::exception_ptr> told;  ///< stored, so that no other error gets the same address
   std::string live_text;
   bool live_shown = false;
   LiveBlock block;

@@ -31,7 +31,7 @@ namespace {
   return true;
 }();
 
-// Widths must not depend on whether the program called setlocale(), so the functions below use a locale of their own.
+// Widths must not depend on whether the program called setlocale(), so the functions below use their own locale.
 class Utf8Locale {
  public:
   Utf8Locale() : previous_(uselocale(shared())) {}

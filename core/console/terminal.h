@@ -12,16 +12,16 @@ namespace levin {
 
 /// Opens /dev/null on those of the descriptors 0, 1 and 2 that are closed, so that no file, socket or shared memory that is
 /// opened later gets their numbers and, with them, every message. Done when liblevin is loaded, before main(); again before
-/// ranks are started, for a program that has closed them meanwhile. Threading: async-signal-safe.
+/// ranks are started, for a program that has closed them since. Threading: async-signal-safe.
 void open_standard_descriptors() noexcept;
 
-/// True when the file descriptor is a terminal, and not what Open MPI puts in place of one.
+/// True when the file descriptor is a terminal, not Open MPI's substitute for one.
 bool is_terminal(int fd);
 /// True when the terminal understands cursor movements, so that a line can be redrawn: a terminal, and TERM is not "dumb".
 bool terminal_redraws(int fd);
 /// True when text may be coloured: a terminal that redraws, and NO_COLOR is unset or empty (https://no-color.org).
 bool terminal_has_color(int fd);
-/// Columns of the terminal, asked anew on each call so that resizing is seen at once; `fallback` when that is not known.
+/// Columns of the terminal, read on each call so that resizing is seen at once; `fallback` when unknown.
 int terminal_width(int fd, int fallback = 80);
 /// Of a terminal.
 struct TerminalSize {
@@ -29,7 +29,7 @@ struct TerminalSize {
   int rows = 24;
   bool operator==(const TerminalSize&) const = default;
 };
-/// Asked anew on each call; what it is by default where that is not known.
+/// Read on each call; the default when unknown.
 TerminalSize terminal_size(int fd);
 /// True when the environment's locale (LC_ALL, else LC_CTYPE, else LANG) uses UTF-8.
 bool locale_is_utf8();
@@ -38,7 +38,7 @@ bool locale_is_utf8();
 /// end a training run: an error ends the attempt only, and gives false with errno set.
 bool write_whole(int fd, std::string_view text);
 
-/// Columns that a text takes on a terminal: 2 for wide characters, 0 for combining ones, 1 for controls and what is no UTF-8.
+/// Columns that a text takes on a terminal: 2 for wide characters, 0 for combining ones, 1 for controls and invalid UTF-8.
 std::size_t display_width(std::string_view text);
 /// The longest beginning of `text` that takes at most `width` columns. Never cuts a character in two.
 std::string fit_to_width(std::string_view text, std::size_t width);
@@ -60,7 +60,7 @@ struct TextTable {
   std::string str() const;
 };
 
-/// What a progress bar shows. Plain data: who draws it, when and where, is not its business.
+/// The content of a progress bar. Plain data, without drawing.
 struct ProgressLine {
   std::string description = {};            ///< "Epoch 3"
   std::int64_t current = 0;                ///< iterations done

@@ -35,9 +35,9 @@ class OutputFile {
 };
 
 /// Writes a file such that at any instant its name leads to the old file or to the whole new one: the bytes go to a temporary
-/// file in the same folder, which takes the name when it is complete and on disk. The temporary has a name that nobody can
-/// foresee and is made anew, so that nothing which lies in the folder, such as a link to another file, is written to; a link
-/// in the file's own place is replaced, not followed.
+/// file in the same folder, which takes the name when it is complete and on disk. The temporary is a new file with an
+/// unpredictable name, so that no existing file or link in the folder is written to; a link with the file's name is replaced,
+/// not followed.
 ///
 /// A device, a FIFO, and the names of a process's open files (/dev/null, /dev/stdout, /dev/fd/3) take the bytes themselves, as
 /// they come, and are never replaced.
@@ -49,7 +49,7 @@ class AtomicFile {
   enum class MissingFolder { kMake, kRefuse };
   enum class Disk { kWait, kLeaveToKernel };
 
-  /// Throws IoError, such as where `missing` is kRefuse and there is no folder.
+  /// Throws IoError, for example when `missing` is kRefuse and the folder does not exist.
   explicit AtomicFile(std::filesystem::path file, MissingFolder missing = MissingFolder::kMake);
   /// Removes the temporary file, unless commit() has succeeded.
   ~AtomicFile();
@@ -62,9 +62,9 @@ class AtomicFile {
   void write_at(std::int64_t offset, std::string_view bytes);
   /// Has the kernel bring to the disk what was written so far, without waiting: commit(kWait) then has less to wait for.
   void send_to_disk();
-  /// Puts the new file in the old one's place. Throws IoError. kWait: for good, by fsync, rename, and fsync of the folder.
-  /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
-  /// Where nobody waits for it any more (FileWatch), the old one stays.
+  /// Replaces the old file by the new one. Throws IoError. kWait: durably, with fsync, rename, and fsync of the folder.
+  /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a power failure soon after may leave neither. If
+  /// the wait for it was given up (FileWatch), the old one stays.
   void commit(Disk disk = Disk::kWait);
   /// After commit(): the file, still open.
   OutputFile take();
@@ -79,7 +79,7 @@ class AtomicFile {
   Descriptor descriptor_;
   std::int64_t size_ = 0;
   bool is_device_ = false;    ///< or a FIFO and so on: bytes go there at once
-  bool committed_ = false;    ///< there is no temporary file, or none any more
+  bool committed_ = false;    ///< there is no temporary file, or no longer
   bool is_in_place_ = false;  ///< the new file has the name
 };
 

@@ -22,7 +22,7 @@ class CsvReader {
   /// The longest line that is read, in bytes.
   static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
 
-  /// Throws IoError where it cannot be opened, or is no plain file.
+  /// Throws IoError when it cannot be opened, or is not a regular file.
   explicit CsvReader(const std::filesystem::path& file, Links links = Links::kFollowed);
 
   /// Reads the cells of the next record, in which quotes may enclose commas, quotes and line breaks; false at the end, without

@@ -33,7 +33,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Waits for events as poll() has them, whatever signals come meanwhile. False when none has happened by the deadline.
+/// Waits for events of poll(), across signals. False when none has happened by the deadline.
 inline bool is_ready_by(std::chrono::steady_clock::time_point deadline, int descriptor, short events) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();

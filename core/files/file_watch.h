@@ -6,10 +6,10 @@
 
 namespace levin {
 
-/// What a thread that writes files and one that waits for it tell one another. Threading: any.
+/// Shared by a thread that writes files and one that waits for it. Threading: any.
 struct FileWatch {
   std::atomic<std::int64_t> progress = 0;  ///< grows whenever a file system has taken something
-  std::atomic<bool> is_given_up = false;   ///< nobody waits any more: no file is to be put into its place
+  std::atomic<bool> is_given_up = false;   ///< the wait was given up: rename no more files
 
   void note_progress() { progress.fetch_add(1, std::memory_order_relaxed); }
 };

@@ -11,13 +11,13 @@
 
 namespace levin {
 
-/// True for a name that, below a folder, may stand for something outside of it: it is absolute, or has "..".
+/// True for a name that can lead outside of a folder: it is absolute, or has "..".
 inline bool leaves_folder(const std::filesystem::path& name) {
   return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
 }
 
-/// The path with $HOME in place of a "~" that it begins with, as a shell makes of it: in YAML, and behind "--option=", none
-/// does. "~" is the folder itself, "~/" has a slash at its end, and "~other" stays as it is.
+/// The path with a leading "~" replaced by $HOME, as by a shell, which does not do it in YAML and after "--option=". "~" is the
+/// folder itself, "~/" has a slash at its end, and "~other" stays unchanged.
 inline std::filesystem::path expand_home(const std::filesystem::path& path) {
   const char* const home = std::getenv("HOME");
   const std::string& text = path.native();

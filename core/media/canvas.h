@@ -19,7 +19,7 @@ struct Point {
   double y = 0;
 };
 
-/// Where a text lies beside its point.
+/// The side of a point on which a text is drawn.
 enum class Align { kBefore, kCentre, kAfter };
 
 struct TextStyle {

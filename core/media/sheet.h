@@ -16,7 +16,7 @@ class Sheet {
   using Plot = FigureOf<std::vector<double>>;
 
   /// With title, labels and, above the area, the names of series in their colours, as many as have room. `beside` and `below`:
-  /// the texts that will stand left of the area and under it.
+  /// the texts left of the area and under it.
   Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below);
 
   Canvas& canvas() { return canvas_; }
@@ -24,7 +24,7 @@ class Sheet {
   double height() const { return bottom_ - top_; }
   Point at(double x, double y) const { return {left_ + x * width(), bottom_ - y * height()}; }
 
-  /// A text left of the area, or under it; there turned where they have not enough room beside one another.
+  /// A text left of the area, or under it; there rotated if they do not fit side by side.
   void write_beside(const std::string& text, double y);
   void write_below(const std::string& text, double x);
   /// Lines across the area at an axis' ticks, and their numbers.
