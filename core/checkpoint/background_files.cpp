@@ -48,7 +48,7 @@ struct BackgroundFiles::Shared {
   std::deque<Job> jobs;  ///< the first is under way
   std::size_t copies = 0;
   Checkpoint spare;                         ///< a copy that is written: memory for the next one
-  std::vector<std::function<void()>> done;  ///< to be told
+  std::vector<std::function<void()>> done;  ///< to be called
   std::exception_ptr error;
   std::atomic<bool> has_news = false;
   bool ends = false;
@@ -172,7 +172,7 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
   while (true) {
     shared->changed.wait(lock, [&] { return shared->ends || !shared->jobs.empty(); });
     if (shared->jobs.empty()) return;
-    // It stays in the list meanwhile: the file is not there yet.
+    // It stays in the list until then: the file does not exist yet.
     std::function<void()> work = std::move(shared->jobs.front().work);
     std::exception_ptr error;
     lock.unlock();
@@ -284,7 +284,7 @@ void BackgroundFiles::give_up(std::unique_lock<std::mutex>& lock, const std::str
   const bool was_last = left->jobs.size() == 1;
   left->watch.is_given_up = true;
   left->jobs.clear();
-  // What was done before is told as ever.
+  // Finished work is still reported.
   shared_->done = std::move(left->done);
   shared_->has_news = !shared_->done.empty();
   lock.unlock();

@@ -135,7 +135,7 @@ bool holds(const SafetensorsHeader& header, const char* key, std::string_view co
   return expected != header.metadata.end() && expected->second == std::to_string(checksum_of(covered));
 }
 
-/// What a file's checksums cover beside the data: of levin's checkpoints; null of other files.
+/// What a file's checksums cover besides the data: of levin's checkpoints; null: other files.
 const std::string* manifest_of(const SafetensorsHeader& header) {
   const auto manifest = header.metadata.find(kManifestKey);
   return manifest == header.metadata.end() ? nullptr : &manifest->second;
@@ -259,7 +259,7 @@ void Checkpoint::save(const fs::path& file) const { save_safetensors(file, tenso
 
 namespace {
 
-/// Nobody else can change its numbers. One that does not own its memory could not be resized.
+/// No other tensor can change its numbers. A tensor that does not own its memory could not be resized.
 bool is_alone(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() || tensor.requires_grad())
     return false;

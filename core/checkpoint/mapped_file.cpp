@@ -46,7 +46,7 @@ MappedFile::~MappedFile() {
 }
 
 std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far) {
-  if (bytes.empty()) return so_far;  // zlib would start anew on a null pointer.
+  if (bytes.empty()) return so_far;  // zlib restarts on a null pointer.
   return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

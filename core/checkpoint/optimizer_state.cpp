@@ -107,7 +107,7 @@ StateFields state_fields(OptimizerParamState& state) {
   return {};
 }
 
-/// The state of a parameter before a checkpoint's is put into it; nullptr for an optimizer that does not tell its state.
+/// An empty state to load a checkpoint's into; nullptr for an optimizer whose state is not accessible.
 std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   std::unique_ptr<OptimizerParamState> state;
   const auto attempt = [&]<class Class, class State>() {
@@ -150,7 +150,7 @@ struct FieldWriter {
   }
 };
 
-/// The other way round. Tensors get memory of their own on the parameter's device, so that the file need not stay mapped.
+/// The reverse. Tensors are copied to the parameter's device, so that the file need not stay mapped.
 struct FieldReader {
   const std::string& prefix;
   const Value& numbers;
@@ -296,7 +296,7 @@ void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved,
   saved["lrs"] = OptionType<std::vector<double>>::write(get_lrs(optimizer));
 }
 
-/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
+/// Passes such bytes to its load(). Throws ConfigError when they are not an archive, or load() refuses it.
 void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const Value::List& rates = saved.at("lrs").as_list();
   const auto archive = checkpoint.tensors.find(archive_key(index));
@@ -319,7 +319,7 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
     throw ConfigError(format("The checkpoint has no state of optimizer {}: was it saved with weights only?", index));
   }
   const Value& saved = all->as_list()[index];
-  if (saved.at("class").is_null()) return saved;  // another program's: what it holds has to tell
+  if (saved.at("class").is_null()) return saved;  // another program's: its content decides
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
     throw ConfigError(format(
@@ -344,7 +344,7 @@ void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& s
     for (const auto& [name, value] : options.as_map()) {
       if (!group.contains(name)) throw_other_class(optimizer, index, format("no option '{}'", name));
     }
-    // What tells AdamW from Adam.
+    // Distinguishes AdamW from Adam.
     const Value* decoupled = group.find("decoupled_weight_decay");
     if (decoupled != nullptr && decoupled->is_bool() && own_class.starts_with("Adam") &&
         decoupled->as_bool() != (own_class == "AdamW")) {

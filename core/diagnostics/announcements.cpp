@@ -80,7 +80,7 @@ void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loa
   for (const LoaderInUse& used : loaders) {
     const auto samples = used.loader->sample_share();
     text += format("; {}: {}{}", used.name, samples ? text_of(*samples) + ", " : "", batch_share(used));
-    // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
+    // Only the user's loader knows which part of the data it gives to which rank.
     if (strategy.world_size() > 1 && !samples) text += ", as the loader divides them";
   }
   rank_info(text);

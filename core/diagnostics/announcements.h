@@ -16,12 +16,12 @@
 
 namespace levin {
 
-// What a run tells a person about itself. Nothing here communicates.
+// A run's messages about itself. None communicates.
 
 /// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
-/// How a run that ended early goes on. `lost`: steps since that checkpoint. `command`: RunOptions::resume_command.
+/// How to resume a run that ended early. `lost`: steps since that checkpoint. `command`: RunOptions::resume_command.
 void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
                      const std::function<std::string(const std::filesystem::path&)>& command);
 

@@ -23,7 +23,7 @@ struct RunOfThread {
   std::atomic<pid_t> thread = 0;  ///< 0: none
   std::atomic<const HookTracker*> tracker = nullptr;
   std::atomic<int> rank = 0;
-  std::atomic<pid_t> alone_in = 0;  ///< the process in which a run without other ranks goes on; 0 for none
+  std::atomic<pid_t> alone_in = 0;  ///< the process that runs without other ranks; 0: none
 };
 
 namespace {
@@ -51,7 +51,7 @@ RunOfThread* take_run(pid_t thread) {
 
 std::atomic<int> last_rank = 0;  ///< of this process
 
-/// Puts a line together without memory of its own: only async-signal-safe calls are allowed where it is used.
+/// Builds a line without allocating: its callers may make only async-signal-safe calls.
 class Line {
  public:
   template <class... Parts>

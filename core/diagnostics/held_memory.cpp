@@ -111,7 +111,7 @@ void add_held_memory(c10::Error& error, const RunParts& parts, const Strategy& s
   try {
     const std::string held = held_memory(parts, strategy);
     if (!held.empty()) error.add_context(held);
-  } catch (...) {  // the error that is told counts
+  } catch (...) {  // the original error counts
   }
 }
 

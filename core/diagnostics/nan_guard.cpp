@@ -24,7 +24,7 @@ constexpr const char* kAdvice =
     " Try a lower learning rate or gradient_clip_val, and check the data; detect_anomaly: true finds the operation, on_nan: "
     "stop or skip sets the reaction.";
 
-/// Finite unless an element is not, or it overflows. Cheaper than a look at each, and takes no copy of the gradient.
+/// Finite unless an element is not, or it overflows. Cheaper than checking each, without a copy of the gradient.
 at::Tensor sum_of(const at::Tensor& gradient) {
   const at::Tensor numbers = gradient.is_sparse() ? gradient._values() : gradient;
   const at::Tensor real = numbers.is_complex() ? at::view_as_real(numbers.resolve_conj()) : numbers;
@@ -137,10 +137,10 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
   const OnNan on_nan = setup_.options.on_nan;
   const std::optional<int> rank = std::exchange(state_.rank_of_bad_loss, std::nullopt);
   state_.loss_is_bad = false;
-  // The rank whose loss it was has told already.
+  // The rank with the bad loss has reported it.
   if (on_nan == OnNan::kWarn && rank) state_.reported = true;
   if (on_nan == OnNan::kWarn && (state_.reported || !state_.row_is_due)) return false;
-  // Gradients are the same on all ranks: each of them decides alike.
+  // Gradients are the same on all ranks, so all decide the same.
   std::optional<std::string> parameter;
   if (!rank) {
     GradientSums sums(optimizer, module);

@@ -32,7 +32,7 @@ class NanGuard {
 
   /// A loss of this rank, before its backward pass.
   void look_at_loss(const at::Tensor& loss);
-  /// This rank's loss was bad in the step under way: what it tells the others with its votes.
+  /// This rank's loss was bad in the current step, which its votes report.
   bool votes_against() const { return state_.loss_is_bad; }
   /// A loss was bad since the last step: of this rank, or as all know. Checkpoints keep it.
   bool waits_to_skip() const { return state_.loss_is_bad || state_.rank_of_bad_loss.has_value(); }
@@ -40,8 +40,8 @@ class NanGuard {
   /// The votes of all ranks, which travel with a reduction.
   void adopt(const std::vector<Votes>& by_rank);
 
-  /// When gradients are complete. True: this step is skipped and the gradients are cleared, on all ranks alike. Throws Error,
-  /// likewise, where training is to stop.
+  /// Called: when gradients are complete. True: this step is skipped and the gradients are cleared, on all ranks. Throws Error,
+  /// on all ranks, if training must stop.
   bool skips_step(torch::optim::Optimizer& optimizer, const Module& module);
   /// A metric's value, where it is known.
   void look_at_metric(std::string_view name, double value);
@@ -49,7 +49,7 @@ class NanGuard {
   /// What was left to be read with the row of the step that has ended.
   void look_at_deferred();
 
-  /// Tells how many steps of the epoch were skipped, if any.
+  /// Reports how many steps of the epoch were skipped, if any.
   void end_epoch();
 
  private:

@@ -11,8 +11,7 @@
 
 namespace levin {
 
-/// What to look at, for the errors of LibTorch's that are met most often, and those that a device may tell of late; "" for any
-/// other.
+/// Advice for LibTorch's most frequent errors, and for those that a device may report late; "" for others.
 std::string hint_for_torch_error(const c10::Error& error);
 
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.

@@ -15,11 +15,11 @@ constexpr double kLeastWait = 1.0;
 constexpr double kLeastShare = 0.2;
 constexpr std::int64_t kLeastBatches = 5;
 
-/// Threads without which training goes on waiting: one reads a batch in the time in which training waits for it and works on
-/// another, and all of them together have to be done in the time of the work.
+/// The threads that end the waiting: one reads a batch in the time of a wait and a step, and all together must do so in the
+/// time of a step.
 double workers_needed(double waited, double worked, int workers) {
   const double reading = workers == 0 ? waited : workers * (waited + worked);
-  // For a hundredth nobody needs another one.
+  // A hundredth does not justify another one.
   return std::max(std::ceil(reading / std::max(worked, 1e-9) - 0.01), workers + 1.0);
 }
 

@@ -56,7 +56,7 @@ class WorkMeter {
     spent_[static_cast<std::size_t>(work_)] -= seconds;
     waits_ += seconds;
   }
-  /// Nanoseconds by kind since the last call, and then those of waits, as ranks tell one another.
+  /// Nanoseconds by kind since the last call, and then those of waits, for the exchange between ranks.
   BoundaryPayload take() {
     enter(work_);
     BoundaryPayload told{};
@@ -96,7 +96,7 @@ class LoaderWatch {
   /// `seconds`: the clock.
   explicit LoaderWatch(std::function<double()> seconds = steady_seconds) : seconds_(std::move(seconds)) {}
 
-  /// The first batch that is read then does not count, since nobody could read ahead of it.
+  /// The first batch does not count, because no thread could read ahead of it.
   void begin_epoch() { worked_since_.reset(); }
   void begin_reading();
   void end_reading();
@@ -120,7 +120,7 @@ class LoaderWatch {
 struct Straggler {
   int rank = 0;
   Work kind = Work::kHooks;  ///< where most of the difference is
-  double own = 0;            ///< seconds of its own work a step
+  double own = 0;            ///< seconds of its own work per step
   double others = 0;         ///< the median of the other ranks'
   double own_of_kind = 0;    ///< the same of that kind
   double others_of_kind = 0;

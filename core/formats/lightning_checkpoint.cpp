@@ -20,7 +20,7 @@ namespace {
 
 /// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
 constexpr std::string_view kTrainedWeights = "current_model_state";
-/// And where the averages are then, for a callback that goes on averaging.
+/// And where the averages are then, for a callback that continues averaging.
 constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
 /// What is in a map; null where that, or the map, is not there.
@@ -33,7 +33,7 @@ const Value& part(const Value& map, std::string_view key) {
 std::int64_t number_or_zero(const Value& value) { return value.is_int() ? value.as_int() : 0; }
 std::int64_t number_or_zero(const Value& map, std::string_view key) { return number_or_zero(part(map, key)); }
 
-/// Where training goes on. An epoch that was under way begins again: its order of samples is not Lightning's.
+/// Where training resumes. An unfinished epoch starts again, because its order of samples differs from Lightning's.
 Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainValues& plain) {
   const PickleValue* fit_loop = lightning_loops == nullptr ? nullptr : lightning_loops->find("fit_loop");
   const Value loops = fit_loop == nullptr ? Value(Value::Map{}) : plain.of(*fit_loop);
@@ -135,7 +135,7 @@ Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
   return state;
 }
 
-/// What fit() needs to go on. Throws IoError for what is not as Lightning writes it.
+/// The state that fit() needs to resume. Throws IoError for an unexpected form.
 void read_training(TorchFile& file, Value& manifest, TorchFile::Tensors& tensors) {
   const PickleValue* const optimizers = file.root().find("optimizer_states");
   const PickleValue* const schedulers = file.root().find("lr_schedulers");
@@ -220,7 +220,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
 
 namespace {
 
-/// The Lightning whose format this is: it tells a newer one what to change.
+/// The Lightning version of this format: newer ones migrate from it.
 constexpr const char* kFormatVersion = "2.6.0";
 
 using Map = Value::Map;

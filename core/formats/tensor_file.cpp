@@ -92,7 +92,7 @@ constexpr std::array kReaders = {
                  [](const fs::path&, std::string_view bytes) { return torch_file_checks(bytes); },
                  /*has_keys=*/true},
     FormatReader{looks_like_safetensors_index, open_index, index_checks},
-    // What nobody else reads.
+    // The reader of last resort.
     FormatReader{[](std::string_view) { return true; }, open_safetensors,
                  [](const fs::path&, std::string_view bytes) { return safetensors_checks(bytes); }},
 };

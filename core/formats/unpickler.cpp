@@ -74,8 +74,8 @@ PickleDict dict_of(const Arguments& arguments) {
   return dict;
 }
 
-/// What a call in a pickle stands for, without calling anything: tensors, dicts and torch.Size as such, all else as a
-/// PickleObject. Throws IoError on arguments with which torch never calls them.
+/// The value of a call in a pickle, without calling anything: tensors, dicts and torch.Size as such, all else as a
+/// PickleObject. Throws IoError for arguments that torch never writes.
 PickleValue call_as_data(const std::string& callable, const Arguments& arguments) {
   if (callable == "torch._utils._rebuild_tensor_v2" || callable == "torch._utils._rebuild_tensor") {
     return PickleValue{tensor_of(arguments, 0)};

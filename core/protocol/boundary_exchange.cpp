@@ -42,7 +42,7 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
                  .batches = batches,
                  .payload = payload});
   ++sequence_;
-  // Decided by the same bytes on every rank: nobody is left waiting in the second exchange.
+  // The same bytes decide on every rank: no rank waits alone in the second exchange.
   const bool any_new_metrics = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
                                            [](const FrameHeader& header) { return header.new_metrics_bytes > 0; });
   if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), boundary);

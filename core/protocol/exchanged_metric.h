@@ -21,12 +21,12 @@ struct ExchangedMetric {
   bool rows_are_known = false;                         ///< all ranks have them from before, in entry->all_ranks
 
   bool any_present() const;
-  /// Of an object: so that tell() of several waits once.
+  /// For an object: so that tell() of several waits once.
   void send_for_state() const;
-  /// Makes `own`: of a step what is new, for the step's row or for who decides before it. Waits for what is on a device. Throws
+  /// Makes `own`: for a step only new values, for the step's row or an earlier decision. Waits for values on a device. Throws
   /// what computing an object's values throws.
   void tell(BoundaryKind kind);
-  /// Tells nothing, as a rank whose values cannot be read.
+  /// Sends nothing, for a rank whose values cannot be read.
   void tell_nothing();
 };
 

@@ -17,7 +17,7 @@ namespace levin::detail {
 
 namespace {
 
-/// Empty for what is no kind of boundary.
+/// Empty for an unknown kind.
 std::string_view name_of(BoundaryKind kind) {
   constexpr std::array<std::string_view, static_cast<std::size_t>(BoundaryKind::kEnd) + 1> kNames = {
       "the setup",

@@ -96,7 +96,7 @@ struct MetricStore::State {
   detail::BoundaryExchange exchange;
   std::size_t coverage_warnings = 0;
   const std::thread::id thread = std::this_thread::get_id();
-  std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is no stage at all
+  std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is not a stage
   std::array<BatchCounts, detail::kMetricGroups + 1> counts_by_group{};
 };
 
@@ -137,7 +137,7 @@ void MetricStore::begin_batch(const BatchScope& batch) {
   if (batch.batch_size == 0) return;
   ++count.epoch;
   ++count.step;
-  // What batches took in that logged nothing is no part of this one's step.
+  // Updates of batches that logged nothing are not part of this batch's step.
   for (const MetricEntry& entry : state_->table.entries()) {
     const bool has_steps = entry.object != nullptr && entry.is_logged_at(Level::kStep);
     if (has_steps && entry.group == state_->now().group) entry.object->batch_state();
@@ -218,7 +218,7 @@ void MetricStore::State::log(Hook hook, std::string_view name, double value, std
     // Of a deferred value the weight is known here and now; the value follows when it is read.
     entry.epoch.accumulate(reduce, deferred ? detail::identity(reduce) : value, weight);
     if (deferred && (reduce != Reduce::kMean || weight > 0)) {
-      // What has been read goes back to where values are, so that a sum is the same to the bit whenever somebody reads it.
+      // A value that was read is put back with the values, so that a sum is the same to the bit whenever it is read.
       const double so_far = entry.deferred_epoch ? 0 : std::exchange(entry.epoch.value, detail::identity(reduce));
       entry.deferred_epoch = deferred->added_to(entry.deferred_epoch, reduce, weight, so_far);
     }
@@ -240,7 +240,7 @@ void MetricStore::set_objects(const std::vector<MetricObject*>& objects) {
   try {
     state_->views.maps();  // some may still have to be computed
   } catch (const std::exception&) {
-    // A GPU that has failed gives no number any more; with what it failed the run has ended.
+    // A failed GPU returns no numbers; its error has ended the run.
   }
   for (MetricObject* object : objects) {
     if (state_->table.find_object(detail::object_id(object->name())) != object) object->reset();
@@ -366,7 +366,7 @@ MetricSnapshot MetricStore::save() {
   }
   Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
-    // An object's key has begun anew, and its object does so with it, where it has no value of this epoch.
+    // An object's key has restarted, and so does the object, unless it has a value of this epoch.
     const bool is_kept = entry.object != nullptr || entry.epoch.present() || entry.step.present();
     if (entry.group != MetricGroup::kTrain || !is_kept) continue;
     for (const Level level : {Level::kStep, Level::kEpoch}) entry.settle(level, entry.options.reduce);
@@ -409,7 +409,7 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
       object->set_state(std::move(total));
     }
   }
-  // Ranks have them alike.
+  // They are the same on all ranks.
   for (MetricObject* object : objects) {
     const auto all_ranks = by_rank.front().states.find("all." + object->name());
     if (all_ranks == by_rank.front().states.end() || all_ranks->second.empty()) continue;

@@ -128,7 +128,7 @@ std::optional<std::int64_t> TrainingLength::schedule_steps(Interval interval, st
   const auto steps = optimizer_steps();
   if (!steps) return std::nullopt;
   const std::int64_t batches = epoch_batches_();
-  // Epochs of unknown length begin to count anew somewhere: one long epoch has no fewer steps.
+  // Epochs of unknown length restart the count somewhere: one long epoch does not have fewer steps.
   if (batches <= 0) return schedule_steps_in(*steps * accumulate_, frequency);
   const std::int64_t whole_epochs = *steps / optimizer_steps_in(batches);
   const std::int64_t steps_left = *steps % optimizer_steps_in(batches);

@@ -62,7 +62,7 @@ class [[nodiscard]] HookScope {
     if (std::uncaught_exceptions() > exceptions_) tracker_.fail();
     try {
       tracker_.enter(outer_);
-    } catch (...) {  // where a rank is posted is for others to read; no error of it may end the process
+    } catch (...) {  // only other ranks read the posted hook; its error must not end the process
     }
   }
   HookScope(const HookScope&) = delete;

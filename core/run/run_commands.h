@@ -25,7 +25,7 @@ class RunCommands {
     votes.save_checkpoint = wants_checkpoint_;
     votes.validate = wants_validation_;
   }
-  /// Ranks: all, with what they agreed on, which each of them does next: it is no wish any more.
+  /// Ranks: all, with the agreed commands, which each executes next: they are no longer requests.
   void adopt(const Votes& agreed) {
     if (agreed.change_pause) {
       is_paused_ = !is_paused_;

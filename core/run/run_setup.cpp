@@ -204,7 +204,7 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
 }
 
 void RunSetup::end_loggers(RunOutcome outcome, const Caller& call) const {
-  // A rank that another one told of the signal may have got its own only now.
+  // A rank that learned of the signal from another may get its own only now.
   if (outcome.status == "interrupted") HeededSignals::settle();
   for (std::string* text : {&outcome.failure, &outcome.stop_reason}) *text = without_secrets(*text);
   if (is_global_zero()) outcome.warnings = Console::instance().take_warnings();

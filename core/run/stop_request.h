@@ -11,8 +11,8 @@
 
 namespace levin {
 
-/// Who wants training, or the epoch under way, to end: this rank's wishes, and what the ranks agreed on. A wish becomes an
-/// agreement when votes travel. Threading: wishes from any thread, the rest from the one that runs hooks.
+/// Requests to end training or the current epoch: this rank's, and those that the ranks agreed on. A request is agreed on when
+/// votes are exchanged. Threading: requests from any thread, the rest from the one that runs hooks.
 class StopRequest {
  public:
   /// An entry point begins, which may heed signals. What was asked for in the one before is forgotten, what was since then not.
@@ -29,7 +29,7 @@ class StopRequest {
     return reason_;
   }
 
-  /// This rank wants the epoch under way to end, or does not any more.
+  /// Sets or withdraws this rank's request to end the current epoch.
   void skip_epoch(bool wish) { skips_epoch_ = wish; }
   bool skips_epoch() const { return skips_epoch_; }
 
@@ -64,9 +64,8 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
-/// True for a signal by which somebody asks again, `times` in a row, this one included: SIGINT from a keyboard, but not what
-/// `timeout` passes on of one that the process has got itself; SIGTERM and SIGHUP later than what a launcher and a group of
-/// processes may send together. Async-signal-safe.
+/// True for a repeated signal, `times` in a row, this one included: SIGINT from a keyboard, except a copy that `timeout` passes
+/// on; SIGTERM and SIGHUP later than a launcher and a group of processes may send them together. Async-signal-safe.
 constexpr bool asks_again(int signal, int times, double seconds_since_first) {
   constexpr double kMomentOfKeys = 0.25, kMomentOfLaunchers = 10;
   if (signal == SIGINT) return times >= 2 && seconds_since_first >= kMomentOfKeys;

@@ -17,7 +17,7 @@ class WeightSwap {
 
   /// Throws ConfigError when several callbacks, or one and an optimizer, each have weights to evaluate.
   void check() const;
-  /// Those to evaluate, where there are any. They stay as they are, however the module's buffers change meanwhile.
+  /// The weights to evaluate, if any. They do not change when the module's buffers do.
   void evaluate();
   /// Those that are trained, to the bit.
   void train();
