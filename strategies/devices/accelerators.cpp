@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kLibrary = "liblevin_cuda.so";
 
-/// The path of a library that lies beside the one which this code is in.
+/// The path of a library in the folder of this code's library.
 std::string path_beside(const void* code, const char* library) {
   Dl_info info{};
   if (dladdr(code, &info) == 0 || info.dli_fname == nullptr) return library;
@@ -51,16 +51,16 @@ const CudaApi* load() {
 
 constexpr const char* kHooks = "CUDAHooks";
 
-/// LibTorch asks but once in a process whether there is CUDA, and torch::manual_seed() asks too: that a GPU can be used later,
-/// CUDA is loaded when it asks. Who then uses none has waited for a second, where a GPU is.
+/// LibTorch asks only once in a process whether there is CUDA, and torch::manual_seed() asks too: so that a GPU can be used
+/// later, CUDA is loaded when it asks. This takes a second on a machine with a GPU, even if the program then uses none.
 std::unique_ptr<at::CUDAHooksInterface> make_cuda_hooks(at::CUDAHooksArgs arguments) {
   try {
     if (has_gpu()) {
-      cuda_api();  // registers LibTorch's own, in place of this function
+      cuda_api();  // registers LibTorch's own, replacing this function
       return at::CUDAHooksRegistry()->Create(kHooks, arguments);
     }
   } catch (const ConfigError&) {
-    // Who asks levin for a GPU is told.
+    // A request for a GPU gets the error.
   }
   return std::make_unique<at::CUDAHooksInterface>();
 }

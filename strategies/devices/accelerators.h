@@ -10,8 +10,8 @@
 
 namespace levin {
 
-/// What levin asks of CUDA beyond what LibTorch knows of each kind of device, in a library of its own (liblevin_cuda.so): a run
-/// on the CPU never loads libtorch_cuda.
+/// CUDA functions that LibTorch has no general interface for, in a separate library (liblevin_cuda.so): a run on the CPU never
+/// loads libtorch_cuda.
 struct CudaApi {
   DeviceMemory (*memory)(int index);
   /// What torch.cuda.memory_stats() gives, but of private pools.
@@ -41,7 +41,7 @@ class AutoAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "auto"; }
   at::DeviceType device_type() const override { return at::kCPU; }
-  /// Chosen once. A GPU that cannot be used is told in a warning.
+  /// Chosen once. Warns of a GPU that cannot be used.
   std::shared_ptr<Accelerator> resolve() override;
 
  private:
@@ -63,9 +63,8 @@ class CpuAccelerator final : public Accelerator {
   std::optional<at::ScalarType> autocast_type(PrecisionFormat) const override { return at::kBFloat16; }
 };
 
-/// NVIDIA's GPUs, those that CUDA_VISIBLE_DEVICES leaves. What LibTorch does not know of them it asks of liblevin_cuda.so,
-/// which device_count() loads; it throws ConfigError when there is no GPU, or when levin was built without CUDA. The names in
-/// YAML are "cuda" and "gpu".
+/// NVIDIA's GPUs that CUDA_VISIBLE_DEVICES allows. It uses liblevin_cuda.so, which device_count() loads; that throws
+/// ConfigError when there is no GPU, or when levin was built without CUDA. The names in YAML are "cuda" and "gpu".
 class CudaAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "cuda"; }

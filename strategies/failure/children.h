@@ -21,7 +21,7 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// Ends children of this process, and waits until they are gone. 0 stands for none.
+/// Ends children of this process, and waits until they are gone. 0: none.
 void kill_processes(const std::vector<pid_t>& processes) noexcept;
 
 }  // namespace levin

@@ -38,15 +38,15 @@ void write_error_file(const FailureRecord& failure) noexcept;
 /// later. Does nothing in a rank that levin's launcher started: those share one file, which is the failed rank's.
 void write_consequence_file(const std::string& consequence, const FailureRecord& cause) noexcept;
 
-/// Gives the text to the sink of messages, or writes it to stderr in one write, as lines of its own.
+/// Passes the text to the message sink, or writes it to stderr in one write, as separate lines.
 void print_report(const std::string& text);
 
 /// The line with which a failed run's error begins: "levin: rank 1 failed in …". Not where levin is embedded: what is thrown
 /// there says the same.
 void print_failure(const FailureRecord& failure) noexcept;
 
-// Errors of a rank that only tell how it noticed another one's. They are thrown where that is known, so that nobody has to
-// guess it from a text; users see them as DesyncError.
+// Errors of a rank that only report how it noticed another rank's. They are thrown where that is known, so that no code guesses
+// it from a text; users see them as DesyncError.
 
 /// A wait has ended, since a failure of the run is written down; what() is that failure.
 class RecordedFailure final : public DesyncError {

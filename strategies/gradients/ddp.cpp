@@ -69,7 +69,7 @@ ModuleSynchronizer& DdpStrategy::synchronizer() const {
 }
 
 void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
-  // A rank alone has nobody to reduce with, and after_backward() is not called.
+  // A single rank does not reduce, and after_backward() is not called.
   if (synchronize && world_size() > 1) synchronizer().before_backward(loss);
 }
 
@@ -84,7 +84,7 @@ void DdpStrategy::reduce_gradients(Module& module) {
 }
 
 void DdpStrategy::end_reduction(const Module& module) {
-  // Under manual optimization nobody saves between a backward pass and the batch's end, and steps are the user's.
+  // Under manual optimization there is no checkpoint between a backward pass and the batch's end, and the user makes the steps.
   if (power_sgd_ && !module.automatic_optimization()) power_sgd_->end_step();
 }
 

@@ -25,13 +25,13 @@ class DdpStrategy : public Strategy {
   ~DdpStrategy() override;
 
   std::string name() const override { return "ddp"; }
-  /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
+  /// Votes travel with the gradients, or in shared memory: reading them after a reduction needs no exchange.
   VoteChannel& vote_channel() override;
 
-  /// Over shared memory it is told of each bucket, else of each backward pass, in which a rank has come when it has its last
-  /// gradient.
+  /// Over shared memory the observer is called for each bucket, else for each backward pass, in which a rank arrives with its
+  /// last gradient.
   void observe_waits(const WaitObserver& observer) override { wait_observer_ = observer; }
-  /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
+  /// Throws a DesyncError on every rank that names the first difference when the ranks' modules differ.
   void setup_module(Module& module, bool training) override;
   void synchronize_batch_norms(const torch::nn::Module& module) override;
   /// Throws DesyncError as setup_module() does.

@@ -44,7 +44,8 @@ class ShardedDdpStrategy final : public DdpStrategy {
     at::Tensor gradient;
     int owner = 0;
   };
-  /// Which rank has the state of each of these: whoever had the least so far, the largest parameter first. Ranks: all, alike.
+  /// The rank that has the state of each of these: the one with the least so far, the largest parameter first. Ranks: all get
+  /// the same.
   void divide(const std::vector<at::Tensor>& parameters);
   int owner_of(const at::Tensor& parameter) const { return owners_.at(parameter.unsafeGetTensorImpl()).rank; }
   bool is_own(const at::Tensor& parameter) const { return owner_of(parameter) == rank(); }
@@ -62,7 +63,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   std::map<const at::TensorImpl*, Owner> owners_;
   std::vector<std::int64_t> loads_;                                 ///< by rank: elements of its share
   std::vector<Stepped> stepped_;                                    ///< between before_optimizer_step and after_optimizer_step
-  std::map<const torch::optim::Optimizer*, std::size_t> reported_;  ///< bytes of state that were told
+  std::map<const torch::optim::Optimizer*, std::size_t> reported_;  ///< number of states that was reported
   std::map<std::size_t, Checkpoint> kept_;                          ///< by optimizer, of all ranks, when they end for a signal
 };
 

@@ -130,8 +130,8 @@ auto assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t cap_
   return std::pair(std::move(indices), std::vector<std::int64_t>(size_limits.begin(), size_limits.end()));
 }
 
-/// Tensors that are made while it lives are no views for autograd, which lets nobody detach a view: gradients that are parts of
-/// a bucket can then be cleared by Optimizer::zero_grad().
+/// Tensors made during its lifetime are not views for autograd, which forbids detaching views: Optimizer::zero_grad() can then
+/// clear gradients that are parts of a bucket.
 using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
 
 /// Frozen parameters among these require a gradient while it lives.
@@ -273,10 +273,10 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                            /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
   }
   if (!options.find_unused_parameters) {
-    // LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
-    // bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
-    // all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
-    // before the first step's backward pass.
+    // LibTorch's reducer rebuilds its buckets after the first backward pass, and a gradient's position in its bucket decides
+    // the order in which ranks are summed. A pass over zeros does that in advance, so that a run's first step sums like all
+    // others, and a resumed run gets the bits of an uninterrupted one. Ranks synchronize in it here, not before the first
+    // step's backward pass.
     reduce_zeros();
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     rebuild_buckets();

@@ -30,17 +30,17 @@ class SharedMemoryBackend;
 /// buckets.
 class GradientReducer {
  public:
-  /// What it works with beside the user's options.
+  /// Its context, in addition to the user's options.
   struct Context {
-    /// Parameters that the backward pass leaves out take part with zeros, and are no error, until a reducer is made without
-    /// them: for a static graph.
+    /// Parameters that the backward pass omits take part with zeros, without an error, until a reducer is made without them:
+    /// for a static graph.
     bool learns_unused = false;
     std::vector<at::Tensor> left_out = {};         ///< what that reducer does not reduce
     SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
     BucketVoteChannel* votes = nullptr;            ///< travel along with the gradients; null when they go another way
     PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
-    /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
-    /// and with false when it goes on. Not called while tells_last_gradient() is false.
+    /// Called with true when this rank starts to wait for others inside of a backward pass, after its last gradient, and with
+    /// false when it continues. Not called while tells_last_gradient() is false.
     std::function<void(bool)> on_wait = nullptr;
   };
 
@@ -51,11 +51,11 @@ class GradientReducer {
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
-  /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
+  /// False with find_unused_parameters, and while a static graph is learned: the last gradient is unknown.
   bool tells_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
-  /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
-  /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
-  /// then, here or on other ranks, and gradients are not what they should be.
+  /// Called: after that backward pass, without which the reduction does not end. Parameters that are no longer trained, or no
+  /// longer the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has
+  /// then not ended, here or on other ranks, and gradients are wrong.
   void finish(const torch::nn::Module& module);
   /// Takes part in a reduction with gradients of zero.
   void reduce_zeros();
@@ -68,8 +68,7 @@ class GradientReducer {
  private:
   void watch_gradients();
   void note_arrival(std::size_t index);
-  /// Buckets have no room for others, and non_bucketed_parameters() did not know this one. Throws MisuseError, on all ranks
-  /// alike.
+  /// Buckets have no room for others, and non_bucketed_parameters() did not list this one. Throws MisuseError on all ranks.
   void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
   void rebuild_buckets();
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.

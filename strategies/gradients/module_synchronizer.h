@@ -22,9 +22,8 @@ bool took_synchronized_forward();
 /// asked. Ranks: all, for every method, in the same order.
 class ModuleSynchronizer {
  public:
-  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. `power_sgd`: as
-  /// GradientReducer::Context has it. Throws DesyncError on every rank, naming the
-  /// first difference, when the ranks' modules are not alike.
+  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. `power_sgd`: as in GradientReducer::Context.
+  /// Throws a DesyncError on every rank that names the first difference when the ranks' modules differ.
   ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const DdpOptions& options,
                      PowerSgd* power_sgd = nullptr);
 
@@ -39,7 +38,7 @@ class ModuleSynchronizer {
   void finish_reduction();
   /// Takes part in the reduction of a step with gradients of zero.
   void backward_without_batch();
-  /// Reduces the gradients that there are, after a backward pass that has not.
+  /// Reduces the present gradients after a backward pass without a reduction.
   void reduce_after_backward();
   /// Buffers become rank 0's.
   void synchronize_buffers();
@@ -57,7 +56,8 @@ class ModuleSynchronizer {
   void broadcast(const std::vector<at::Tensor>& tensors);
   /// The gradients that travel in no bucket: those of non_bucketed_ and, once, those of frozen_.
   void reduce_non_bucketed();
-  /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
+  /// Parameters that took part with zeros, because they are no longer trained, have a gradient only if some rank had one
+  /// before.
   void drop_zeros();
 
   ProcessWorld& world_;
@@ -70,7 +70,7 @@ class ModuleSynchronizer {
   std::vector<at::Tensor> frozen_;            ///< which the reducer does not know, until the first reduction
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
   WaitObserver wait_observer_;
-  std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient
+  std::optional<double> arrived_;  ///< if the observer is called for whole passes: when this one had its last gradient
 };
 
 }  // namespace levin

@@ -40,7 +40,7 @@ class PowerSgd {
 
   /// What parameters are called, in the state. Called: before both of what follow, and when they have changed.
   void name_parameters(const torch::nn::Module& module);
-  /// The state by name, as a checkpoint keeps it: "step"; "q.<parameter>", which ranks have alike; and
+  /// The state by name, as checkpoints store it: "step"; "q.<parameter>", the same on all ranks; and
   /// "error.<rank>.<parameter>", of every rank that has one. `gather`: every rank's, along a new first dimension.
   using Gather = std::function<at::Tensor(const at::Tensor&)>;
   std::map<std::string, at::Tensor> state(const Gather& gather) const;

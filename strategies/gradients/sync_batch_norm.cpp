@@ -146,8 +146,8 @@ at::Tensor synchronized_batch_norm(const at::Tensor& input, const at::Tensor& we
   return Normalization::apply(input, weight, bias, all, eps, layer);
 }
 
-/// The layers of a user's own that work as SyncBatchNorm. LibTorch's have no place where others could come in, but the operator
-/// that they all call can be told from which layer a call comes: by the tensors of the layer.
+/// The user's layers that work as SyncBatchNorm. LibTorch's layers have no extension point, but the operator that they all call
+/// can find the layer of a call: by the layer's tensors.
 class Layers {
  public:
   static Layers& instance() {

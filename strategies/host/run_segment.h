@@ -52,7 +52,7 @@ struct RankCores {
   static RankCores own();
 };
 
-/// The cores of a host, among the ranks of a run that are on it. A launcher may have bound each of them to cores of its own.
+/// The cores of a host for the run's ranks on it. A launcher may have bound each rank to some of them.
 struct HostCores {
   int ranks = 1;
   int cores = 1;  ///< on which one or another of these ranks may run
@@ -66,8 +66,8 @@ struct SharedCount {
   alignas(64) std::atomic<std::uint32_t> value;
   std::atomic<std::uint32_t> sleepers;  ///< processes that sleep on it
 
-  /// Raises it by one, and wakes who sleeps when it has come to `awaited`. Everything written before is seen by whoever sees
-  /// the new number.
+  /// Increments it, and wakes sleepers when it reaches `awaited`. A thread that sees the new number also sees all earlier
+  /// writes.
   void raise(std::uint32_t awaited) {
     // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
     if (value.fetch_add(1, std::memory_order_seq_cst) + 1 != awaited) return;
@@ -100,7 +100,7 @@ struct CallHeader {
   GroupCall call() const;
 };
 
-/// What lies in shared memory of one rank's side of a lane, beside its two buffers. Zero at first.
+/// One rank's side of a lane in shared memory, without its two buffers. Zero at first.
 struct LaneSlot {
   SharedCount all_published;             ///< at the first place: chunks of all ranks so far
   std::atomic<std::uint32_t> published;  ///< chunks so far
@@ -224,10 +224,10 @@ class RunSegment {
  public:
   /// For `ranks` ranks from `first_rank` on: those of this host. A child inherits it by descriptor(). Throws IoError.
   static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
-  /// Joins memory that another process made. The descriptor stays open, for who joins again after an error, and is closed on
-  /// exec. Throws IoError when it is no segment of this levin.
+  /// Joins memory that another process made. The descriptor stays open, to join again after an error, and is closed on exec.
+  /// Throws IoError when it is not a segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
-  /// The same, of a process that is no relative: see SharedFile::open_at().
+  /// The same, of an unrelated process: see SharedFile::open_at().
   static std::shared_ptr<RunSegment> open_at(const std::string& place);
 
   int descriptor() const { return file_.descriptor(); }
@@ -259,7 +259,7 @@ class RunSegment {
 /// Now, in nanoseconds of CLOCK_MONOTONIC.
 std::int64_t monotonic_nanoseconds();
 
-/// How ranks that are to share memory tell one another where it is.
+/// How ranks exchange the location of their shared memory.
 struct RankTexts {
   int rank = 0;
   /// Every rank's text, in the order of ranks, on all.

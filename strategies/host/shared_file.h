@@ -29,8 +29,8 @@ class SharedFile {
   ~SharedFile();
 
   int descriptor() const { return descriptor_.number(); }
-  /// Where others of the same user find it, as long as this process has it: process, descriptor and inode, which tells it from
-  /// what another process of that number has.
+  /// Where other processes of the same user find it while this one holds it: process, descriptor and inode, which excludes a
+  /// later process with that number.
   std::string place() const;
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
@@ -50,8 +50,8 @@ std::pair<Descriptor, Descriptor> connected_sockets(int type);
 /// As many as one message carries.
 inline constexpr std::size_t kMostDescriptors = 4;
 
-/// Sends bytes over a socket of this host together with open descriptors, of which whoever receives them gets copies. What
-/// sendmsg() gives; `flags` are its own.
+/// Sends bytes over a socket of this host with open descriptors, of which the receiver gets copies. Returns the result of
+/// sendmsg(), which gets `flags`.
 ssize_t send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors, int flags);
 
 /// Receives such a message into `bytes`, and its descriptors, which are closed on exec. What recvmsg() gives; `flags` are its

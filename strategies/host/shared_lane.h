@@ -46,8 +46,8 @@ class PeerWaits {
   void check_usable() const {
     if (broken_) std::rethrow_exception(broken_);
   }
-  /// Waits until the count has come to `number`. `late_place()`: the place of a rank that has not come yet, or a negative
-  /// number. `what`: the call that this rank is in.
+  /// Waits until the count reaches `number`. `late_place()`: the place of a rank that has not arrived, or a negative number.
+  /// `what`: the call of this rank.
   template <class LatePlace>
   void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LatePlace& late_place) {
     if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_place);
@@ -85,8 +85,8 @@ struct LanePart {
 /// Chunks of bytes that the ranks of a host lay before one another: each writes its own, all read all.
 ///
 /// A rank has two buffers, used in turn. Chunk n of a rank may be overwritten with its chunk n + 2: a rank publishes chunk n +
-/// 1 only after it has read everyone's chunk n, so whoever has seen all chunks n + 1 knows that all have read its chunk n.
-/// Threading: used by one thread at a time.
+/// 1 only after it has read all chunks n, so a rank that sees all chunks n + 1 knows that all have read its chunk n. Threading:
+/// used by one thread at a time.
 class SharedLane {
  public:
   /// `parts`: by place.

@@ -66,8 +66,8 @@ class SharedMemoryCollectives {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what);
   /// Every rank's bytes become rank `root`'s.
   void broadcast(std::span<std::byte> bytes, int root, const char* what);
-  /// `result` receives this rank's share of all ranks' values, combined: as much as it is long, of which rank r's is the r-th.
-  /// Zeros stand for what the last shares lack.
+  /// `result` receives this rank's share of the combined values: rank r's share is the r-th part of that length. The last
+  /// shares are padded with zeros.
   void reduce_scatter(std::span<const std::byte> values, const Values& result, const char* what);
   /// The other way round: each rank's share, as long as `mine`, comes to its place in `values`.
   void all_gather_shares(std::span<const std::byte> mine, std::span<std::byte> values, const char* what);

@@ -24,7 +24,7 @@ void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::s
 
 }  // namespace
 
-// A call must not allocate memory: std::ref has std::function hold no copy of these.
+// A call must not allocate memory: with std::ref, std::function does not copy these.
 
 void ExchangeGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   check_sizes(mine, all, what);

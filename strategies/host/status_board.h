@@ -26,9 +26,9 @@ struct RankWait {
   bool in_reduction = false;  ///< which cannot be interrupted; other waits end by themselves
 };
 
-/// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
-/// rank. What a rank says of itself lies in the memory of its host, where the others and its launcher see it, or else in its
-/// own. Threading: any thread may read; one thread of a rank writes.
+/// The state that ranks publish outside of any exchange: where each is, and that one has failed. Nothing here waits for another
+/// rank. A rank's posts are in the memory of its host, where the others and its launcher see them, or else in its own.
+/// Threading: any thread may read; one thread of a rank writes.
 class StatusBoard {
  public:
   /// Joins `segment`, which may be null: from now on others see when this process ends.
@@ -47,10 +47,10 @@ class StatusBoard {
   std::optional<RankWait> waiting() const;
   /// This rank is inside an entry point: ending now is a failure, also with status 0.
   void post_busy(bool busy) noexcept;
-  /// What this rank is going to say of its end, once it has cleaned up. Whoever ends it before that says it in its place.
+  /// The explanation that this rank will print once it has cleaned up. A process that ends it earlier prints it instead.
   void keep_explanation(const std::string& text);
   std::optional<std::string> explanation() const;
-  /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
+  /// This rank now prints, in one line, why it ends: no other process needs to.
   void post_explained() noexcept;
   bool has_explained() const noexcept;
   /// This rank has failed with the very error of the rank that was first.
@@ -64,21 +64,20 @@ class StatusBoard {
   /// One line a rank: process, place, since when, what it waits in. Read while ranks run on.
   virtual std::string table() const = 0;
 
-  /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
-  /// something else. What is told may be old by a moment, and is true all the same.
+  /// A rank that is in a gradient reduction which this rank has not started: that reduction cannot end while this rank waits
+  /// for something else. The posts may be a moment old, but the conclusion holds.
   virtual std::optional<int> rank_in_later_reduction() const = 0;
 
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
-  /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
+  /// Such a rank when the launcher, which should record it, is stopped. The cost is a check of one process.
   virtual std::optional<int> unattended_rank() const { return std::nullopt; }
 
   /// Ranks are on several hosts: one that is silent may have lost its link.
   virtual bool spans_hosts() const { return false; }
 
-  /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
-  /// for nobody.
+  /// The rank that delays the others, as far as this rank can see: one that is stopped, or else one that is not waiting.
   virtual std::optional<int> stalled_rank() const = 0;
 
   /// Writes the failure down for all, and prints it before anybody can act on it; the first one stays. Where another rank was
@@ -120,7 +119,7 @@ class SharedMemoryStatusBoard final : public StatusBoard {
   void wait_for_failure(std::chrono::milliseconds limit) const override;
 };
 
-// The same for who is no rank: the launcher.
+// The same for the launcher.
 Whereabouts whereabouts_of(const RunSegment& segment, int rank);
 /// True when this call wrote the record, and printed it: the first failure stays. Kills ranks that are stopped, which cannot
 /// end by themselves, unless a launcher of ours does.
@@ -149,7 +148,7 @@ class FailureWatch {
     Timeouts timeouts{};                        ///< the timeout is of gradient reductions; other waits have their own
     /// Takes the table of where all ranks are.
     std::function<void(const std::string& report)> print = print_report;
-    /// Ends the process, and tells the reason, when there is one to tell.
+    /// Ends the process, and reports the reason, if any.
     std::function<void(const std::string& reason)> end_process = [](const std::string& reason) {
       if (!reason.empty()) print_report(reason);
       _exit(1);
@@ -165,7 +164,7 @@ class FailureWatch {
   void check_wait();
   /// What is left to say before this process is ended because of another rank's failure.
   std::string last_word_on(const FailureRecord& failure);
-  /// True when the watch was stopped meanwhile.
+  /// True when the watch was stopped during it.
   bool stopped_within(std::chrono::milliseconds time);
 
   std::shared_ptr<StatusBoard> board_;

@@ -167,7 +167,7 @@ ClusterEnvironment read_slurm(const Variables& variables) {
   return environment;
 }
 
-/// A job that a person works in: its variables do not tell of ranks, and it is not put back into its queue.
+/// An interactive job: its variables do not describe ranks, and it is not requeued.
 bool is_interactive_slurm(const EnvironmentLookup& lookup) {
   const std::string name = lookup("SLURM_JOB_NAME").value_or("");
   return name == "bash" || name == "interactive";

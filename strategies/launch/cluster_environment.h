@@ -7,7 +7,7 @@
 
 namespace levin {
 
-/// Who started this process as one rank of several.
+/// The launcher that started this process as one rank of several.
 enum class ClusterKind { kNone, kLevin, kTorchrun, kSlurm, kOpenMpi };
 
 /// "no launcher", "levin", "torchrun", "Slurm", "Open MPI".
@@ -39,16 +39,16 @@ std::optional<std::string> process_environment(const char* name);
 /// Reads, in this order: levin's own launcher, torchrun (RANK, WORLD_SIZE, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT),
 /// Slurm (SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_NODELIST; not in a job named bash or interactive),
 /// Open MPI (OMPI_COMM_WORLD_SIZE, _RANK, _LOCAL_RANK, _LOCAL_SIZE); otherwise a single process. A program that a levin rank
-/// starts is not itself a rank: the launcher's variables count in the launcher's own children only. Throws ConfigError, naming
-/// the variables, when they are set by half, contradict one another or are no numbers in range.
+/// starts is not itself a rank: the launcher's variables count in the launcher's own children only. Throws a ConfigError that
+/// names the variables when they are only partly set, contradict one another or are not numbers in range.
 ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup = process_environment);
 
-/// The same for who does not need it; nothing when the variables make no sense, which whoever needs them says.
+/// The same for optional use; unset when the variables are wrong, which their user reports.
 std::optional<ClusterEnvironment> find_cluster_environment();
 
-/// Which host this is of `hosts` that each start `local_ranks` ranks, where no launcher started this process, as NODE_RANK (or
-/// GROUP_RANK), MASTER_ADDR and MASTER_PORT say with Lightning too. Throws ConfigError, naming the variables, when one is
-/// missing, they contradict what is asked for, or are no numbers in range.
+/// This host's number among `hosts` that each start `local_ranks` ranks, without a launcher, from NODE_RANK (or GROUP_RANK),
+/// MASTER_ADDR and MASTER_PORT, as with Lightning. Throws a ConfigError that names the variables when one is missing, they
+/// contradict the request, or are not numbers in range.
 int detect_node_rank(int hosts, int local_ranks, const EnvironmentLookup& lookup = process_environment);
 
 /// The first host of a Slurm node list: "node[07-09,12],login" gives "node07".
@@ -57,7 +57,7 @@ std::string first_slurm_host(const std::string& node_list);
 /// A job of Slurm's.
 struct SlurmJob {
   std::string number;  ///< "123", or "123_4" of an array
-  int restarts = 0;    ///< how often it has come out of the queue again
+  int restarts = 0;    ///< the number of requeues
 };
 
 /// The job that this process belongs to; nothing outside of Slurm and in an interactive job, which is not put back.

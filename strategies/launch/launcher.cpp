@@ -109,7 +109,7 @@ std::string text_of(int wait_status) {
   return format("was killed by signal {} ({})", signal, strsignal(signal));
 }
 
-/// How a child has ended, if it has. It stays a zombie, so that its number is no other's while its group may be killed.
+/// How a child has ended, if it has. It stays a zombie, so that its number is not reused while its group may be killed.
 std::optional<int> look_at_end(pid_t process) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process) {
@@ -194,7 +194,7 @@ class Supervisor {
   std::optional<FailureRecord> failure() const {
     if (!failed_rank_) return std::nullopt;
     if (const auto recorded = recorded_failure(*segment_)) return recorded;
-    // Nobody has written it down.
+    // It was not recorded.
     return FailureRecord{*failed_rank_, whereabouts_of(*segment_, *failed_rank_),
                          "its process " + text_of(*at(*failed_rank_).wait_status)};
   }
@@ -216,7 +216,7 @@ class Supervisor {
     if (asked_to_stop_) return "a signal asked it to end";
     if (failure()->is_final) return "the error is in the configuration or the program, and would recur";
     if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it started";
-    // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
+    // The failures of other hosts' ranks are unknown here, and all hosts must decide the same.
     return !spans_hosts && ranks_with(&RankSlot::trained).empty() && have_all_failed_alike()
                ? "all ranks failed alike before the first step"
                : "";
@@ -244,7 +244,7 @@ class Supervisor {
     if (record_failure(*segment_, failure)) {
       write_error_file(failure);
     } else if (!recorded_failure(*segment_) && !failed_rank_) {
-      // Whoever began to write the record has died over it, or is about to finish.
+      // The writer of the record has died, or is about to finish.
       begin_end_after(rank);
     }
   }
@@ -361,7 +361,7 @@ class Attempts {
     return true;
   }
 
-  /// True when the run goes on with fewer ranks than the last attempt tried to have.
+  /// True when the run continues with fewer ranks than the last attempt.
   bool go_on_without(const std::vector<int>& local_ranks) {
     const int left = static_cast<int>(devices_.size() - local_ranks.size());
     if (local_ranks.empty() || !plan_.min_devices || left < *plan_.min_devices) return false;

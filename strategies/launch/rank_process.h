@@ -52,7 +52,7 @@ class ForkServer {
   std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankPlace>& places,
                                                const std::function<InheritedFiles(const RankPlace&)>& files_of);
 
-  /// Ends the server, if there is one: no ranks are needed any more.
+  /// Ends the server, if there is one: no more ranks are needed.
   void end();
 
  private:
@@ -68,9 +68,9 @@ struct StartedRanks {
   std::vector<pid_t> processes;  ///< by local rank
 };
 
-/// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise anew from its
-/// file. `places`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel
-/// when the calling thread ends. Throws IoError, with no process left behind.
+/// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise from its file.
+/// `places`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel when
+/// the calling thread ends. Throws IoError, with no process left behind.
 StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state = {});
 
 }  // namespace levin

@@ -141,7 +141,7 @@ StoreAddress tcp_address(const std::string& host, int port) {
     std::string problem = format("the name {} has no address", host);
     const std::vector<Endpoint> endpoints = resolve(host, port, deadline);
     for (const Endpoint& endpoint : endpoints) {
-      // An address that never answers must not use up the time of the others; whoever calls tries again.
+      // An address that never answers must not use up the time of the others; the caller retries.
       const Deadline own =
           endpoints.size() == 1 ? deadline : std::min(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(5));
       try {
@@ -191,7 +191,7 @@ std::string own_address_towards(const std::string& host, int port, Deadline dead
       }
     }
   } catch (const ConnectionLost&) {
-    // Whoever needs the other host says that it cannot be reached.
+    // Code that needs the other host reports that it cannot be reached.
   }
   return "";
 }

@@ -18,20 +18,20 @@ namespace levin {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// ConnectionLost of functions that connect, send and receive says that nobody listens, or that who listened has closed the
-// connection: a moment later it may be different. Its what() is a part of a sentence: "Connection refused".
+// ConnectionLost of functions that connect, send and receive means that no server listens, or that it has closed the
+// connection: a retry may succeed. Its what() is a part of a sentence: "Connection refused".
 
 /// Where a run's store can be reached.
 struct StoreAddress {
   std::string text;                               ///< "127.0.0.1:29500", for errors
-  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws ConnectionLost, or DesyncError where another is no use
+  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws ConnectionLost, or DesyncError where a retry is useless
 };
 
 /// A store at a TCP port, between hosts.
 StoreAddress tcp_address(const std::string& host, int port);
-/// A store that is reached over one of two connected sockets that carry messages (SOCK_SEQPACKET), which stays the caller's: a
-/// new connection is handed over to who has the other. So do the ranks of levin's launcher, who inherit them; only who has one
-/// can use it.
+/// A store that is reached over one of two connected sockets that carry messages (SOCK_SEQPACKET), which the caller still owns:
+/// a new connection is passed to the holder of the other. Ranks of levin's launcher inherit such sockets; no other process can
+/// use them.
 StoreAddress inherited_address(int socket, const std::string& text = "the socket of levin's launcher");
 
 /// Listens at the addresses of `host` only, or, where none of them is this machine's own (as behind a router), or they cannot
@@ -39,7 +39,7 @@ StoreAddress inherited_address(int socket, const std::string& text = "the socket
 /// where the address leads to. Looks the name up until the deadline.
 std::vector<Descriptor> listen_at(const std::string& host, int port,
                                   Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30));
-/// The address of this host from which it reaches another: that of the interface to it. "" when there is no way. Sends nothing.
+/// The address of this host's interface to another. "" when there is no route. Sends nothing.
 std::string own_address_towards(const std::string& host, int port, Deadline deadline);
 /// The next connection that was handed over on such a socket; not open when there is none now.
 Descriptor take_handed_over(int socket);
@@ -51,21 +51,21 @@ bool send_until(int socket, std::string_view bytes, Deadline deadline);
 /// What has arrived, at least a byte; empty when nothing has in time. Throws ConnectionLost.
 std::string receive_until(int socket, Deadline deadline);
 
-/// Who asks for a place in a run.
+/// A rank that joins a run.
 struct StoreMember {
   int rank = 0;
   int world_size = 1;
   std::string token{};    ///< what only the run's processes know; empty: nothing is asked for
   std::string build{};    ///< "levin 0.1.0, LibTorch 2.13.0": all ranks have the same
-  std::string process{};  ///< tells apart two processes that both say they are this rank: "4711 on apollo"
+  std::string process{};  ///< distinguishes two processes with this rank: "4711 on apollo"
   int attempt = 0;        ///< how often the run has been started again
 };
 
 /// A rank's connection to the run's store. Every call has a deadline. Threading: any thread; one call at a time, others wait.
 class StoreClient {
  public:
-  /// Connects, again and again until the deadline while nobody listens yet. Throws DesyncError; its text says what is wrong
-  /// with who listens there, and not where that is.
+  /// Connects, with retries until the deadline while no server listens. Throws a DesyncError that describes the problem of the
+  /// server, without its address.
   StoreClient(StoreAddress address, StoreMember member, Deadline deadline);
 
   /// The answer. Throws DesyncError when there is none by the deadline, the connection is lost, or the run has ended.

@@ -131,7 +131,7 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
     case StoreCall::kCompareSet: {
       require(keys.size() == 1 && request.values.size() == 2);
       const auto place = values_.find(keys[0]);
-      // As c10d's own stores do: a key that is not there holds nothing, and another's value is told.
+      // As c10d's stores do: a missing key compares as empty, and the value of another is returned.
       if (place == values_.end() ? !request.values[0].empty() : place->second != request.values[0]) {
         return {.values = {place == values_.end() ? request.values[0] : place->second}};
       }

@@ -42,8 +42,8 @@ bool same_token(const std::string& left, const std::string& right) {
 struct StoreServer::Connection {
   Descriptor socket;
   std::string peer;
-  std::optional<int> rank;  ///< once it has said who it is
-  Deadline deadline;        ///< to say who it is; of its wait
+  std::optional<int> rank;  ///< once it has identified itself
+  Deadline deadline;        ///< to identify itself; of its wait
   StoreMessageReader reader{};
   std::string rest{};  ///< of an answer, which the peer has not taken yet
   std::optional<StoreMessage> wait{};
@@ -103,7 +103,7 @@ void StoreServer::poll_once() {
   std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
   for (const Door& door : doors_) entries.push_back({door.socket.number(), POLLIN, 0});
   for (const Connection& connection : connections_) {
-    // Who does not take an answer is not listened to. Who waits for one is, since it may close its connection.
+    // A client that does not read an answer is not polled. A client that waits for one is, because it may close its connection.
     const short events = connection.rest.empty() ? POLLIN : POLLOUT;
     entries.push_back({connection.socket.number(), events, 0});
   }
@@ -128,7 +128,7 @@ void StoreServer::poll_once() {
 
 void StoreServer::tell_end() {
   const std::lock_guard lock(mutex_);
-  // Who has been told closes its connection. A rank that is between two calls has yet to ask.
+  // A notified client closes its connection. A rank between two calls has yet to call.
   const bool left = std::none_of(connections_.begin(), connections_.end(),
                                  [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
   if (end_reason_.empty() || !left || all_notified_) return;
@@ -160,7 +160,7 @@ void StoreServer::welcome(Descriptor socket) {
   }
   const int number = socket.number();
   connections_.push_back({std::move(socket), peer_text(number), std::nullopt, Clock::now() + settings_.patience});
-  // What has come with it is read at once, before others can take its place.
+  // Data that came with it is read at once, before others can use its slot.
   if (!serve(connections_.back(), POLLIN)) connections_.pop_back();
 }
 

@@ -53,9 +53,9 @@ std::vector<std::byte> frame_of(const GroupCall& call, std::span<const std::byte
 
 /// Between looks for a failure, while waiting for other ranks.
 constexpr auto kBetweenFailureLooks = std::chrono::milliseconds(20);
-/// Seconds between looks at what they have posted.
+/// Seconds between reads of their posts.
 constexpr double kSecondsBetweenLooks = 1.0;
-/// How long messages of a rank that has failed meanwhile may still arrive.
+/// How long messages of a rank that has failed may still arrive.
 constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 at::Tensor bytes_tensor(std::size_t bytes) { return torch::empty({static_cast<std::int64_t>(bytes)}, torch::kUInt8); }

@@ -41,7 +41,7 @@ class GlooBackend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> gloo_;
 };
 
-/// Waits until the call under way has ended, well or not, and calls `look` every 20 ms meanwhile, which throws to give it up.
+/// Waits until the running call has ended, well or not, and calls `look` every 20 ms, which throws to abort it.
 void await(c10d::Work& work, const std::function<void()>& look);
 
 /// Throws the exception that is being handled, as ConnectionLost where Gloo has thrown it because of a connection.
@@ -125,7 +125,7 @@ class BucketVoteChannel final : public VoteChannel {
   at::Tensor elements(const at::Tensor& bucket) const;
   /// The sum of all ranks' elements. Called by the thread that ends a reduction.
   void take(const at::Tensor& sum);
-  /// In place of a reduction, when there is nothing to reduce. Ranks: all. One collective.
+  /// Replaces a reduction when there is nothing to reduce. Ranks: all. One collective.
   void exchange(ControlGroup& group);
 
  private:

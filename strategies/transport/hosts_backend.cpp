@@ -19,7 +19,7 @@ namespace {
 
 /// Up to here every rank of a host exchanges everything with other hosts: shares would save less than their two meetings take.
 constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
-/// Up to here every host combines a share by itself, which is one exchange in place of two.
+/// Up to here every host combines a share by itself, which is one exchange instead of two.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
 
 std::size_t parts_of(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
@@ -148,7 +148,7 @@ HostsBackend::~HostsBackend() {
     auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
     for (const Call& call : calls_) call(error);
   } catch (...) {
-    // What calls back when a call ends has failed: there is nobody left to tell.
+    // The callback of an ended call has failed: there is no one to report it to.
   }
   // First those that no all-reduce waits in: others may still be about to learn from the board why theirs end.
   release();

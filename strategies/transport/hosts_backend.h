@@ -40,11 +40,11 @@ struct HostLayout {
 /// one another.
 std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_rank);
 
-/// Tensors on the CPU between ranks on several hosts, with as many ranks on each. An all-reduce of one dense tensor goes by
-/// host: there values are combined through shared memory; of the result each rank exchanges one share with the ranks at its
-/// place on other hosts, and the host puts the shares together again. Gloo only moves bytes. Values are combined in the order
-/// of ranks within a host, then in the order of hosts: results are the same bits on every rank, and in every run. An average is
-/// that of the hosts' averages. Everything else travels over Gloo among all ranks.
+/// Exchanges CPU tensors between ranks on several hosts, with the same number of ranks on each. An all-reduce of one dense
+/// tensor has two levels: each host combines values through shared memory; each rank exchanges one share of the result with the
+/// ranks of its local rank on other hosts, and the host reassembles the shares. Gloo only moves bytes. Values are combined in
+/// the order of ranks within a host, then in the order of hosts: results are the same bits on every rank, and in every run. An
+/// average is that of the hosts' averages. All else uses Gloo among all ranks.
 ///
 /// A thread makes the all-reduces in their order, so that calls come back at once, and a work and its future end when its
 /// all-reduce has; what ends one of them ends all that follow. Errors are those of SharedMemoryCollectives, and ConnectionLost.

@@ -18,7 +18,7 @@ namespace levin {
 /// How values of a type are combined: a NaN stays one in a minimum and a maximum too. Values of 16 bits are summed in 32. Null
 /// for what levin does not combine by itself: other operations and types, and the average of integers.
 SharedMemoryCollectives::Combine find_combine(const c10d::ReduceOp& op, c10::ScalarType type);
-/// The same. Throws MisuseError in place of null.
+/// The same. Throws MisuseError instead of returning null.
 SharedMemoryCollectives::Combine combine_values(const c10d::ReduceOp& op, c10::ScalarType type);
 /// "sum"
 const char* reduce_op_name(const c10d::ReduceOp& op);
@@ -74,7 +74,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   explicit SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives);
 
-  /// `observer`: told of every all-reduce from here on; may be null.
+  /// `observer`: called for every later all-reduce; may be null.
   void observe(const WaitObserver& observer) { observer_ = observer; }
 
   const std::string getBackendName() const override { return "shared_memory"; }
@@ -91,9 +91,10 @@ class SharedMemoryBackend final : public c10d::Backend {
     Buckets(const Buckets&) = delete;
     Buckets& operator=(const Buckets&) = delete;
 
-    /// `gradients`: the whole memory of bucket number `index`, or whatever else can be all-reduced. `are_seen`: others have
-    /// views of them, who find the mean there. Ranks: all, alike. The mean over ranks: `gradients` themselves, or, unless they
-    /// are seen, memory that the next call for this bucket writes to, and `gradients` then have any content.
+    /// `gradients`: the whole memory of bucket number `index`, or another tensor to all-reduce. `are_seen`: others have views
+    /// of them, and expect the mean there. Ranks: all, with equal arguments. Returns the mean over ranks: `gradients`
+    /// themselves, or, unless they are seen, memory that the next call for this bucket overwrites; the content of `gradients`
+    /// is then undefined.
     at::Tensor average(std::size_t index, const at::Tensor& gradients, bool are_seen);
 
    private:
@@ -102,7 +103,7 @@ class SharedMemoryBackend final : public c10d::Backend {
       std::shared_ptr<const SharedParts> parts;  ///< null: there was no memory
     };
     at::Tensor average_in_window(const at::Tensor& gradients);
-    /// Null when there is no memory for them.
+    /// Null when memory is short.
     const SharedParts* parts_of(std::size_t index, const at::Tensor& gradients);
 
     c10::intrusive_ptr<SharedMemoryBackend> backend_;
@@ -117,7 +118,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   void all_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op);
   void all_gather(const at::Tensor& mine, Tensors& all);
 
-  /// Makes an all-reduce of which the observer is told.
+  /// Makes an all-reduce and calls the observer.
   template <class Reduce>
   void observed(const Reduce& reduce);
 

@@ -7,7 +7,7 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/protocol/metrics.h"
 
-// The arguments of users' collectives, checked alike on one rank and on several.
+// The arguments of users' collectives, with the same checks on one rank and on several.
 namespace levin {
 
 /// "digits.cpp:41"

@@ -105,7 +105,7 @@ void report_failure_alone(const Whereabouts& where, const std::exception_ptr& er
     write_error_file({0, where, text});
     if (origin_of(error).tells_its_place) return;
     const std::string failed = format("failed {}: {}", describe_place(where), text);
-    // Whoever embeds levin hears of it once, by what is thrown.
+    // A program that embeds levin learns of it only from the exception.
     if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, failed);
     Console::instance().error(failed);
     Console::instance().mark_reported(error);

@@ -40,7 +40,7 @@ LaunchPlan plan_for(const LaunchRequest& request) {
                     "torchrun, srun or mpirun, or the run with `levin fit`. See docs/embedding.md.");
 }
 
-/// Starts the ranks when nobody else did; comes back in a rank only.
+/// Starts the ranks unless another launcher did; returns only in a rank.
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
   const LaunchPlan plan = plan_for(request);
@@ -75,7 +75,7 @@ at::Device choose_device(const Accelerator& accelerator, const LaunchRequest& re
     const auto place = static_cast<std::size_t>(environment.device);
     return accelerator.choose(Devices(std::vector{indices.empty() ? environment.device : indices.at(place)}), 0);
   } catch (const ConfigError&) {
-    // The launcher may go on without it.
+    // The launcher may continue without it.
     const auto segment = RunSegment::attach(*environment.shared_memory_fd);
     segment->slot(environment.rank).device_missing.store(1, std::memory_order_release);
     throw;

@@ -88,7 +88,7 @@ class ProcessWorld final : public JobRankGroup {
   const std::string& gradient_transport() const { return gradient_transport_; }
   /// What gradients travel over, where that is shared memory, else null.
   SharedMemoryBackend* shared_gradients() const { return shared_gradients_.get(); }
-  /// To be done once, when the entry point ends that goes on now. Must not throw.
+  /// Called once, when the current entry point ends. Must not throw.
   void when_entry_point_ends(std::function<void()> work) { at_end_.push_back(std::move(work)); }
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }

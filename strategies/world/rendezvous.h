@@ -28,9 +28,9 @@ struct MeetingTimes {
 };
 
 /// Joins the run's store. Under levin's launcher it is reached over inherited sockets; else rank 0 serves it at the address of
-/// MASTER_ADDR, to whom knows LEVIN_RUN_TOKEN, where that is set; under torchrun it is its agent's. Ranks: all.
-/// Throws DesyncError, naming the place and this rank, when rank 0 or the agent cannot be reached within `timeout_seconds`,
-/// or when ranks contradict one another: two that are the same, or different builds.
+/// MASTER_ADDR, only to clients with LEVIN_RUN_TOKEN if that is set; under torchrun it is its agent's. Ranks: all. Throws a
+/// DesyncError that names the address and this rank when rank 0 or the agent cannot be reached within `timeout_seconds`, or
+/// when ranks conflict: two have one number, or builds differ.
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
 
 /// What each rank says under a name, by rank. Ranks: all.
@@ -42,9 +42,9 @@ std::vector<std::string> gather_in_store(c10d::Store& store, const ClusterEnviro
 /// Throws DesyncError, naming them, when ranks do not come within the store's timeout.
 std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched);
 
-/// Gloo among the ranks of `environment`, which may be some of the run's, numbered anew. On one host it uses the loopback
+/// Gloo among the ranks of `environment`, which may be a renumbered subset of the run's. On one host it uses the loopback
 /// interface; between hosts the one that GLOO_SOCKET_IFNAME names, or the one that leads to MASTER_ADDR. Ranks: all. `name`
-/// keeps several groups of one run apart. Its errors are those of GlooBackend.
+/// distinguishes groups of one run. Its errors are those of GlooBackend.
 c10::intrusive_ptr<GlooBackend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                   const ClusterEnvironment& environment, bool one_host,
                                                   const MeetingTimes& times);
