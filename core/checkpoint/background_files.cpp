@@ -36,7 +36,7 @@ std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)
 struct BackgroundFiles::Job {
   std::function<void()> work;
   std::map<std::string, bool> changes;
-  std::function<void()> tell;
+  std::function<void()> callback;
   bool holds_copy = false;
   std::shared_ptr<void> exit_guard{};  ///< exit() waits for it
 };
@@ -100,7 +100,7 @@ void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
     const std::lock_guard lock(shared->mutex);
     std::swap(shared->spare, *copy);  // an older one goes with the copy, when the lock is gone
   };
-  give({.work = save, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
+  give({.work = save, .changes = {{name_of(file), true}}, .callback = {}, .holds_copy = true});
 }
 
 void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
@@ -108,7 +108,7 @@ void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
   wait();
   const auto on_host = std::make_shared<Checkpoint>(std::move(checkpoint).on_host());
   if (start_thread()) return on_host->save(file);
-  give({.work = [on_host, file] { on_host->save(file); }, .changes = {{name_of(file), true}}, .tell = {}});
+  give({.work = [on_host, file] { on_host->save(file); }, .changes = {{name_of(file), true}}, .callback = {}});
   wait();
 }
 
@@ -131,13 +131,13 @@ void BackgroundFiles::then(std::function<void()> work, const std::map<std::strin
   for (const auto& [file, there] : changes) named[name_of(file)] = there;
   if (holds_back()) return promised_.push_back({[this, work = std::move(work), changes] { then(work, changes); }, named});
   if (!busy()) return work();
-  give({.work = std::move(work), .changes = std::move(named), .tell = {}});
+  give({.work = std::move(work), .changes = std::move(named), .callback = {}});
 }
 
-void BackgroundFiles::when_done(std::function<void()> tell) {
-  if (holds_back()) return promised_.push_back({[this, tell = std::move(tell)] { when_done(tell); }, {}});
-  if (!busy()) return tell();
-  give({.work = {}, .changes = {}, .tell = std::move(tell)});
+void BackgroundFiles::when_done(std::function<void()> callback) {
+  if (holds_back()) return promised_.push_back({[this, callback = std::move(callback)] { when_done(callback); }, {}});
+  if (!busy()) return callback();
+  give({.work = {}, .changes = {}, .callback = std::move(callback)});
 }
 
 void BackgroundFiles::give(Job job) {
@@ -192,8 +192,8 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
       shared->error = error;
       shared->jobs.clear();
       shared->copies = 0;
-    } else if (job.tell) {
-      shared->done.push_back(job.tell);
+    } else if (job.callback) {
+      shared->done.push_back(job.callback);
     }
     if (shared->error || !shared->done.empty()) shared->has_news.store(true, std::memory_order_release);
     shared->changed.notify_all();
@@ -236,7 +236,7 @@ void BackgroundFiles::check() {
     done.swap(shared_->done);
     error = std::exchange(shared_->error, nullptr);
   }
-  for (const auto& tell : done) tell();
+  for (const auto& callback : done) callback();
   if (error) std::rethrow_exception(error);
 }
 
@@ -258,7 +258,7 @@ void BackgroundFiles::refuse_given_up(const fs::path& file) const {
 void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
   constexpr std::chrono::milliseconds kBetweenLooks(100);
   using Clock = std::chrono::steady_clock;
-  bool is_told = false;
+  bool is_reported = false;
   std::int64_t progress = shared_->watch.progress;
   for (Clock::time_point newest = Clock::now(); !shared_->changed.wait_for(lock, kBetweenLooks, done);) {
     if (HeededSignals::asks_again()) give_up(lock, "a second signal came during the wait for its file system");
@@ -266,8 +266,8 @@ void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::
     const std::chrono::duration<double> still = Clock::now() - newest;
     if (still >= limits_.longest)
       give_up(lock, format("its file system has not responded for {:.0f} s (timeout_seconds)", still.count()));
-    if (is_told || still < limits_.told) continue;
-    is_told = true;
+    if (is_reported || still < limits_.report_after) continue;
+    is_reported = true;
     const std::string file = shared_->file_under_way();
     lock.unlock();
     Console::instance().warn(

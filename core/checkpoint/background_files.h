@@ -30,7 +30,7 @@ class LEVIN_API BackgroundFiles {
   /// How long a wait lasts while the file system accepts neither bytes nor a file's name. A second signal ends the wait, too
   /// (HeededSignals).
   struct Limits {
-    std::chrono::duration<double> told = std::chrono::seconds(10);  ///< after this a line names the file
+    std::chrono::duration<double> report_after = std::chrono::seconds(10);  ///< after this a line names the file
     std::chrono::duration<double> longest = std::chrono::minutes(30);
   };
 
@@ -52,7 +52,7 @@ class LEVIN_API BackgroundFiles {
   /// (false).
   void then(std::function<void()> work, const std::map<std::string, bool>& changes = {});
   /// Calls back from a later check() or wait(), after all earlier work.
-  void when_done(std::function<void()> tell);
+  void when_done(std::function<void()> callback);
 
   /// Registers a file that `write` writes, through this object, within the next release(). Later work waits for it.
   void promise(const std::filesystem::path& file, std::function<void()> write);

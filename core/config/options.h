@@ -366,7 +366,7 @@ const detail::OptionTable& option_table() {
                 "Options without a declare() are the members of an aggregate: leave out constructors, private members and base "
                 "classes, or declare them.");
   static_assert(detail::DeclaresOptions<T> || !detail::PlainAggregate<T> || detail::KnownMembers<T>,
-                "Options without a declare() have at most 24 members: put some into a struct of their own, or declare them.");
+                "Options without a declare() have at most 24 members: put some into another struct, or declare them.");
   if constexpr (!detail::DeclaresOptions<T>) {
     static_assert(detail::only_options<T>(),
                   "A member of these options has a type that is no option. Give the type an OptionType, or the options a "

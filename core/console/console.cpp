@@ -174,7 +174,7 @@ struct Console::Impl {
   std::int64_t runs = 0;
   std::vector<std::string> warnings;
   FirstInRun is_first_in_run;
-  std::vector<std::exception_ptr> told;  ///< stored, so that no other error gets the same address
+  std::vector<std::exception_ptr> reported;  ///< stored, so that no other error gets the same address
   std::string live_text;
   bool live_shown = false;
   LiveBlock block;
@@ -293,12 +293,12 @@ void Console::ask_before_warning(FirstInRun is_first_in_run) {
 
 void Console::mark_reported(std::exception_ptr error) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->told.push_back(std::move(error));
+  impl_->reported.push_back(std::move(error));
 }
 
 bool Console::was_reported(const std::exception_ptr& error) const {
   const std::lock_guard lock(impl_->mutex);
-  return std::find(impl_->told.begin(), impl_->told.end(), error) != impl_->told.end();
+  return std::find(impl_->reported.begin(), impl_->reported.end(), error) != impl_->reported.end();
 }
 
 bool Console::has_live_line() const { return impl_->live_fd >= 0 && !impl_->has_sink; }

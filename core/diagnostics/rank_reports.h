@@ -12,7 +12,7 @@ namespace levin {
 class RankReports {
  public:
   /// This rank's numbers, its memory among them, which is read once a second at most.
-  BoundaryPayload tell(BoundaryPayload work, const Strategy& strategy);
+  BoundaryPayload payload(BoundaryPayload work, const Strategy& strategy);
   /// The reports of all ranks.
   void take(const std::vector<BoundaryPayload>& by_rank);
   const std::vector<RankReport>& by_rank() const { return by_rank_; }

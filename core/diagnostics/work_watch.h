@@ -59,12 +59,12 @@ class WorkMeter {
   /// Nanoseconds by kind since the last call, and then those of waits, for the exchange between ranks.
   BoundaryPayload take() {
     enter(work_);
-    BoundaryPayload told{};
-    for (std::size_t kind = 0; kind < kKindsOfWork; ++kind) told[kind] = static_cast<std::int64_t>(1e9 * spent_[kind]);
-    told[kKindsOfWork] = static_cast<std::int64_t>(1e9 * waits_);
+    BoundaryPayload payload{};
+    for (std::size_t kind = 0; kind < kKindsOfWork; ++kind) payload[kind] = static_cast<std::int64_t>(1e9 * spent_[kind]);
+    payload[kKindsOfWork] = static_cast<std::int64_t>(1e9 * waits_);
     spent_ = {};
     waits_ = 0;
-    return told;
+    return payload;
   }
 
  private:

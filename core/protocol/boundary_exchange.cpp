@@ -69,7 +69,7 @@ void BoundaryExchange::settle(BoundaryKind kind) {
     for_each([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
     // That which has been sent for last comes first: the others are there then.
     for (auto* const metrics : {&own_new_, &exchanged_.metrics}) {
-      for (auto metric = metrics->rbegin(); metric != metrics->rend(); ++metric) metric->tell(kind);
+      for (auto metric = metrics->rbegin(); metric != metrics->rend(); ++metric) metric->make_payload(kind);
     }
     return;
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@ void ExchangedMetric::send_for_state() const {
   if (entry->step_state) entry->step_state->send();
 }
 
-void ExchangedMetric::tell(BoundaryKind kind) {
+void ExchangedMetric::make_payload(BoundaryKind kind) {
   tell_nothing();
   const bool is_step = level == Level::kStep;
   const bool is_new = !is_step || (kind == BoundaryKind::kTrainStep ? entry->step_is_new : entry->step_is_unshared);

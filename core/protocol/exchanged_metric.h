@@ -21,11 +21,11 @@ struct ExchangedMetric {
   bool rows_are_known = false;                         ///< all ranks have them from before, in entry->all_ranks
 
   bool any_present() const;
-  /// For an object: so that tell() of several waits once.
+  /// For an object: so that make_payload() of several waits once.
   void send_for_state() const;
   /// Makes `own`: for a step only new values, for the step's row or an earlier decision. Waits for values on a device. Throws
   /// what computing an object's values throws.
-  void tell(BoundaryKind kind);
+  void make_payload(BoundaryKind kind);
   /// Sends nothing, for a rank whose values cannot be read.
   void tell_nothing();
 };

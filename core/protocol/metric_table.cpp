@@ -177,7 +177,7 @@ void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
   for (MetricObject* object : objects) {
     const auto [other, is_new] = objects_.emplace(object_id(object->name()), object);
     if (is_new) continue;
-    throw MisuseError(format("two metric objects of a module cannot be told apart by their names, {} and {}: rename one.",
+    throw MisuseError(format("two metric objects of a module cannot be distinguished by their names, {} and {}: rename one.",
                              quoted_text(other->second->name()), quoted_text(object->name())));
   }
   for (MetricEntry& entry : entries_) {

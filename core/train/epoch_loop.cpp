@@ -370,7 +370,7 @@ void EpochLoop::write_step_row(Iteration& iteration) {
 void EpochLoop::meet_for_row(std::int64_t step) {
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
   const BoundaryOutcome outcome =
-      run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.tell(run_.work.take(), run_.strategy()));
+      run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.payload(run_.work.take(), run_.strategy()));
   run_.reports.take(outcome.payloads);
   warn_of_straggler(outcome, step);
   run_.nan.look_at_deferred();

@@ -218,7 +218,7 @@ class Supervisor {
     if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it started";
     // The failures of other hosts' ranks are unknown here, and all hosts must decide the same.
     return !spans_hosts && ranks_with(&RankSlot::trained).empty() && have_all_failed_alike()
-               ? "all ranks failed alike before the first step"
+               ? "all ranks failed with the same error before the first step"
                : "";
   }
 

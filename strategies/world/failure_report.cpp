@@ -68,7 +68,7 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own, con
   if (origin.is_lost_connection || origin.is_recorded_failure) return consequence(own.rank, own.where, first);
   const std::string who = format("rank {} failed ", own.rank);
   // All that ranks know of one another's errors is what each wrote down.
-  if (own.error == first.error) return format("{}alike {}", who, describe_place(own.where));
+  if (own.error == first.error) return format("{}with the same error {}", who, describe_place(own.where));
   return format("{}too, {}: {} (before it, {})", who, describe_place(own.where), own.error, first.place());
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("a damaged newest checkpoint is passed over") {
 TEST_CASE("what would come again, or was asked for, is not started again") {
   const auto [failure, status, reason] = GENERATE(table<std::string, int, std::string>({
       {"0:1:2:config_error", 2, "the error is in the configuration or the program, and would recur"},
-      {"0:all:0:throw", 1, "all ranks failed alike before the first step"},
+      {"0:all:0:throw", 1, "all ranks failed with the same error before the first step"},
       {"0:1:3:sigterm", 143, ""},
       {"0:1:3:sigkill,1:1:5:sigkill", 137, "max_restarts=1 is used up"},
   }));

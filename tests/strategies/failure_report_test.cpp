@@ -82,7 +82,7 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
   const std::string place = kPlace;
   CHECK(said(RecordedFailure("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
   CHECK(said(ConnectionLost("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
-  CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
+  CHECK(said(std::runtime_error("boom")) == "rank 1 failed with the same error " + place);
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
   CHECK(said(42) == "rank 1 failed too, " + place +
                         ": an exception of type int, which is not a std::exception (before it, rank 0 failed " + place + ")");

@@ -218,7 +218,7 @@ TEST_CASE("a file system that does not answer is given up after the limit, and n
   files.write(checkpoint_of(torch::full({1}, 2.0)), folder / "next.ckpt");
   files.then([best] { std::filesystem::remove(best); }, {{best.string(), false}});
   files.when_done([&] { told = true; });
-  files.begin({.told = std::chrono::milliseconds(150), .longest = std::chrono::milliseconds(400)});
+  files.begin({.report_after = std::chrono::milliseconds(150), .longest = std::chrono::milliseconds(400)});
   const Told told_to_person;
   const double begin = steady_seconds();
   CHECK_THROWS_MATCHES(files.wait(), IoError, Catch::Matchers::Predicate<IoError>([&](const IoError& error) {
