@@ -107,8 +107,8 @@ void end(int signal) {
 void end_of_process(int status, void*) {
   const RunOfThread* const own = run_of(gettid());
   const pid_t process = getpid();
-  const auto goes_on = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
-  if (own != nullptr ? !goes_on(*own) : std::ranges::none_of(runs, goes_on)) return;
+  const auto is_running = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
+  if (own != nullptr ? !is_running(*own) : std::ranges::none_of(runs, is_running)) return;
   Line line;
   line.add("levin: exit(", status, ") was called");
   if (own != nullptr) {

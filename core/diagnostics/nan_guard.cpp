@@ -74,10 +74,10 @@ void NanGuard::look_at_loss(const at::Tensor& loss) {
     return;
   state_.loss_is_bad = true;
   state_.rank_of_bad_loss = setup_.strategy->rank();
-  if (setup_.options.on_nan == OnNan::kWarn) tell_of_loss(value, place(setup_.strategy->rank(), Hook::kTrainingStep));
+  if (setup_.options.on_nan == OnNan::kWarn) report_loss(value, place(setup_.strategy->rank(), Hook::kTrainingStep));
 }
 
-void NanGuard::tell_of_loss(double value, const std::string& place) {
+void NanGuard::report_loss(double value, const std::string& place) {
   if (std::exchange(state_.reported, true)) return;
   warn_once(format("The loss is {} {}.{}", text_of(value), place, kAdvice), progress_, "loss");
 }
@@ -85,9 +85,9 @@ void NanGuard::tell_of_loss(double value, const std::string& place) {
 void NanGuard::look_at_deferred() {
   const auto loss = std::exchange(state_.loss, std::nullopt);
   const auto gradients = std::exchange(state_.gradients, std::nullopt);
-  if (loss && !std::isfinite(loss->number->read())) tell_of_loss(loss->number->read(), loss->place);
+  if (loss && !std::isfinite(loss->number->read())) report_loss(loss->number->read(), loss->place);
   if (!gradients || state_.reported || std::isfinite(gradients->number->read())) return;
-  if (const auto parameter = gradients->sums.first_bad()) tell_of_gradient(*parameter, gradients->place);
+  if (const auto parameter = gradients->sums.first_bad()) report_gradient(*parameter, gradients->place);
 }
 
 void NanGuard::restore(bool waits_to_skip) {
@@ -128,7 +128,7 @@ std::optional<std::string> NanGuard::GradientSums::first_bad() const {
   return std::nullopt;
 }
 
-void NanGuard::tell_of_gradient(const std::string& parameter, const std::string& place) {
+void NanGuard::report_gradient(const std::string& parameter, const std::string& place) {
   if (std::exchange(state_.reported, true)) return;
   warn_once(format("The gradient of '{}' is NaN or infinite {}.{}", parameter, place, kAdvice), progress_, "gradient");
 }

@@ -85,8 +85,8 @@ class NanGuard {
   /// With the row that is due; where a decision waits for it, or the numbers are the CPU's, at once.
   bool defers(const at::Tensor& number) const;
   Deferred defer(const at::Tensor& number, std::string place);
-  void tell_of_loss(double value, const std::string& place);
-  void tell_of_gradient(const std::string& parameter, const std::string& place);
+  void report_loss(double value, const std::string& place);
+  void report_gradient(const std::string& parameter, const std::string& place);
   /// "in training_step (train, epoch 0, step 3) on rank 1". `hook`: where it comes from; unset: the one that runs.
   std::string place(int rank, std::optional<Hook> hook = std::nullopt) const;
 

@@ -162,7 +162,7 @@ void ItemQueue::finish() {
     error = std::exchange(shared_->error, nullptr);
   }
   if (is_stuck) leave_behind();
-  tell_dropped(std::exchange(dropped_by_signal_, false));
+  report_dropped(std::exchange(dropped_by_signal_, false));
   if (error) std::rethrow_exception(error);
 }
 
@@ -221,7 +221,7 @@ void ItemQueue::drop_waiting() {
   shared_->items.clear();
 }
 
-void ItemQueue::tell_dropped(bool by_signal) {
+void ItemQueue::report_dropped(bool by_signal) {
   for (std::size_t kind = 0; kind < kItemKinds; ++kind) {
     const Count count = std::exchange(counts_[kind], {});
     if (count.dropped == 0) continue;

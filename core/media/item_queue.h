@@ -91,7 +91,7 @@ class ItemQueue {
   bool wait_for_idle(std::unique_lock<std::mutex>& lock);
   /// Abandons a thread that does not return, and starts again.
   void leave_behind();
-  void tell_dropped(bool by_signal);
+  void report_dropped(bool by_signal);
 
   const Bounds bounds_;
   std::array<Count, kItemKinds> counts_{};

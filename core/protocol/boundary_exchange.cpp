@@ -79,8 +79,8 @@ void BoundaryExchange::settle(BoundaryKind kind) {
     failure_ = std::current_exception();
     failure_text_ = "an exception of unknown type";
   }
-  for (ExchangedMetric& metric : own_new_) metric.tell_nothing();
-  for (ExchangedMetric& metric : exchanged_.metrics) metric.tell_nothing();
+  for (ExchangedMetric& metric : own_new_) metric.clear_payload();
+  for (ExchangedMetric& metric : exchanged_.metrics) metric.clear_payload();
 }
 
 NewMetrics BoundaryExchange::own_new_metrics() const {

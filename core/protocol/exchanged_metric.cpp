@@ -8,7 +8,7 @@ bool ExchangedMetric::any_present() const {
   return std::ranges::any_of(payloads, [](const MetricPayload& of_rank) { return of_rank.slot.present(); });
 }
 
-void ExchangedMetric::tell_nothing() {
+void ExchangedMetric::clear_payload() {
   own = {};
   own_rows = nullptr;
 }
@@ -20,7 +20,7 @@ void ExchangedMetric::send_for_state() const {
 }
 
 void ExchangedMetric::make_payload(BoundaryKind kind) {
-  tell_nothing();
+  clear_payload();
   const bool is_step = level == Level::kStep;
   const bool is_new = !is_step || (kind == BoundaryKind::kTrainStep ? entry->step_is_new : entry->step_is_unshared);
   const Slot& slot = is_step ? entry->step : entry->epoch;

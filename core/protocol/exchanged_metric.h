@@ -27,7 +27,7 @@ struct ExchangedMetric {
   /// what computing an object's values throws.
   void make_payload(BoundaryKind kind);
   /// Sends nothing, for a rank whose values cannot be read.
-  void tell_nothing();
+  void clear_payload();
 };
 
 /// What all ranks exchanged at a boundary. Identical on all ranks, except the own parts.

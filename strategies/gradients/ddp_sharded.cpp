@@ -148,7 +148,7 @@ void ShardedDdpStrategy::after_optimizer_step(torch::optim::Optimizer& optimizer
                    [](const Stepped& one, const Stepped& other) { return one.parameter.numel() > other.parameter.numel(); });
   gather_weights();
   stepped_.clear();
-  tell_memory(optimizer);
+  report_memory(optimizer);
 }
 
 void ShardedDdpStrategy::gather_weights() const {
@@ -176,7 +176,7 @@ void ShardedDdpStrategy::gather_weights() const {
   world.board().end_reduction();
 }
 
-void ShardedDdpStrategy::tell_memory(const torch::optim::Optimizer& optimizer) {
+void ShardedDdpStrategy::report_memory(const torch::optim::Optimizer& optimizer) {
   std::size_t& reported = reported_[&optimizer];
   if (reported == optimizer.state().size()) return;
   reported = optimizer.state().size();

@@ -52,7 +52,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   void check_same_step(const std::vector<at::Tensor>& parameters) const;
   /// New weights of each rank's share, on all.
   void gather_weights() const;
-  void tell_memory(const torch::optim::Optimizer& optimizer);
+  void report_memory(const torch::optim::Optimizer& optimizer);
   /// Own state and, on rank 0, that of the others. Ranks: all.
   Checkpoint gathered(const torch::optim::Optimizer& optimizer, std::size_t index);
 

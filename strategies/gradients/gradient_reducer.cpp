@@ -285,7 +285,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   }
   watch_gradients();
   const auto on_wait = [this](bool waits) {
-    if (tells_last_gradient() && context_.on_wait) context_.on_wait(waits);
+    if (reports_last_gradient() && context_.on_wait) context_.on_wait(waits);
   };
   if (const auto run = find_hook(process_group, options, context, on_wait)) {
     reducer_->register_comm_hook(std::make_unique<GradientHook>(run));
@@ -322,7 +322,7 @@ void GradientReducer::note_arrival(std::size_t index) {
   // Autograd keeps no gradient for it, and the bucket has zeros.
   if (!parameters_[index].requires_grad() && !parameters_[index].grad().defined()) came_frozen_[index] = 1;
   if (last_pass_.empty() || std::exchange(last_pass_[index], pass_) == pass_) return;
-  if (++arrived_ == parameters_.size() && tells_last_gradient() && context_.on_wait) context_.on_wait(true);
+  if (++arrived_ == parameters_.size() && reports_last_gradient() && context_.on_wait) context_.on_wait(true);
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {

@@ -40,7 +40,7 @@ class GradientReducer {
     BucketVoteChannel* votes = nullptr;            ///< travel along with the gradients; null when they go another way
     PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
     /// Called with true when this rank starts to wait for others inside of a backward pass, after its last gradient, and with
-    /// false when it continues. Not called while tells_last_gradient() is false.
+    /// false when it continues. Not called while reports_last_gradient() is false.
     std::function<void(bool)> on_wait = nullptr;
   };
 
@@ -52,7 +52,7 @@ class GradientReducer {
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
   /// False with find_unused_parameters, and while a static graph is learned: the last gradient is unknown.
-  bool tells_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
+  bool reports_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
   /// Called: after that backward pass, without which the reduction does not end. Parameters that are no longer trained, or no
   /// longer the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has
   /// then not ended, here or on other ranks, and gradients are wrong.

@@ -199,7 +199,7 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   world_.board().begin_reduction();
   reducer_->prepare(loss);
   // This rank still computes: one that stays in its backward pass must not look like those that wait for it.
-  if (reducer_->tells_last_gradient()) world_.board().post_waiting(nullptr);
+  if (reducer_->reports_last_gradient()) world_.board().post_waiting(nullptr);
 }
 
 void ModuleSynchronizer::finish_reduction() {

@@ -120,13 +120,13 @@ void StoreServer::poll_once() {
   look_after_waits();
   eventfd_t count = 0;
   eventfd_read(wake_.number(), &count);
-  tell_end();
+  notify_end();
   for (std::size_t i = 0; i < doors_.size(); ++i) {
     if (entries[1 + i].revents != 0) accept_new(doors_[i]);
   }
 }
 
-void StoreServer::tell_end() {
+void StoreServer::notify_end() {
   const std::lock_guard lock(mutex_);
   // A notified client closes its connection. A rank between two calls has yet to call.
   const bool left = std::none_of(connections_.begin(), connections_.end(),

@@ -52,7 +52,7 @@ class StoreServer {
   void poll_once();
   Deadline next_deadline() const;
   /// Lets end() return once all are notified.
-  void tell_end();
+  void notify_end();
   void accept_new(Door& door);
   void welcome(Descriptor connection);
   /// False: the connection is to be closed.

@@ -63,7 +63,7 @@ void HostsBackend::reduce_by_host(const Values& values, const std::string& what)
   links_.within->all_reduce(values, what.c_str());
   if (bytes == 0) return;
   std::memcpy(room(share_, bytes), values.bytes.data(), bytes);
-  tell_other_hosts(bytes);
+  exchange_with_hosts(bytes);
   values.combine(values.bytes.data(), by_host_, bytes / values.element_bytes);
 }
 
@@ -80,7 +80,7 @@ void HostsBackend::reduce_by_shares(const Values& values, const char* what) {
 
 std::span<std::byte> HostsBackend::combine_shares(std::size_t bytes, const Values& values) {
   if (hosts() > 2 && bytes > kAtOnceBytes) return combine_by_pieces(bytes, values);
-  tell_other_hosts(bytes);
+  exchange_with_hosts(bytes);
   std::byte* const result = room(combined_, bytes);
   values.combine(result, by_host_, bytes / values.element_bytes);
   return {result, bytes};
@@ -98,13 +98,13 @@ std::span<std::byte> HostsBackend::combine_by_pieces(std::size_t bytes, const Va
   by_host_.resize(pieces);
   for (std::size_t host = 0; host < pieces; ++host) by_host_[host] = parts + host * piece_bytes;
   values.combine(room(share_, piece_bytes), by_host_, piece_bytes / values.element_bytes);
-  tell_other_hosts(piece_bytes);
+  exchange_with_hosts(piece_bytes);
   std::byte* const result = room(combined_, bytes);
   for (std::size_t host = 0; host < pieces; ++host) std::memcpy(result + host * piece_bytes, by_host_[host], piece_bytes);
   return {result, bytes};
 }
 
-void HostsBackend::tell_other_hosts(std::size_t bytes) {
+void HostsBackend::exchange_with_hosts(std::size_t bytes) {
   const auto others = static_cast<std::size_t>(hosts() - 1);
   at::Tensor sent = front(share_, bytes);
   if (others > 1) sent = sent.repeat({static_cast<std::int64_t>(others)});

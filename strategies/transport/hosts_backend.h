@@ -82,7 +82,7 @@ class HostsBackend final : public GlooBackend {
   /// The same where each host combines a piece of it.
   std::span<std::byte> combine_by_pieces(std::size_t bytes, const Values& values);
   /// Sends the first bytes of share_ to every other host, and receives as many from each: by_host_.
-  void tell_other_hosts(std::size_t bytes);
+  void exchange_with_hosts(std::size_t bytes);
   /// Makes a call between hosts, and waits until it is done.
   void finish(const c10::intrusive_ptr<c10d::Work>& work);
 

@@ -23,7 +23,7 @@ struct Origin {
   bool is_lost_connection = false;
   bool is_recorded_failure = false;  ///< it only says what was written down before
   bool is_final = false;             ///< of the configuration or the program: it would come again
-  bool tells_its_place = false;      ///< of the configuration, whose file and line it names
+  bool names_its_position = false;   ///< of the configuration, whose file and line it names
 };
 
 Origin origin_of(const std::exception_ptr& error) {
@@ -36,7 +36,7 @@ Origin origin_of(const std::exception_ptr& error) {
   } catch (const RecordedFailure&) {
     return {.is_recorded_failure = true};
   } catch (const ConfigError&) {
-    return {.is_final = true, .tells_its_place = true};
+    return {.is_final = true, .names_its_position = true};
   } catch (const MisuseError&) {
     return {.is_final = true};
   } catch (...) {
@@ -103,7 +103,7 @@ void report_failure_alone(const Whereabouts& where, const std::exception_ptr& er
   try {
     const std::string text = error_text(error);
     write_error_file({0, where, text});
-    if (origin_of(error).tells_its_place) return;
+    if (origin_of(error).names_its_position) return;
     const std::string failed = format("failed {}: {}", describe_place(where), text);
     // A program that embeds levin learns of it only from the exception.
     if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, failed);
