@@ -144,7 +144,7 @@ struct Unpickler {
   // Bytes of the program.
 
   std::string_view take(std::uint64_t size) {
-    if (size > bytes_.size() - next_) fail("it is cut short");
+    if (size > bytes_.size() - next_) fail("it is truncated");
     const std::string_view taken = bytes_.substr(next_, size);
     next_ += size;
     return taken;
@@ -158,7 +158,7 @@ struct Unpickler {
   }
   std::string_view line() {
     const std::size_t end = bytes_.find('\n', next_);
-    if (end == std::string_view::npos) fail("it is cut short");
+    if (end == std::string_view::npos) fail("it is truncated");
     const std::string_view text = take(end - next_);
     take(1);
     return text;

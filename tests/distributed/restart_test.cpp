@@ -88,7 +88,7 @@ TEST_CASE("an attempt is told on the console and in hparams.yaml, and says from 
   CHECK_THAT(run.outcome.err, Catch::Contains("levin: restarting the run, attempt 2 of 3, because rank 1 failed in "
                                               "training_step (train, epoch 0, step 4)\n"));
   CHECK_THAT(run.outcome.out,
-             Catch::Contains(", attempt 2\n") && Catch::Contains("fit goes on from ") && Catch::Contains("(epoch 0, step 3)"));
+             Catch::Contains(", attempt 2\n") && Catch::Contains("fit resumes from ") && Catch::Contains("(epoch 0, step 3)"));
   CHECK_THAT(read_text(run.folder / "logs/version_0/hparams.yaml"), Catch::Contains("restarted_at_steps:\n  - 3\n"));
 }
 
