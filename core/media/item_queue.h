@@ -79,7 +79,7 @@ class ItemQueue {
     std::exception_ptr error;
     bool ends = false;
     std::set<std::pair<std::size_t, LoggedItem::Kind>> not_shown;  ///< by which loggers, reported already; the thread's
-    std::shared_ptr<void> unfinished;                              ///< exit() waits for it while there is something to do
+    std::shared_ptr<void> exit_guard;                              ///< exit() waits for it while there is something to do
   };
 
   bool fits(const WaitingItem& item) const;
