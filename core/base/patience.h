@@ -5,8 +5,7 @@
 
 namespace levin {
 
-/// Signals that the process heeds by and by, instead of ending at once: a run's, which ask it to stop (SignalScope).
-/// Async-signal-safe.
+/// Signals that do not end the process at once, but ask a run to stop (SignalScope). Async-signal-safe.
 class HeededSignals {
  public:
   /// `again`: the sender of an earlier signal has sent another.

@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// What stands in the place of a secret in all that levin writes, shows and sends.
+/// The replacement of a secret in all that levin writes, shows and sends.
 inline constexpr std::string_view kMask = "***";
 
 /// True for the name of an option, a variable or a key whose value is secret: "password", "--data.hf_token", "WANDB_API_KEY",
@@ -24,7 +24,7 @@ std::string without_secrets(std::string_view text);
 /// The same for the words of a command line, where a value may be a separate word, and contain blanks.
 std::vector<std::string> without_secrets(std::vector<std::string> words);
 
-/// True for a text in which without_secrets() has put kMask in the place of something.
+/// True for a text in which without_secrets() has put kMask.
 bool has_mask(std::string_view text);
 
 }  // namespace levin

@@ -16,7 +16,7 @@ class SignalHandlers {
     for (const int signal : signals) taken_.push_back({signal, {}, false});
   }
 
-  /// `first` is called before anything is taken, unless it is already. `wanted`: which of the signals; null: all.
+  /// `first` is called before the first signal is handled. `wanted`: the signals to handle; null: all.
   void take(const std::function<void()>& first, const std::function<bool(int signal)>& wanted = {}) {
     const std::lock_guard lock(mutex_);
     if (users_++ == 0) first();
@@ -64,7 +64,7 @@ inline void ignore_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
   if (action.sa_handler != SIG_DFL) return;
-  // A handler that does nothing, since an ignored signal stays ignored in programs that this one starts.
+  // A handler that does nothing, because an ignored signal stays ignored in programs that this one starts.
   action = {};
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;

@@ -13,7 +13,7 @@ namespace levin {
 /// even a VT100 has. Makes texts only; the caller writes each with one call.
 class LiveBlock {
  public:
-  /// Takes the block away, wherever it stands; the cursor stays at the end of what was written above.
+  /// Removes the block; the cursor stays at the end of the text above.
   static constexpr std::string_view kRemove = "\0337\033[r\0338\033[J";
 
   /// Replaces the lines. They are no wider than the terminal, and fewer than its rows.

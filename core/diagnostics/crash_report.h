@@ -23,7 +23,7 @@ class CrashReport {
  private:
   RunOfThread* run_;  ///< null: more threads run hooks than there are slots, and this one is not reported
   const HookTracker* outer_ = nullptr;
-  // A stack that has run over leaves no room for the handler.
+  // After a stack overflow the handler needs its own stack.
   std::unique_ptr<std::byte[]> handler_stack_;
 };
 

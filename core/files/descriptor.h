@@ -14,7 +14,7 @@ namespace levin {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// A negative number is none.
+  /// A negative number: none.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (is_open()) close(number_);
@@ -26,7 +26,7 @@ class Descriptor {
   }
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  /// Its number, which is the caller's to close from here on.
+  /// Releases its number, which the caller must close.
   int release() { return std::exchange(number_, -1); }
 
  private:

@@ -20,15 +20,15 @@ void list_written_files(const std::filesystem::path& folder);
 /// Adds a file or link to the list of the innermost folder above it that has one. Called: for files that are made in other
 /// ways. A file that cannot be listed, such as on a full disk, stays when the others are removed.
 void note_written(const std::filesystem::path& file) noexcept;
-/// A file has another name: one that was listed is so by the new one, too.
+/// Notes a renamed file: if the old name was listed, the new one is, too.
 void note_renamed(const std::filesystem::path& from, const std::filesystem::path& to) noexcept;
 
-/// The list of a folder: paths below it, in order, of which some may be gone. Nothing where there is none.
+/// The list of a folder: paths below it, in order, of which some may be gone. Unset: no list.
 std::optional<std::vector<std::filesystem::path>> written_files(const std::filesystem::path& folder);
-/// Where that list is.
+/// The path of that list.
 std::filesystem::path list_of_written_files(const std::filesystem::path& folder);
 
-/// Removes a folder where nothing is in it but its list and these files. True when it has.
+/// Removes a folder that holds only its list and these files. True when it has.
 bool remove_unused_folder(const std::filesystem::path& folder, const std::vector<std::string>& names = {});
 
 }  // namespace levin

@@ -22,7 +22,7 @@
 
 namespace levin {
 
-/// An item on its way to the loggers.
+/// An item in the queue.
 struct WaitingItem {
   LoggedItem item;                              ///< of the right kind; its content, unless `complete` makes it
   std::function<void(LoggedItem&)> complete{};  ///< makes the content, on the queue's thread: waits for a device, encodes
@@ -47,14 +47,14 @@ class ItemQueue {
 
   ItemQueue() : ItemQueue(Bounds()) {}
   explicit ItemQueue(Bounds bounds);
-  /// Drops what waits, and waits for the call under way as finish() does.
+  /// Drops waiting items, and waits for the running call as finish() does.
   ~ItemQueue();
   ItemQueue(const ItemQueue&) = delete;
   ItemQueue& operator=(const ItemQueue&) = delete;
 
-  /// The loggers are open: from here on they are given items.
+  /// Starts passing items to the open loggers.
   void open(std::vector<std::shared_ptr<Logger>> loggers);
-  /// Adds an item. Throws what an earlier one has failed with, once.
+  /// Adds an item. Throws the error of an earlier one, once.
   void give(WaitingItem item);
   /// Waits until the loggers have received all items, reports what was dropped, and releases the loggers. A signal ends the
   /// wait, for the current item after the patience of the bounds. Throws the error of an item. Called: at the end of a run,
@@ -68,14 +68,14 @@ class ItemQueue {
   };
   using Loggers = std::vector<std::shared_ptr<Logger>>;
 
-  /// What the thread works with. It has it to its end, which may be after the queue's.
+  /// The thread's data. The thread may outlive the queue.
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<Loggers> loggers;  ///< none before they are open
-    std::deque<WaitingItem> items;   ///< without the one under way
-    std::size_t bytes = 0;           ///< of all of them, the one under way included
-    std::string at_work;             ///< the call under way; empty: none
+    std::deque<WaitingItem> items;   ///< without the current one
+    std::size_t bytes = 0;           ///< of all of them, with the current one
+    std::string at_work;             ///< the running call; empty: none
     std::exception_ptr error;
     bool ends = false;
     std::set<std::pair<std::size_t, LoggedItem::Kind>> not_shown;  ///< by which loggers, reported already; the thread's
@@ -87,7 +87,7 @@ class ItemQueue {
   void drop_waiting();
   static void work(const std::shared_ptr<Shared>& shared);
   static void hand_over(WaitingItem waiting, const Loggers& loggers, Shared& shared);
-  /// Waits for the item under way, with the lock. False where a signal ends that.
+  /// Waits for the current item, with the lock. False when a signal ends the wait.
   bool wait_for_idle(std::unique_lock<std::mutex>& lock);
   /// Abandons a thread that does not return, and starts again.
   void leave_behind();

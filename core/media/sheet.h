@@ -10,7 +10,7 @@
 
 namespace levin {
 
-/// What a plot is drawn on: an area, and what is written around it. Places in the area are shares of it, y from below.
+/// The sheet of a plot: an area, and the texts around it. Positions in the area are shares of it, y from below.
 class Sheet {
  public:
   using Plot = FigureOf<std::vector<double>>;
@@ -35,7 +35,7 @@ class Sheet {
   static Color color_of(std::size_t series);
 
  private:
-  /// Begins the names at this height, and gives that of their end.
+  /// Starts the names at this height, and returns the height of their end.
   double draw_legend(const Plot& plot, double top);
 
   Canvas canvas_;

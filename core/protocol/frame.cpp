@@ -100,18 +100,18 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
 
 // Weights of a metric object's slot.
 namespace {
-constexpr double kLogged = 0;
-constexpr double kLoggedAndKnown = 1;
-constexpr double kUnlogged = -1;
-constexpr double kUnloggedButKnown = -2;
+constexpr double kSlotLogged = 0;
+constexpr double kSlotLoggedAndKnown = 1;
+constexpr double kSlotUnlogged = -1;
+constexpr double kSlotUnloggedButKnown = -2;
 }  // namespace
 
 Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows) {
-  if (!is_logged) return {0, knows_rows ? kUnloggedButKnown : kUnlogged};
-  return {static_cast<double>(updates), knows_rows ? kLoggedAndKnown : kLogged};
+  if (!is_logged) return {0, knows_rows ? kSlotUnloggedButKnown : kSlotUnlogged};
+  return {static_cast<double>(updates), knows_rows ? kSlotLoggedAndKnown : kSlotLogged};
 }
 
-bool knows_rows(const Slot& slot) { return slot.weight == kLoggedAndKnown || slot.weight == kUnloggedButKnown; }
+bool knows_rows(const Slot& slot) { return slot.weight == kSlotLoggedAndKnown || slot.weight == kSlotUnloggedButKnown; }
 
 void append_payload(std::vector<std::byte>& frame, const MetricPayload& payload, const MetricEntry& entry) {
   append_number(frame, payload.slot);
