@@ -37,13 +37,13 @@ class DdpStrategy : public Strategy {
   /// Throws DesyncError as setup_module() does.
   void parameters_changed(Module& module, bool after_reduction) override;
   void before_backward(const at::Tensor& loss, bool synchronize) override;
-  /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
+  /// Throws MisuseError, only on this rank, when the loss did not use some parameters, so that the reduction has not ended.
   void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
   void reduce_gradients(Module& module) override;
   void synchronize_buffers(Module& module) override;
   void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
-  /// The state of PowerSGD goes with the first optimizer's.
+  /// The first optimizer's state includes that of PowerSGD.
   void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                       bool all_ranks) override;
   void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
@@ -63,12 +63,12 @@ class DdpStrategy : public Strategy {
   std::shared_ptr<ProcessWorld> world_;
   WaitObserver wait_observer_;
   std::optional<PowerSgd> power_sgd_;
-  std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
+  std::map<std::string, at::Tensor> kept_;      ///< state of power_sgd_, of all ranks, when they end for a signal
   std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
 };
 
-/// Chooses when the run is known: "ddp" when several devices or hosts are asked for or a launcher started several ranks; else
-/// it is itself, a single device. The name in YAML is "auto".
+/// Chooses for a run: "ddp" when several devices or hosts are requested or a launcher started several ranks; else itself, a
+/// single device. The name in YAML is "auto".
 class AutoStrategy final : public SingleDeviceStrategy {
  public:
   /// Throws ConfigError as detect_cluster_environment and LaunchRequest::ranks_per_host do.

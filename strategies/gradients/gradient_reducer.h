@@ -35,9 +35,9 @@ class GradientReducer {
     /// Parameters that the backward pass omits take part with zeros, without an error, until a reducer is made without them:
     /// for a static graph.
     bool learns_unused = false;
-    std::vector<at::Tensor> left_out = {};         ///< what that reducer does not reduce
-    SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
-    BucketVoteChannel* votes = nullptr;            ///< travel along with the gradients; null when they go another way
+    std::vector<at::Tensor> left_out = {};         ///< not reduced by that reducer
+    SharedMemoryBackend* shared_memory = nullptr;  ///< the process group, if it is one
+    BucketVoteChannel* votes = nullptr;            ///< sent with the gradients; null: sent separately
     PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
     /// Called with true when this rank starts to wait for others inside of a backward pass, after its last gradient, and with
     /// false when it continues. Not called while reports_last_gradient() is false.
@@ -62,7 +62,7 @@ class GradientReducer {
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::string& name(std::size_t index) const { return names_[index]; }
-  /// Those that took part in the last reduction with zeros, and had no gradient before.
+  /// Parameters that took part in the last reduction with zeros, and had no gradient before.
   const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
 
  private:
@@ -71,7 +71,7 @@ class GradientReducer {
   /// Buckets have no room for others, and non_bucketed_parameters() did not list this one. Throws MisuseError on all ranks.
   void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
   void rebuild_buckets();
-  /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
+  /// A backward pass that gives these parameters zero gradients, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
 
   DdpOptions options_;
@@ -94,16 +94,16 @@ class GradientReducer {
 
 class ProcessWorld;
 
-/// The parameters of a module whose gradients have no place in the buckets of a c10d::Reducer: those of complex numbers, and
-/// the weights of torch::nn::Embedding and EmbeddingBag with `sparse`.
+/// The parameters of a module whose gradients do not fit into the buckets of a c10d::Reducer: complex ones, and the weights of
+/// torch::nn::Embedding and EmbeddingBag with `sparse`.
 std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module);
 
-/// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
-/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
-/// is none. Ranks: all, with the same parameters.
+/// Averages the gradients of parameters over ranks, also of parameters that are now frozen, whose gradients may come from
+/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; if no rank has a gradient,
+/// there is none. Ranks: all, with the same parameters.
 void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const ExchangeSite& site);
 
-/// The same memory as numbers that every backend knows.
+/// The same memory in a type that every backend supports.
 at::Tensor as_real(const at::Tensor& tensor);
 
 }  // namespace levin

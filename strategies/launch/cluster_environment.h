@@ -13,23 +13,23 @@ enum class ClusterKind { kNone, kLevin, kTorchrun, kSlurm, kOpenMpi };
 /// "no launcher", "levin", "torchrun", "Slurm", "Open MPI".
 const char* cluster_kind_name(ClusterKind kind);
 
-/// What the environment variables say about this process's place in a run. Without a launcher: rank 0 of 1.
+/// This process's position in a run, from environment variables. Without a launcher: rank 0 of 1.
 struct ClusterEnvironment {
   ClusterKind kind = ClusterKind::kNone;
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;                               ///< among the ranks of this host
-  int node_rank = 0;                                ///< which host, where the launcher says it
+  int node_rank = 0;                                ///< the host, if the launcher reports it
   std::string master_address = "127.0.0.1";         ///< where rank 0, or the launcher, serves the store
   int master_port = 0;                              ///< 0: world_size is 1, or levin's launcher
   std::optional<std::string> agent_store_key = {};  ///< set: our key prefix in the store that the launcher serves
   std::optional<int> shared_memory_fd = {};         ///< kLevin: the inherited segment of this host's ranks
   std::optional<int> inputs_fd = {};                ///< kLevin: the inherited file of RunInputs, where the launcher read any
-  /// kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks meet at MASTER_PORT.
+  /// kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks connect at MASTER_PORT.
   std::optional<int> store_fd = {};
   int device = 0;                            ///< kLevin: which of this host's devices
   int restarts = 0;                          ///< how often all ranks have been started again
-  std::optional<int> local_world_size = {};  ///< how many ranks each host has, where the launcher says it
+  std::optional<int> local_world_size = {};  ///< ranks per host, if the launcher reports it
 };
 
 /// The value of an environment variable; unset when it is not set or empty.
@@ -54,17 +54,17 @@ int detect_node_rank(int hosts, int local_ranks, const EnvironmentLookup& lookup
 /// The first host of a Slurm node list: "node[07-09,12],login" gives "node07".
 std::string first_slurm_host(const std::string& node_list);
 
-/// A job of Slurm's.
+/// A Slurm job.
 struct SlurmJob {
   std::string number;  ///< "123", or "123_4" of an array
   int restarts = 0;    ///< the number of requeues
 };
 
-/// The job that this process belongs to; nothing outside of Slurm and in an interactive job, which is not put back.
+/// The job of this process; unset outside of Slurm and in an interactive job, which is not requeued.
 std::optional<SlurmJob> slurm_job(const EnvironmentLookup& lookup = process_environment);
 
-/// Puts the job back into its queue with `scontrol requeue`; Slurm then ends its processes. Throws IoError with what scontrol
-/// says, or when it has not ended within `patience`: it is killed then.
+/// Requeues the job with `scontrol requeue`; Slurm then ends its processes. Throws IoError with scontrol's output, or when it
+/// has not ended within `patience`, after which it is killed.
 void requeue_slurm_job(const std::string& number, std::chrono::milliseconds patience = std::chrono::seconds(30));
 
 }  // namespace levin

@@ -39,7 +39,7 @@ class CallThread {
   }
 
  private:
-  /// Which a call may outlive.
+  /// A call may outlive it.
   struct State {
     std::mutex mutex;
     std::condition_variable changed;

@@ -34,31 +34,31 @@ StoreAddress tcp_address(const std::string& host, int port);
 /// use them.
 StoreAddress inherited_address(int socket, const std::string& text = "the socket of levin's launcher");
 
-/// Listens at the addresses of `host` only, or, where none of them is this machine's own (as behind a router), or they cannot
-/// be reached from elsewhere although the name is not "localhost", at all. Throws DesyncError: the port is taken, here or
-/// where the address leads to. Looks the name up until the deadline.
+/// Listens only at the addresses of `host`; at all addresses if none of them is this machine's (as behind a router), or if they
+/// are local although the name is not "localhost". Throws DesyncError when the port is taken, here or at the address. Looks the
+/// name up until the deadline.
 std::vector<Descriptor> listen_at(const std::string& host, int port,
                                   Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30));
 /// The address of this host's interface to another. "" when there is no route. Sends nothing.
 std::string own_address_towards(const std::string& host, int port, Deadline deadline);
-/// The next connection that was handed over on such a socket; not open when there is none now.
+/// The next connection passed on such a socket; not open: none now.
 Descriptor take_handed_over(int socket);
 /// "10.0.0.7:51234", or "this host".
 std::string peer_text(int socket);
 
-/// Sends all of it, or throws ConnectionLost. Nothing has been said in time: false.
+/// Sends all of it, or throws ConnectionLost. False when it has not finished in time.
 bool send_until(int socket, std::string_view bytes, Deadline deadline);
-/// What has arrived, at least a byte; empty when nothing has in time. Throws ConnectionLost.
+/// The received bytes, at least one; empty when none arrives in time. Throws ConnectionLost.
 std::string receive_until(int socket, Deadline deadline);
 
 /// A rank that joins a run.
 struct StoreMember {
   int rank = 0;
   int world_size = 1;
-  std::string token{};    ///< what only the run's processes know; empty: nothing is asked for
+  std::string token{};    ///< the secret of the run's processes; empty: none is required
   std::string build{};    ///< "levin 0.1.0, LibTorch 2.13.0": all ranks have the same
   std::string process{};  ///< distinguishes two processes with this rank: "4711 on apollo"
-  int attempt = 0;        ///< how often the run has been started again
+  int attempt = 0;        ///< the number of restarts
 };
 
 /// A rank's connection to the run's store. Every call has a deadline. Threading: any thread; one call at a time, others wait.
@@ -78,19 +78,19 @@ class StoreClient {
   struct EndTurn {
     void operator()(StoreClient* client) const;
   };
-  /// The time in which one call has the connection.
+  /// The scope in which one call has the connection.
   using Turn = std::unique_ptr<StoreClient, EndTurn>;
-  /// Throws DesyncError when it does not come to have the connection until the deadline.
+  /// Throws DesyncError when it does not get the connection by the deadline.
   Turn take_turn(Deadline deadline);
-  /// The answer; nothing when there is none in time.
+  /// The answer; unset: none in time.
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
-  /// False: what listens there has closed the connection, or nothing listens.
+  /// False: the server has closed the connection, or there is none.
   bool join_once(Deadline deadline, std::string& problem);
   std::string at_store(const std::string& text) const;
   /// Throws the error, now and at every later call.
   template <class Failure>
   [[noreturn]] void give_up(const Failure& error) {
-    // What comes later could be the answer to this call.
+    // Later bytes could be the answer to this call.
     broken_ = std::make_exception_ptr(error);
     connection_ = Descriptor();
     std::rethrow_exception(broken_);
@@ -101,7 +101,7 @@ class StoreClient {
   // No std::timed_mutex: ThreadSanitizer does not know how g++ 12 locks one.
   std::mutex mutex_;
   std::condition_variable free_;
-  bool busy_ = false;  ///< a call is under way: the others wait for their turn, each until its own deadline
+  bool busy_ = false;  ///< a call is running: others wait for their turn, each until its own deadline
   Descriptor connection_;
   StoreMessageReader reader_;
   std::exception_ptr broken_;

@@ -13,8 +13,8 @@ namespace levin {
 /// another rank is gone or a link is lost: then it looks for that failure first, for a few seconds at most. Any other error is
 /// this rank's own, and is reported at once.
 ///
-/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
-/// where it has one. Nothing when this rank was the first.
+/// Returns this rank's line when another failed first: it names that failure, and this rank's own error, if any. Unset when
+/// this rank was the first.
 std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
                                               const std::exception_ptr& error) noexcept;
 

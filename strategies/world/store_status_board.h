@@ -40,10 +40,10 @@ class StoreStatusBoard final : public StatusBoard {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What `call(store)` gives; nothing when it failed, or the store does not answer in time.
+  /// The result of `call(store)`; unset when it failed, or the store does not answer in time.
   template <class Call>
   auto ask(Call call) const -> std::optional<std::invoke_result_t<Call, c10d::Store&>>;
-  /// By rank; nothing when the store does not answer.
+  /// By rank; unset when the store does not answer.
   std::optional<std::vector<RankPost>> posts() const;
   std::optional<int> silent_rank() const;
   RankPost own_post() const;
@@ -51,7 +51,7 @@ class StoreStatusBoard final : public StatusBoard {
   void publish(const FailureRecord& record) const;
   /// Sends new posts of this rank, and reads new ones of others.
   void exchange() const;
-  /// Posts where this rank is, and hears of a failure that another rank has written down.
+  /// Posts where this rank is, and reads a failure that another rank has recorded.
   void post_and_look() const;
   void keep(const FailureRecord& failure) const;
 
