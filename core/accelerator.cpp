@@ -18,7 +18,7 @@
 #include "levin/core/run/run_setup.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
+// Declared in sanitizer/allocator_interface.h, which g++ 12 lacks.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
@@ -118,7 +118,7 @@ ProcessMemory process_memory() {
   memory.resident = pages * sysconf(_SC_PAGESIZE);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  // The kernel counts it apart, and not to the page.
+  // The kernel counts it separately, and not exactly.
   memory.peak = std::max<std::int64_t>(memory.resident, std::int64_t{usage.ru_maxrss} * 1024);
 #if defined(__SANITIZE_ADDRESS__)
   memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());

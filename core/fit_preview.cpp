@@ -30,8 +30,8 @@ void put_accumulator(void (*set)(const at::Tensor&, Weak), const at::Tensor& par
   set(parameter, Weak(accumulator));
 }
 
-/// Parameters and buffers hold copies while it lives. The nodes that accumulate their gradients are others as well, since
-/// those of before reduce them over ranks.
+/// Parameters and buffers hold copies during its lifetime. Their gradient accumulators are replaced, too, because the originals
+/// reduce over ranks.
 class CopiedTensors {
  public:
   CopiedTensors(const Module& module, bool in_64_bits) {
@@ -61,7 +61,7 @@ class CopiedTensors {
     at::Tensor tensor;
     at::Tensor own;
     at::Tensor gradient;
-    at::Tensor buffer;  ///< what a buffer begins each step with
+    at::Tensor buffer;  ///< a buffer's value at the start of each step
     Accumulator accumulator;
   };
 
@@ -96,7 +96,7 @@ struct FitPreview::State {
   }
 
   void ask_for_loaders() {
-    // As where the length of training is asked for: not from within a loader's own making.
+    // As for the length of training: not while a loader is being made.
     DataSource* const source = std::exchange(run.data_ahead, nullptr);
     const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });
     if (source == nullptr)

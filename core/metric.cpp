@@ -48,7 +48,7 @@ double MetricValue::item() const {
 
 MetricValue::operator at::Tensor() const { return at::tensor(values, at::kDouble).reshape(shape); }
 
-/// What has been taken in, on the host and on a device.
+/// The accumulated values, on the host and on a device.
 class Metric::Accumulator final : public MetricStateReader {
  public:
   explicit Accumulator(const Metric& metric)
@@ -125,7 +125,7 @@ class Metric::Accumulator final : public MetricStateReader {
   void set(MetricState state) { state_ = std::move(state); }
 
  private:
-  /// What is on its way to the host, by part; undefined where there is nothing.
+  /// Copies to the host, by part; undefined: none.
   struct Sent {
     std::vector<at::Tensor> numbers;
     std::vector<at::Tensor> rows;
@@ -156,7 +156,7 @@ class Metric::Accumulator final : public MetricStateReader {
   std::vector<at::Tensor> numbers_on_device_;
   std::vector<std::vector<at::Tensor>> rows_on_device_;
   std::vector<at::Tensor> batches_on_device_;
-  std::vector<Sent> sent_;  ///< in the order in which it was taken in
+  std::vector<Sent> sent_;  ///< in the order of updates
 };
 
 Metric::Metric() : total_(std::make_shared<Accumulator>(*this)) {}

@@ -31,13 +31,13 @@ namespace fs = std::filesystem;
       format("The module has no {}, which Trainer::{} needs. Override levin::Module::{}.", step, entry_point, step));
 }
 
-/// What metrics that are logged here get as their row's step.
+/// The step of the row of metrics that are logged here.
 std::int64_t step_of(const Progress& progress, Hook hook) {
   const bool after_steps = hook == Hook::kOnTrainEpochEnd || hook == Hook::kOnTrainEnd || hook == Hook::kOnFitEnd;
   return after_steps ? std::max<std::int64_t>(0, progress.logging_step - 1) : progress.logging_step;
 }
 
-/// Throws MisuseError for a call that no run can take.
+/// Throws MisuseError for an invalid call.
 void check_call(const TrainerState& run, const ItemCall& call) {
   if (!run.entry.active) call.misuse("it is called outside of a run. Log in the hooks of fit, validate, test and predict.");
   if (run.entry.thread != std::this_thread::get_id())
@@ -46,14 +46,14 @@ void check_call(const TrainerState& run, const ItemCall& call) {
   if (call.name.empty()) call.misuse("the name is empty");
   const auto is_control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
   if (std::ranges::any_of(call.name, is_control)) call.misuse("the name contains a line break or another control character");
-  // The device repeats what it has recorded without asking the module again.
+  // The device replays recorded work without calling the module.
   if (run.graph.logs() != nullptr) call.misuse("a training step that logs this cannot be recorded");
 }
 
-/// What metrics logged there would not be written of either.
+/// Metrics logged there are not written either.
 bool is_shown(const TrainerState& run) { return run.progress.stage != Stage::kSanityCheck && !run.resume.replaying; }
 
-/// Gives an item of this run to its loggers. `make`: checks what it is, and makes it.
+/// Passes an item of this run to its loggers. `make`: checks and makes it.
 template <class Make>
 void give_item(const Module& module, std::string_view function, std::string_view name, SourceLocation where, const Make& make) {
   if (ModuleAttachment::metrics(module, name, where, function) == nullptr) return;
@@ -77,7 +77,7 @@ void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
       "a step without gradients", Speaker::kRun);
 }
 
-/// Of a run whose module takes the optimizers' steps itself.
+/// For a run with manual optimization.
 TrainerState& run_by_hand(const Trainer& trainer) {
   TrainerState& run = TrainerState::of(trainer);
   if (run.step_votes == nullptr) {
@@ -238,7 +238,7 @@ void Module::optimizer_step(torch::optim::Optimizer& optimizer, const std::funct
 void Module::lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric) { scheduler.step(metric); }
 
 void Module::on_validation_model_zero_grad() {
-  // Which gradients are done with, only a module's own optimization knows.
+  // Only manual optimization knows which gradients are complete.
   if (!automatic_optimization()) return;
   for (auto& parameter : parameters()) parameter.mutable_grad().reset();
 }
@@ -301,7 +301,7 @@ void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
   run.accumulation.window.in_backward = true;
   run.measures.losses.add(loss, 1);
   run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
-  // Until ranks reduce them, gradients are each rank's own.
+  // Until they are reduced, gradients belong to each rank.
   run.accumulation.window.open = !synchronize;
 }
 

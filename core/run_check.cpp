@@ -25,7 +25,7 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
     by_rank.push_back(text.empty() ? std::vector<std::string>() : split(text, "\n"));
   }
   findings_.clear();
-  if (interrupted) return;  // what was read in part says nothing, and the run ends at its next boundary
+  if (interrupted) return;  // partly read data proves nothing, and the run ends at its next boundary
   const auto has = [](const auto& list, const std::string& line) { return std::ranges::find(list, line) != list.end(); };
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     for (const std::string& line : by_rank[rank]) {

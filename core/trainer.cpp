@@ -30,7 +30,7 @@ class ProcessSettings {
         checks_nan_(torch::autograd::AnomalyMode::should_check_nan()),
         benchmark_(at::globalContext().benchmarkCuDNN()),
         threads_(at::get_num_threads()) {
-    // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
+    // Not a number that depends on the load: the order of sums depends on it, and so the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
     at::Context& context = at::globalContext();
     if (options.deterministic) {
@@ -183,7 +183,7 @@ MetricMap Trainer::progress_bar_metrics_at_hand() const { return state_->metrics
 std::optional<double> Trainer::monitored(std::string_view name) const { return state_->metrics->monitored(name); }
 std::optional<double> Trainer::monitored_now(std::string_view name) {
   refuse_other_thread(*state_, "monitored_now()");
-  // Every rank reaches this because monitored_now() is for all ranks to call, at one place.
+  // Every rank reaches this because all ranks must call monitored_now() together.
   if (world_size() > 1) state_->boundaries.meet(BoundaryKind::kDecision);
   return monitored(name);
 }
@@ -255,7 +255,7 @@ BackgroundFiles& Trainer::checkpoint_files() { return state_->files; }
 void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step) {
   refuse_other_thread(*state_, "log_to_loggers()");
   const Progress& progress = state_->progress;
-  // The run that this one resumes has written what the hooks say that only set things up again.
+  // The resumed run has written the messages of hooks that only set up again.
   if (!state_->is_global_zero() || state_->resume.replaying) return;
   for (const auto& logger : state_->setup.loggers) {
     logger->log_metrics({progress.stage, progress.epoch, step.value_or(progress.logging_step), /*epoch_end=*/false, values});

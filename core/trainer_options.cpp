@@ -90,7 +90,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   declare_contradiction(options, "enable_progress_bar", &T::enable_progress_bar, "ProgressBar");
   declare_contradiction(options, "enable_prediction_writer", &T::enable_prediction_writer, "PredictionWriter");
   options.rule({"enable_checkpointing", "callbacks"}, [](const T& trainer) -> std::string {
-    // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
+    // fast_dev_run and barebones disable checkpoints without requiring the callback's removal from YAML.
     if (trainer.enable_checkpointing != false || trainer.fast_dev_run || trainer.barebones) return "";
     // Only an object can say it: a user's class may save, too.
     const std::string saves =

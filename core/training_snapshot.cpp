@@ -20,7 +20,7 @@ namespace levin {
 
 namespace {
 
-/// The states are of such schedulers, by what is called how in them.
+/// True when the states belong to such schedulers, by their keys.
 bool are_of(const std::vector<SchedulerConfig>& schedulers, const Value& states) {
   const auto has_keys = [](const SchedulerConfig& config, const Value& saved) {
     const Value own = config.scheduler->state_dict();

@@ -18,7 +18,7 @@ namespace {
 std::string renamed(const std::string& name, const std::map<std::string, std::string>& beginnings) {
   const std::pair<const std::string, std::string>* longest = nullptr;
   for (const auto& entry : beginnings) {
-    // The map is in order: of two that a name begins with, the longer one comes later.
+    // The map is sorted: of two matching prefixes, the longer one comes later.
     if (name.starts_with(entry.first)) longest = &entry;
   }
   return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
@@ -40,7 +40,7 @@ std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path
   return weights;
 }
 
-/// What would make names fit: options have one name in C++ and in YAML's init_from.
+/// Options that would make names match; they have the same names in C++ and in YAML's init_from.
 std::string advice(const WeightsMatch& match, const WeightsOptions& options) {
   const std::map<std::string, std::string> renaming = match.renaming();
   if (renaming.empty()) return options.strict ? "\nSet strict to false to load what fits." : "";
@@ -73,7 +73,7 @@ std::string shortened(const std::vector<std::string>& names, const char* what) {
   return format("; {} {} ({}{})", names.size(), what, printable(join(first)), names.size() > kShown ? ", …" : "");
 }
 
-/// Marks a value, and what is in it, as written in this file.
+/// Marks a value, and its elements, as written in this file.
 void set_file(Value& value, const std::filesystem::path& file) {
   value.set_mark({.file = file.string()});
   if (value.is_list()) {

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One file has one name here, however its path is written.
+/// One name for a file, however its path is written.
 std::string name_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
 
 std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)).parent_path().string(); }
@@ -41,13 +41,13 @@ struct BackgroundFiles::Job {
   std::shared_ptr<void> exit_guard{};  ///< exit() waits for it
 };
 
-/// What the thread works with.
+/// The thread's data.
 struct BackgroundFiles::Shared {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Job> jobs;  ///< the first is under way
+  std::deque<Job> jobs;  ///< the first is running
   std::size_t copies = 0;
-  Checkpoint spare;                         ///< a copy that is written: memory for the next one
+  Checkpoint spare;                         ///< a written copy: memory for the next one
   std::vector<std::function<void()>> done;  ///< to be called
   std::exception_ptr error;
   std::atomic<bool> has_news = false;
@@ -98,7 +98,7 @@ void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   const auto save = [shared = shared_.get(), copy, file] {
     copy->save(file);
     const std::lock_guard lock(shared->mutex);
-    std::swap(shared->spare, *copy);  // an older one goes with the copy, when the lock is gone
+    std::swap(shared->spare, *copy);  // an older one is freed with the copy, after the lock
   };
   give({.work = save, .changes = {{name_of(file), true}}, .callback = {}, .holds_copy = true});
 }
@@ -181,7 +181,7 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
     } catch (...) {
       error = std::current_exception();
     }
-    work = nullptr;  // the copy goes before anybody hears of the room for the next
+    work = nullptr;  // the copy is freed before the room for the next is reported
     lock.lock();
     if (shared->watch.is_given_up) return;
     shared->watch.note_progress();
@@ -213,7 +213,7 @@ bool BackgroundFiles::is_there(const fs::path& file) const {
       if (change != job->changes.end()) return change->second;
     }
   }
-  // A look there would not come back.
+  // A check there would not return.
   if (given_up_.contains(folder_name_of(file))) return false;
   std::error_code error;
   return fs::exists(fs::symlink_status(file, error));

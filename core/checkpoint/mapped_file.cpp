@@ -52,7 +52,7 @@ std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far) {
 
 namespace {
 
-// How files begin that hold tensors, and are not read.
+// The beginnings of tensor files that levin does not read.
 constexpr std::array<std::pair<std::string_view, const char*>, 7> kOthers = {{
     // The pickle of a number.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19",

@@ -70,7 +70,7 @@ using optim::Optimizer;
 using optim::OptimizerOptions;
 using optim::OptimizerParamState;
 
-/// What an optimizer keeps of a parameter, under PyTorch's names: LibTorch's, and each DescribedOptimizer. Nothing of another.
+/// The state of a parameter, under PyTorch's names, for LibTorch's optimizers and each DescribedOptimizer. Empty for others.
 StateFields state_fields(OptimizerParamState& state) {
   const auto adam_fields = [](auto& adam) {
     return StateFields{{"step", &adam.step()},
@@ -123,8 +123,8 @@ std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   return state;
 }
 
-/// Writes a part of a parameter's state: tensors into the checkpoint under `prefix`, the rest into `numbers`. A list of tensors
-/// leaves a list in `numbers` that says which of its elements exist.
+/// Writes a part of a parameter's state: tensors into the checkpoint under `prefix`, the rest into `numbers`. For a list of
+/// tensors, `numbers` lists which elements exist.
 struct FieldWriter {
   const std::string& prefix;
   Value& numbers;
@@ -160,7 +160,7 @@ struct FieldReader {
 
   void operator()(std::int64_t* field) const { *field = numbers.at(name).as_int(); }
   void operator()(double* field) const {
-    // PyTorch keeps some numbers in tensors of one.
+    // PyTorch stores some numbers in tensors of one element.
     const auto tensor = checkpoint.tensors.find(prefix + name);
     *field = tensor == checkpoint.tensors.end() ? numbers.at(name).as_double() : tensor->second.item<double>();
   }
@@ -176,7 +176,7 @@ struct FieldReader {
                                  ", but its parameter has ", parameter.sizes(),
                                  ": was it made by another module, or other options?"));
     }
-    // In the parameter's order in memory, in which fused kernels go over both.
+    // In the parameter's memory order, which fused kernels use for both.
     *field = at::empty_like(parameter, parameter.options().dtype(saved->second.scalar_type())).copy_(saved->second);
   }
   void operator()(OwnShape field) const { *field.tensor = read(name); }
@@ -275,7 +275,7 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 
 std::string archive_key(std::size_t index) { return format("optimizer_states.{}.archive", index); }
 
-/// Of a class that does not name its state: what its save() writes to LibTorch's archive, in bytes. Throws MisuseError when it
+/// For a class that does not name its state: the bytes that its save() writes to LibTorch's archive. Throws MisuseError when it
 /// has state that save() does not write.
 void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
   torch::serialize::OutputArchive output;

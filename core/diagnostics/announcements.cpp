@@ -88,7 +88,7 @@ void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loa
 
 namespace {
 
-/// A number of a matrix, by its key: "confusion_2_7", "confusion_2_7/dataloader_idx_1".
+/// An element of a matrix, by its key: "confusion_2_7", "confusion_2_7/dataloader_idx_1".
 struct Cell {
   std::string matrix;
   std::size_t row = 0;

@@ -31,7 +31,7 @@ namespace {
 constexpr std::size_t kMostRuns = 64;
 std::array<RunOfThread, kMostRuns> runs;
 
-// Of an array that never changes its place: a handler may come at any time.
+// An array that never moves, because a handler may run at any time.
 RunOfThread* run_of(pid_t thread) {
   for (RunOfThread& run : runs) {
     if (run.thread.load() == thread) return &run;
@@ -92,7 +92,7 @@ void report(int signal) {
   line.write_out();
   std::array<void*, 64> frames;
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
-  // The first two are this handler and the kernel's way into it.
+  // The first two are this handler and the kernel's call of it.
   constexpr int kOwn = 2;
   if (count > kOwn) backtrace_symbols_fd(&frames[kOwn], count - kOwn, STDERR_FILENO);
 }
@@ -134,7 +134,7 @@ void prepare() {
   backtrace(frame.data(), static_cast<int>(frame.size()));
 }
 
-/// Null where the thread has such a stack already.
+/// Null if the thread has such a stack already.
 std::unique_ptr<std::byte[]> make_handler_stack() {
   constexpr std::size_t kBytes = std::size_t{256} * 1024;
   stack_t present{};

@@ -41,7 +41,7 @@ const char* text_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-/// Said once, whichever ranks find it in the same step.
+/// Reported once, whichever ranks find it in the same step.
 void warn_once(const std::string& text, const Progress& progress, const char* what) {
   const std::string key = format("{} of fit {}, epoch {}, step {}", what, progress.fit, progress.epoch, progress.global_step);
   Console::instance().warn_once(text, key);

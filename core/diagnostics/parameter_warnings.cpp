@@ -59,7 +59,7 @@ std::string some_of(std::vector<std::string> names) {
 void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module) {
   const auto is_trained = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
   std::vector<std::string> layers;
-  std::string known;  // the last layer that was looked at with all that is in it
+  std::string known;  // the last layer that was checked with its submodules
   for (const auto& layer : module.named_modules("", /*include_self=*/false)) {
     if (layer.value()->is_training() || (!known.empty() && layer.key().starts_with(known + "."))) continue;
     known = layer.key();

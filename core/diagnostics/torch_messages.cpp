@@ -14,7 +14,7 @@ namespace levin {
 namespace {
 
 struct Hint {
-  std::array<std::string_view, 2> parts;  ///< of the message, all of which are in it
+  std::array<std::string_view, 2> parts;  ///< parts of the message, all required
   std::string_view text;
 };
 

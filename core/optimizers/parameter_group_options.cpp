@@ -6,7 +6,7 @@
 #include "levin/core/config/registry.h"
 #include "levin/core/optimizers/parameter_groups.h"
 
-// What the configuration says of parameter groups, without torch: dividing a module's parameters is in parameter_groups.cpp.
+// The configuration of parameter groups, without torch; parameter_groups.cpp divides a module's parameters.
 namespace levin {
 namespace {
 

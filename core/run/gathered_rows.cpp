@@ -25,7 +25,7 @@ struct Rows {
   std::int64_t count() const { return values.size(0); }
 };
 
-/// "Float [*, 3]": what all rows have to be.
+/// "Float [*, 3]": the required form of all rows.
 std::string kind_of_rows(const at::Tensor& rows) {
   return format("{} [*{}]", c10::toString(rows.scalar_type()),
                 join(rows.sizes().slice(1), "", [](std::int64_t size) { return format(", {}", size); }));
@@ -38,7 +38,7 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
     if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
     if (batch.dim() == 0)
       throw MisuseError(call + ": takes tensors of 1 dimension or more, the first of which counts samples; one has 0.");
-    // What a rank without a batch passes, torch::empty({0}), says nothing of a row's shape.
+    // torch::empty({0}), from a rank without a batch, has no row shape.
     if (batch.size(0) == 0) {
       empty = batch.detach().to(at::kCPU);
       continue;
@@ -52,7 +52,7 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
   return parts.empty() ? empty.clone() : at::cat(parts).contiguous();
 }
 
-/// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
+/// The non-empty rows of all ranks, on every rank. Throws the same error on every rank when they do not match.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
   const ExchangeSite site(call, "all ranks must call it together");
@@ -74,7 +74,8 @@ std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::
   return by_rank;
 }
 
-/// Which of the joined rows to take, so that samples come in order and once; all as they are when a rank does not know its own.
+/// The joined rows to take, so that each sample comes once and in order; all rows unchanged when a rank does not know its
+/// samples.
 std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
   std::vector<std::int64_t> samples;
   std::int64_t rows = 0;

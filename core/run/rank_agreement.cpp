@@ -24,7 +24,7 @@ namespace levin {
 
 namespace {
 
-/// Ranks: all, with one exchange where the texts are equal. `what`: "options".
+/// Ranks: all, with one exchange if the texts are equal. `what`: "options".
 void require_same(const RunSetup& setup, Stage stage, const std::string& what, const std::string& mine) {
   const auto difference = RankExchange(setup.strategy->control_group())
                               .first_difference(mine, {"comparing " + what + " for " + std::string(stage_name(stage)),
@@ -40,7 +40,7 @@ std::string ranks_of_host(const std::vector<int>& ranks, const std::string& plac
   return format("{} ({})", detail::rank_list(ranks), place.substr(place.find(' ') + 1));
 }
 
-/// One line a setting, with the names that lead to it, as the command line has them: "trainer.devices: 2".
+/// One line per setting, with its path as on the command line: "trainer.devices: 2".
 void add_settings(std::string& text, const std::string& path, const Value& settings) {
   if (settings.is_map() && !settings.as_map().empty()) {
     for (const auto& [name, value] : settings.as_map()) add_settings(text, format("{}.{}", path, name), value);
@@ -53,7 +53,7 @@ void add_settings(std::string& text, const std::string& path, const Value& setti
 }
 
 std::string describe_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run) {
-  // Callbacks and loggers may be objects, of which the options know nothing: they follow with what they say of themselves.
+  // Callbacks and loggers may be objects, unknown to the options: their own settings follow.
   TrainerOptions options = setup.options;
   options.callbacks.clear();
   options.logger = Loggers(options.logger.enabled());
@@ -92,10 +92,10 @@ std::string describe_optimizers(const RunParts& parts) {
   return text;
 }
 
-/// What ranks compare of a loader: nothing where they do not share its samples.
+/// The facts of a loader that ranks compare; none if they do not share its samples.
 struct SharedData {
   std::int64_t samples = -1;  ///< over all ranks; -1: not shared
-  std::string fingerprint;    ///< of what they are; "-": not known
+  std::string fingerprint;    ///< fingerprint of the data; "-": unknown
 };
 
 std::string describe(const LoaderList& loaders) {
@@ -212,7 +212,7 @@ std::int64_t batch_fingerprint(const Batch& batch) {
   for (const auto& [name, tensor] : batch.items()) {
     hash.add(name + '|');
     if (!tensor.defined()) continue;
-    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
+    // Sparse and nested ones are not contiguous, and different ones may be of one kind.
     if (tensor.layout() != at::kStrided || tensor.is_nested()) return 0;
     hash.add(c10::str(tensor.sizes(), '|', tensor.scalar_type(), '|'));
     const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();

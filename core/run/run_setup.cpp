@@ -148,7 +148,7 @@ void warn_of_few_cores(const Strategy& strategy) {
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
   configure_console(setup);
-  // One that a hook makes, such as for a trial, is a part of the run that the hook is of.
+  // A Trainer that a hook makes, such as for a trial, is a part of the hook's run.
   if (!PlaceOfThread::now()) Console::instance().begin_run();
   announce_build(*setup.strategy);
   warn_of_few_cores(*setup.strategy);
