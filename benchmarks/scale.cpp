@@ -164,18 +164,18 @@ void print_row(const Scenario& scenario, int ranks) {
 int main() {
   const std::string configuration(20'000, 'c');
   const std::string rank_state(8'000, 's');
-  const levin::Meeting meeting("a benchmark", "all do the same");
+  const levin::ExchangeSite site("a benchmark", "all do the same");
   const std::vector<Scenario> scenarios = {
       boundary("boundary, nothing logged", 0, true),
       boundary("boundary, 20 metrics", 20, true),
       boundary("boundary, 20 metrics, first time", 20, false),
       boundary_with_objects(),
       exchange("start: 20 KB of options are equal",
-               [&](levin::RankExchange& ranks) { ranks.first_difference(configuration, meeting); }),
+               [&](levin::RankExchange& ranks) { ranks.first_difference(configuration, site); }),
       exchange("start: rank 0's folder, 60 bytes",
-               [&](levin::RankExchange& ranks) { ranks.broadcast_text(configuration.substr(0, 60), meeting); }),
+               [&](levin::RankExchange& ranks) { ranks.broadcast_text(configuration.substr(0, 60), site); }),
       exchange("checkpoint: 8 KB of each rank's state",
-               [&](levin::RankExchange& ranks) { ranks.gather_text_to_rank_zero(rank_state, meeting); }),
+               [&](levin::RankExchange& ranks) { ranks.gather_text_to_rank_zero(rank_state, site); }),
   };
   std::printf(
       "| what | ranks | exchanges | bytes rank 0 gives | bytes rank 0 gets | bytes another rank gets | processor time, µs "

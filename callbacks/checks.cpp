@@ -152,7 +152,7 @@ class CheckData final : public CheckWithOptions<CheckDataOptions> {
     FitPreview preview(trainer);
     find_cross_entropy(preview);
     for (const FitLoader& loader : preview.loaders()) {
-      if (loader.loader->acts()) {
+      if (loader.loader->is_interactive()) {
         add_note(loader.name + ": not read, as its batches come of what the run does");
       } else {
         compare_samples(trainer, loader, read(trainer, preview, loader));
@@ -242,12 +242,12 @@ class CheckData final : public CheckWithOptions<CheckDataOptions> {
     if (!mine) add_note(from.name + ": cannot tell which samples it gives (BatchLoader::epoch_samples)");
     std::vector<SampleRead> all = mine.value_or(std::vector<SampleRead>());
     RankExchange ranks_exchange(trainer.strategy().control_group());
-    const Meeting meeting("CheckData", "all ranks have this callback, and as many loaders");
+    const ExchangeSite site("CheckData", "all ranks have this callback, and as many loaders");
     const bool divides = trainer.options().use_distributed_sampler;
     constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
     if (divides) {
       const std::string bytes(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(SampleRead));
-      const std::string of_all = join(ranks_exchange.gather_text_to_rank_zero(bytes, meeting, kLongest), "");
+      const std::string of_all = join(ranks_exchange.gather_text_to_rank_zero(bytes, site, kLongest), "");
       all.resize(of_all.size() / sizeof(SampleRead));
       std::memcpy(all.data(), of_all.data(), of_all.size());
     }
@@ -263,7 +263,7 @@ class CheckData final : public CheckWithOptions<CheckDataOptions> {
       twice.push_back(format("{}: sample {} comes in {} and in {}", from.name, all[index].sample, place(all[index - 1]),
                              place(all[index])));
     }
-    const std::string text = divides ? ranks_exchange.broadcast_text(join(twice, "\n"), meeting, kLongest) : join(twice, "\n");
+    const std::string text = divides ? ranks_exchange.broadcast_text(join(twice, "\n"), site, kLongest) : join(twice, "\n");
     if (!text.empty()) std::ranges::for_each(split(text, "\n"), [&](const std::string& line) { add_finding(line); });
   }
 
@@ -446,9 +446,8 @@ class CheckGradients final : public CheckWithOptions<CheckGradientsOptions> {
       if (!in_64_bits) throw;
     }
     const int works = !in_64_bits || (loss.defined() && loss.scalar_type() == at::kDouble) ? 1 : 0;
-    const Meeting meeting("CheckGradients", "all ranks have this callback");
-    if (std::ranges::count(RankExchange(trainer.strategy().control_group()).gather_values(works, meeting), 0) != 0)
-      return false;
+    const ExchangeSite site("CheckGradients", "all ranks have this callback");
+    if (std::ranges::count(RankExchange(trainer.strategy().control_group()).gather_values(works, site), 0) != 0) return false;
     const double middle = loss.item<double>();
     // A module with random numbers or a state of its own.
     const double noise = std::abs(preview.loss().item<double>() - middle);

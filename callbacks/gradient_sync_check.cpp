@@ -91,11 +91,11 @@ std::string describe(const Difference& difference, const Parameters& parameters,
                      ControlGroup& group) {
   const auto& [name, parameter] = parameters[difference.parameter];
   const at::Tensor own = difference.is_gradient ? parameter.grad() : parameter;
-  const Meeting values("comparing what differs between ranks", "all ranks know the same fingerprints of parameters");
+  const ExchangeSite site("comparing what differs between ranks", "all ranks know the same fingerprints of parameters");
   const std::string mine = own.defined() ? bytes_of(own) : "";
   RankExchange ranks_exchange(group);
-  const std::string rank_zero = ranks_exchange.broadcast_text(mine, values, parameter.nbytes());
-  const auto by_rank = ranks_exchange.gather_values(own.defined() ? largest_difference(on_cpu(own), rank_zero) : 0.0, values);
+  const std::string rank_zero = ranks_exchange.broadcast_text(mine, site, parameter.nbytes());
+  const auto by_rank = ranks_exchange.gather_values(own.defined() ? largest_difference(on_cpu(own), rank_zero) : 0.0, site);
   std::vector<std::string> ranks;
   const std::uint64_t expected = all[difference.parameter].of(difference.is_gradient);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
@@ -146,8 +146,8 @@ void GradientSyncCheck::on_before_optimizer_step(Trainer& trainer, Module& modul
   }
   if (mine.empty()) return;
   ControlGroup& group = trainer.strategy().control_group();
-  const Meeting meeting("GradientSyncCheck", "all ranks have this callback, and step the same optimizers");
-  const std::vector<std::byte> bytes = RankExchange(group).gather_bytes(std::as_bytes(std::span(mine)), meeting);
+  const ExchangeSite site("GradientSyncCheck", "all ranks have this callback, and step the same optimizers");
+  const std::vector<std::byte> bytes = RankExchange(group).gather_bytes(std::as_bytes(std::span(mine)), site);
   std::vector<Fingerprints> all(bytes.size() / sizeof(Fingerprints));
   std::memcpy(all.data(), bytes.data(), bytes.size());
   warn_without_gradient(parameters, optimizer, all);

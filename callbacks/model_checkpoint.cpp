@@ -394,7 +394,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
                            : format("Training ended with an error ({}); saved its state as {}", error.what(), as_typed(file)));
     // A stop is no error, and one line is enough of it.
     if (is_stop && Console::instance().shows(LogLevel::kInfo, Speaker::kRun))
-      Console::instance().mark_told(std::current_exception());
+      Console::instance().mark_reported(std::current_exception());
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
     Console::instance().error(format("ModelCheckpoint: the state could not be saved: {}", save_error.what()));

@@ -186,8 +186,8 @@ SpikeGuard::Step SpikeGuard::observe(Trainer& trainer, const torch::optim::Optim
   Share mine{.loss = loss_of_step(trainer)};
   if (options_.threshold_gradient_norm) mine.norm = total_norm(gradient_norms(trainer, optimizer)).value_or(-1);
   Share all;
-  const Meeting meeting("SpikeGuard", "all ranks have this callback, and step the same optimizers");
-  for (const Share& share : RankExchange(trainer.strategy().control_group()).gather_values(mine, meeting)) {
+  const ExchangeSite site("SpikeGuard", "all ranks have this callback, and step the same optimizers");
+  for (const Share& share : RankExchange(trainer.strategy().control_group()).gather_values(mine, site)) {
     all.loss.sum += share.loss.sum;
     all.loss.weight += share.loss.weight;
     // The same on all ranks; should one have computed another, all decide by the largest.

@@ -24,11 +24,11 @@ namespace {
 /// Shows the error that is being handled, in one text or several; one that the run has told already to the log file only.
 void show_error(const std::vector<std::string>& texts) {
   Console& console = Console::instance();
-  const bool was_told = console.was_told(std::current_exception());
+  const bool was_reported = console.was_reported(std::current_exception());
   for (const std::string& message : texts) {
     // Keys, names and values of the user's stand in it as they are.
     const std::string text = printable(message);
-    was_told ? console.record(LogLevel::kError, text) : console.error(text);
+    was_reported ? console.record(LogLevel::kError, text) : console.error(text);
   }
 }
 
@@ -46,7 +46,7 @@ int run_main(const std::function<void()>& program) {
     // All ranks stop together, for the same reason, which is no error: somebody wanted it.
     Console& console = Console::instance();
     const LogLevel level = console.shows(LogLevel::kInfo, Speaker::kRun) ? LogLevel::kInfo : LogLevel::kError;
-    if (!console.was_told(std::current_exception())) console.print(level, interrupted.what(), Speaker::kRun);
+    if (!console.was_reported(std::current_exception())) console.print(level, interrupted.what(), Speaker::kRun);
     return interrupted.exit_code();
   } catch (const Error& error) {
     show_error({error.what()});

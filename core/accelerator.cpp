@@ -18,7 +18,7 @@
 #include "levin/core/run/run_setup.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
+// Declared in sanitizer/allocator_interface.h, which g++ 12 lacks.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
@@ -28,7 +28,7 @@ namespace {
 
 CurrentDevice current_device;
 
-/// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": what this process can choose from, and who said so.
+/// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": the visible devices, and the variable that limits them.
 std::string visible_devices(const Accelerator& accelerator) {
   std::vector<int> visible(static_cast<std::size_t>(accelerator.device_count()));
   std::iota(visible.begin(), visible.end(), 0);
@@ -71,7 +71,7 @@ at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
   const auto place = static_cast<std::size_t>(devices.is_auto() ? 0 : local_rank);
   if (place >= indices.size()) {
     throw ConfigError(format(
-        "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK, from 0): each needs a {} of its own{}",
+        "devices: {} of this host are requested, but this is its rank {} (LOCAL_RANK, from 0): each rank needs its own {}{}",
         indices.size(), local_rank, device_noun(), visible_devices(*this)));
   }
   if (indices[place] < device_count()) return select(indices[place]);
@@ -118,7 +118,7 @@ ProcessMemory process_memory() {
   memory.resident = pages * sysconf(_SC_PAGESIZE);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  // The kernel counts it apart, and not to the page.
+  // The kernel counts it separately, and not exactly.
   memory.peak = std::max<std::int64_t>(memory.resident, std::int64_t{usage.ru_maxrss} * 1024);
 #if defined(__SANITIZE_ADDRESS__)
   memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());

@@ -46,8 +46,7 @@ struct Autocast {
   std::array<State, 2> states;
 };
 
-/// Until the result is gone. Casts of weights that the region outside keeps are not used: they are computed outside of the
-/// part.
+/// During its lifetime. It does not use casts of weights that the outer region caches: they are computed outside of the part.
 auto with_autocast(const Autocast& autocast) {
   const bool was_cached = at::autocast::is_autocast_cache_enabled();
   auto back = c10::make_scope_exit([before = Autocast(autocast.states[1].device), was_cached] {
@@ -65,13 +64,13 @@ Tensors copies(const Tensors& tensors) {
   return copied;
 }
 
-/// Their version stays: a graph that has saved them does not see the difference.
+/// Their version stays: a graph that has saved them does not notice.
 void put(const Tensors& values, const Tensors& buffers) {
   const at::AutoDispatchBelowADInplaceOrView unseen;
   for (std::size_t index = 0; index < buffers.size(); ++index) buffers[index].copy_(values[index]);
 }
 
-/// What a part needs to be computed once more, but for its inputs.
+/// What a part needs for its recomputation, except its inputs.
 struct CheckpointedPart : torch::CustomClassHolder {
   CheckpointedPart(std::function<Tensors(const Tensors&)> part, Tensors changed, at::DeviceType device)
       : body(std::move(part)),
@@ -86,7 +85,7 @@ struct CheckpointedPart : torch::CustomClassHolder {
   RandomSnapshot random;
   Autocast autocast;
   std::ptrdiff_t inputs = 0;  ///< of the saved tensors; the others are parameters
-  Tensors outputs = {};       ///< of the forward pass, until they are given out
+  Tensors outputs = {};       ///< of the forward pass, until they are returned
 };
 
 Tensors detached(const Tensors& inputs) {
@@ -95,8 +94,7 @@ Tensors detached(const Tensors& inputs) {
   return leaves;
 }
 
-/// The parameters that outputs depend on: the leaves of their graph but for the inputs. `first`: the sequence number that the
-/// graph begins with.
+/// The parameters of the outputs: the leaves of their graph except the inputs. `first`: the graph's first sequence number.
 Tensors parameters_of(const Tensors& outputs, const Tensors& inputs, std::uint64_t first) {
   Tensors parameters;
   std::vector<Node*> open;
@@ -125,8 +123,8 @@ Tensors parameters_of(const Tensors& outputs, const Tensors& inputs, std::uint64
   return parameters;
 }
 
-/// Stands in the graph for the whole part. Its inputs are the part's, and the parameters that it uses, so that their
-/// gradients come in the order and with the hooks of any others.
+/// The graph's node of the whole part. Its inputs are the part's, and the parameters that it uses, so that their gradients come
+/// in the usual order and with their hooks.
 class PartFunction : public torch::autograd::Function<PartFunction> {
  public:
   static Tensors forward(AutogradContext* context, const c10::intrusive_ptr<CheckpointedPart>& part, at::TensorList tensors) {
@@ -145,7 +143,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
 
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     if (at::GradMode::is_enabled())
-      throw MisuseError("What levin::checkpointed() computes has no gradients of gradients (create_graph).");
+      throw MisuseError("levin::checkpointed() does not support gradients of gradients (create_graph).");
     const auto part = c10::static_intrusive_pointer_cast<CheckpointedPart>(context->saved_data["part"].toCapsule());
     const Tensors saved = context->get_saved_variables();
     Tensors tensors = detached({saved.begin(), saved.begin() + part->inputs});
@@ -156,7 +154,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
     const Tensors outputs = compute_anew(*part, tensors);
     if (outputs.size() != gradients.size()) {
       throw MisuseError(
-          format("A function of levin::checkpointed() gave {} tensors in the forward pass and {} when it was computed anew.",
+          format("A function of levin::checkpointed() returned {} tensors in the forward pass and {} when it was recomputed.",
                  gradients.size(), outputs.size()));
     }
     Tensors roots, gradients_of_roots;
@@ -175,7 +173,7 @@ class PartFunction : public torch::autograd::Function<PartFunction> {
     for (const at::Tensor& tensor : tensors) {
       if (tensor.requires_grad()) wanted.push_back(tensor);
     }
-    // Hooks of parameters meet the gradients of the whole pass, and not those of one part.
+    // Hooks of parameters get the gradients of the whole pass, not those of one part.
     std::vector<std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>> hooks(parameters.size());
     const auto swap_hooks = [&] {
       for (std::size_t index = 0; index < parameters.size(); ++index)
@@ -205,7 +203,7 @@ at::DeviceType device_of(const Tensors& inputs) {
   return found == inputs.end() ? at::kCPU : found->device().type();
 }
 
-/// The forward pass. Gives its inputs, which the graph of the outputs begins with.
+/// The forward pass. Returns its inputs, the beginning of the outputs' graph.
 Tensors compute(CheckpointedPart& part, const Tensors& inputs) {
   const Tensors given = detached(inputs);
   std::vector<std::int64_t> versions;
@@ -215,9 +213,7 @@ Tensors compute(CheckpointedPart& part, const Tensors& inputs) {
   for (std::size_t index = 0; index < given.size(); ++index) {
     if (given[index]._version() == versions[index]) continue;
     throw MisuseError(
-        format("A function of levin::checkpointed() changes its input {} in place, so that it cannot be computed "
-               "anew from it.",
-               index));
+        format("A function of levin::checkpointed() changes its input {} in place, so it cannot be recomputed.", index));
   }
   return given;
 }

@@ -51,19 +51,18 @@ Result result_of(Tensors tensors) {
 
 }  // namespace detail
 
-/// function(inputs…), of which only inputs and results are kept in memory: the backward pass computes what lies between anew
-/// (Chen et al. 2016, "Training deep nets with sublinear memory cost"). It costs a second forward pass of this part, and the
-/// gradients are the same to the bit: random numbers (the CPU's, the run's device's and levin's own generators) and autocast
-/// are those of the first time.
+/// function(inputs…), storing only inputs and results: the backward pass recomputes the rest (Chen et al. 2016, "Training deep
+/// nets with sublinear memory cost"). It costs a second forward pass of this part, and the gradients are the same to the bit:
+/// random numbers (the CPU's, the run's device's and levin's own generators) and autocast repeat the first pass.
 ///
 ///     x = levin::checkpointed(block_, x);                                                  // a module
 ///     x = levin::checkpointed([this](const at::Tensor& x) { return blend(x, 0.5); }, x);   // any function
 ///
-/// `function`: a torch module (such as torch::nn::Sequential, or a holder of your own), whose buffers are changed once, or a
-/// function, which must change none and must not log. It gives a tensor, or a vector, tuple, pair or array of them, and is
-/// kept until the backward pass. It may use parameters and other checkpointed() parts; a tensor that was computed outside of
-/// it must be an input, else MisuseError is thrown, as for an input that it changes in place. Gradients of gradients throw
-/// MisuseError. Works with several ranks, precisions and accumulation; a step with such parts is not recorded as a CUDA graph.
+/// `function`: a torch module (such as torch::nn::Sequential, or your own holder), whose buffers change once, or a function,
+/// which must not change buffers and must not log. It returns a tensor, or a vector, tuple, pair or array of them, and lives
+/// until the backward pass. It may use parameters and other checkpointed() parts. Throws MisuseError when it uses a tensor that
+/// was computed outside and is not an input, or changes an input in place, and for gradients of gradients. Works with several
+/// ranks, precisions and accumulation. A step with such parts is not recorded as a CUDA graph.
 template <class Function, std::convertible_to<at::Tensor>... Inputs>
 auto checkpointed(Function function, const Inputs&... inputs) {
   constexpr bool is_module = requires { function.ptr()->buffers(); };
@@ -84,9 +83,9 @@ auto checkpointed(Function function, const Inputs&... inputs) {
   return detail::result_of<Result>(detail::checkpointed(body, {inputs...}, buffers));
 }
 
-/// layers->forward(input), its layers in `segments` parts of the same length, each but the last checkpointed(). With n layers
-/// and sqrt(n) segments, memory grows as sqrt(n). Layers take a tensor and give one. Throws MisuseError unless 1 ≤ segments ≤
-/// layers.
+/// layers->forward(input), with the layers divided into `segments` parts of equal length, of which all but the last are
+/// checkpointed(). With n layers and sqrt(n) segments, memory grows as sqrt(n). Each layer maps one tensor to one tensor.
+/// Throws MisuseError unless 1 ≤ segments ≤ layers.
 LEVIN_API at::Tensor checkpointed_sequential(const torch::nn::Sequential& layers, std::int64_t segments,
                                              const at::Tensor& input);
 

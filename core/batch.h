@@ -13,7 +13,7 @@
 
 namespace levin {
 
-/// What one step works on: tensors by position and by name. The first dimension of a tensor is the batch.
+/// The input of one step: tensors by position and by name. The first dimension of a tensor is the batch.
 ///
 ///     Batch batch{{"image", images}, {"label", labels}};
 ///     batch["image"]; batch[0];
@@ -29,7 +29,7 @@ class LEVIN_API Batch {
   /// Tensors without names.
   static Batch of(std::vector<at::Tensor> tensors);
 
-  /// Throws MisuseError, naming what the batch does hold, when there is no such tensor.
+  /// Throws a MisuseError that lists the batch's tensors when none matches.
   const at::Tensor& operator[](std::size_t position) const;
   const at::Tensor& operator[](int position) const { return (*this)[static_cast<std::size_t>(position)]; }
   const at::Tensor& operator[](std::string_view name) const;
@@ -43,21 +43,21 @@ class LEVIN_API Batch {
 
   /// Number of samples: the first dimension of the first tensor that has one; 1 when none has; 0 when empty.
   std::int64_t batch_size() const;
-  /// The batch on another device; tensors that are there already are shared.
+  /// The batch on another device; tensors that are on it already are shared.
   Batch to(const at::Device& device, bool non_blocking = false) const;
   /// Floating-point tensors in another type; others unchanged.
   Batch to(at::ScalarType floating_type) const;
   /// Tensors of four dimensions in another order in memory; others unchanged.
   Batch to(at::MemoryFormat format) const;
-  /// Copies in page-locked memory, from which an accelerator of LibTorch's copies asynchronously; without one the batch itself.
+  /// A copy in page-locked memory, for LibTorch's accelerators to copy asynchronously; without an accelerator the batch itself.
   Batch pin_memory() const;
 
  private:
   std::vector<Item> items_;
 };
 
-/// What training_step gives back, and what a validation or test step may keep (Module::set_step_output). `return loss;` is
-/// enough; extra tensors are for callbacks (`on_train_batch_end` and its like).
+/// The result of training_step, and what a validation or test step may pass on (Module::set_step_output). `return loss;` is
+/// enough; extra tensors are for callbacks (`on_train_batch_end` and similar hooks).
 struct LEVIN_API StepOutput {
   StepOutput() = default;
   StepOutput(at::Tensor loss) : loss(std::move(loss)) {}

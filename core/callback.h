@@ -13,16 +13,16 @@
 
 namespace levin {
 
-/// Decides in which order callbacks run, and that monitors see what the module logged in the same hook.
+/// Sets the order of callbacks, so that monitors see what the module logged in the same hook.
 enum class CallbackPhase : std::uint8_t {
   kNormal,     ///< in the order given
   kProgress,   ///< progress bar and summary, after the user's
   kMonitor,    ///< decides on metrics: on_train_epoch_end runs after the module's and after the boundary
-  kCheckpoint  ///< saves state: last of all in every hook, after the module; on_train_epoch_end when the epoch is written down
+  kCheckpoint  ///< saves state: last in every hook, after the module; on_train_epoch_end after the epoch's row is written
 };
 
-/// Something that happens at the hooks of a run. Derive, override what you need, register the class. Every hook runs on every
-/// rank, before the module's of the same name. Log with `module.log(…)`. Example: callbacks/early_stopping.h.
+/// An action at the hooks of a run. Derive, override what you need, register the class. Every hook runs on every rank, before
+/// the module's of the same name. Log with `module.log(…)`. Example: callbacks/early_stopping.h.
 class LEVIN_API Callback {
  public:
   virtual ~Callback();
@@ -32,20 +32,20 @@ class LEVIN_API Callback {
   bool saves_state() const { return phase() == CallbackPhase::kCheckpoint; }
   /// The class's name without namespaces.
   std::string class_name() const;
-  /// Under which name the state is saved. Two callbacks of one class need different keys. Default: the class's name.
+  /// The name under which its state is saved. Two callbacks of one class need different keys. Default: the class's name.
   virtual std::string state_key() const;
   /// When a callback or data module is saved. log(): no.
-  /// What a checkpoint keeps; null for nothing.
+  /// The state that a checkpoint stores; null: none.
   virtual Value state_dict() const { return {}; }
   /// When a callback or data module is restored. log(): no.
   virtual void load_state_dict(const Value&) {}
 
-  /// The folder that this callback saves checkpoints in, when that is not `checkpoints` in the run's own: where `ckpt_path:
-  /// best` and `last` look first. Called: before setup(). Default: empty.
+  /// The folder of this callback's checkpoints, which `ckpt_path: best` and `last` search first. Called: before setup().
+  /// Default: empty, `checkpoints` in the run's folder.
   virtual std::string checkpoint_folder() const { return {}; }
 
   /// The options that this callback was made with. Ranks compare them before a run starts: a difference is an error that names
-  /// it. Default: null, which compares the class alone.
+  /// it. Default: null, ranks compare the class only.
   virtual Value settings() const { return {}; }
 
   /// At the beginning of fit, validate, test and predict. log(): no.
@@ -71,8 +71,8 @@ class LEVIN_API Callback {
   /// Before each training batch. log(): step.
   virtual void on_train_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/) {}
   /// After each training batch. log(): step.
-  /// output.loss is divided by accumulate_grad_batches and detached, as in Lightning. On a rank that has no batch left,
-  /// while others have, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
+  /// output.loss is divided by accumulate_grad_batches and detached, as in Lightning. On a rank that has run out of batches
+  /// before others, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
   virtual void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
   /// Before gradients are reset. log(): step.
   virtual void on_before_zero_grad(Trainer&, Module&, torch::optim::Optimizer&) {}
@@ -127,8 +127,8 @@ class LEVIN_API Callback {
                                     std::int64_t /*dataloader_idx*/) {}
 
   /// After each row of metrics, with every rank's own values. log(): no.
-  /// The row, and, by rank, every rank's own unreduced values of it; a rank
-  /// that did not log a key lacks it. The same on all ranks, so what is decided from it is decided alike. Must not log.
+  /// The row, and every rank's unreduced values of it, by rank; a rank that did not log a key lacks it. All ranks get the same,
+  /// so decisions from it agree. Must not log.
   virtual void on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
   /// On the rank that failed; must not communicate. log(): no.

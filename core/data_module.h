@@ -17,10 +17,10 @@
 
 namespace levin {
 
-/// Where a loader is asked for: `return levin::DataLoader(…);`, or a shared_ptr.
+/// A returned loader: `return levin::DataLoader(…);`, or a shared_ptr.
 using LoaderPtr = Shared<BatchLoader>;
 
-/// Evaluation may use several loaders, one after another: `{first, second}`; one may stand alone.
+/// The loaders of an evaluation, one after another: `{first, second}`. A single one needs no braces.
 class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
  public:
   using std::vector<LoaderPtr>::vector;
@@ -35,34 +35,34 @@ class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
       : std::vector<LoaderPtr>(loaders.begin(), loaders.end()) {}
 };
 
-/// What a data module knows of its samples once setup() has run, for modules that fit themselves to any data.
+/// What a data module knows about its samples after setup(), for modules that adapt to any data.
 struct LEVIN_API DataFacts {
   std::vector<std::int64_t> features = {};   ///< shape of a sample of batch["features"]; empty: not known
-  std::optional<std::int64_t> classes = {};  ///< batch["label"] goes from 0 to below this
-  double label_mean = 0.0;                   ///< of the training data, where batch["label"] are measures
+  std::optional<std::int64_t> classes = {};  ///< batch["label"] is from 0 to classes - 1
+  double label_mean = 0.0;                   ///< of the training data, where batch["label"] is a measurement
   double label_deviation = 1.0;
 };
 
-/// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
+/// The source of a run's data. Override the loaders that you have; the others are not called.
 class LEVIN_API DataModule {
  public:
   virtual ~DataModule() = default;
   /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.
   virtual void prepare_data() {}
-  /// Called: on every rank, once an entry point.
+  /// Called: on every rank, once per entry point.
   virtual void setup(Stage) {}
   virtual void teardown(Stage) {}
   virtual LoaderPtr train_dataloader() { return nullptr; }
   virtual LoaderList val_dataloaders() { return {}; }
   virtual LoaderList test_dataloaders() { return {}; }
   virtual LoaderList predict_dataloaders() { return {}; }
-  /// The same on all ranks. Trainer::data_module() leads modules to it, from their setup() on.
+  /// The same on all ranks. Modules reach it through Trainer::data_module(), from their setup() on.
   virtual DataFacts facts() const { return {}; }
-  /// What the run's hparams.yaml says of it.
+  /// Its entry in the run's hparams.yaml.
   const Value& hparams() const { return hparams_; }
   void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
-  /// Saved in checkpoints. load_state_dict() is called behind setup(), and before the module's setup() and configure_model(),
-  /// so that facts() are those of the data that the weights were trained on.
+  /// Saved in checkpoints. load_state_dict() is called after setup() and before the module's setup() and configure_model(), so
+  /// that facts() describe the data that the weights were trained on.
   virtual Value state_dict() const { return {}; }
   virtual void load_state_dict(const Value&) {}
   virtual void on_exception(const std::exception&) {}

@@ -9,7 +9,7 @@ namespace levin {
 
 namespace {
 
-/// Below it the work around another stream, some 10 microseconds, takes longer than what it saves.
+/// Below it the overhead of another stream, some 10 microseconds, is larger than the gain.
 constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
 struct CopyStream {
@@ -46,7 +46,7 @@ Batch copied_beside_work(const Batch& batch, const at::Device& device) {
   beside.copied.record(beside.stream);
   beside.copied.block(user);
   for (const auto& [name, tensor] : copied.items()) {
-    // Its memory is not given away before the user is done with it.
+    // Its memory is not reused before the user is done with it.
     if (tensor.defined()) implementation.recordDataPtrOnStream(tensor.storage().data_ptr(), user);
   }
   return copied;

@@ -10,20 +10,20 @@
 
 namespace levin {
 
-/// What the calling thread gives a device its work through.
+/// The stream on which the calling thread queues a device's work.
 inline c10::Stream current_stream(const at::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-/// A copy of a device's tensor on the CPU, which is there once the device's current stream has come so far. Does not wait,
-/// where LibTorch has page-locked memory for this kind of device.
+/// A CPU copy of a device's tensor, valid once the device's current stream has reached the copy. Does not wait where LibTorch
+/// has page-locked memory for this kind of device.
 inline at::Tensor sent_to_host(const at::Tensor& on_device) {
   return at::empty(on_device.sizes(), host_options(on_device)).copy_(on_device, /*non_blocking=*/true);
 }
 
-/// The batch on `device`, in no case the CPU. What is large is copied on a stream of its own, while the device still works on
-/// what it has been given before; what it is given next waits for the copy. Does not wait, but for memory of the host that is
-/// not page-locked. Called: by the training thread, on the stream that will use the batch.
+/// The batch on `device`, which is not the CPU. Large tensors are copied on a separate stream while the device continues
+/// earlier work; later work waits for the copy. Waits only for host memory that is not page-locked. Called: by the training
+/// thread, on the stream that will use the batch.
 Batch copied_beside_work(const Batch& batch, const at::Device& device);
 
 }  // namespace levin

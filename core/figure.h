@@ -10,7 +10,7 @@
 
 namespace levin {
 
-/// What is written beside a plot.
+/// The texts around a plot.
 struct LEVIN_API FigureLabels {
   std::string title = {};
   std::string x_label = {};
@@ -19,7 +19,7 @@ struct LEVIN_API FigureLabels {
   std::vector<std::string> rows = {};     ///< of a heat map; none: 0, 1, 2, …
 };
 
-/// A plot that levin draws, for log_figure(). Its numbers are real, on any device, and are not waited for.
+/// A plot that levin draws, for log_figure(). Its tensors are real, on any device; none is waited for.
 ///
 ///     const FigureLabels labels{.x_label = "predicted", .y_label = "is", .columns = kNames, .rows = kNames};
 ///     log_figure("confusion", Figure::heat_map(confusion, labels));
@@ -28,9 +28,9 @@ struct LEVIN_API FigureLabels {
 struct LEVIN_API Figure : FigureOf<at::Tensor> {
   /// Lines through points [N], with as many x, or none: 0, 1, 2, …. A line has a gap where a number is not finite.
   static Figure lines(std::vector<Series> series, FigureLabels labels = {});
-  /// Bars of height y [N]; those of several series stand beside one another.
+  /// Bars of height y [N]; bars of several series stand side by side.
   static Figure bars(std::vector<Series> series, FigureLabels labels = {});
-  /// [rows, columns], the first row on top. Up to 30 rows and columns the numbers are written, too.
+  /// [rows, columns], the first row on top. With at most 30 rows and columns it also shows the numbers.
   static Figure heat_map(at::Tensor values, FigureLabels labels = {});
 };
 

@@ -30,8 +30,8 @@ void put_accumulator(void (*set)(const at::Tensor&, Weak), const at::Tensor& par
   set(parameter, Weak(accumulator));
 }
 
-/// Parameters and buffers hold copies while it lives. The nodes that accumulate their gradients are others as well, since
-/// those of before reduce them over ranks.
+/// Parameters and buffers hold copies during its lifetime. Their gradient accumulators are replaced, too, because the originals
+/// reduce over ranks.
 class CopiedTensors {
  public:
   CopiedTensors(const Module& module, bool in_64_bits) {
@@ -61,7 +61,7 @@ class CopiedTensors {
     at::Tensor tensor;
     at::Tensor own;
     at::Tensor gradient;
-    at::Tensor buffer;  ///< what a buffer begins each step with
+    at::Tensor buffer;  ///< a buffer's value at the start of each step
     Accumulator accumulator;
   };
 
@@ -90,17 +90,17 @@ struct FitPreview::State {
         tensors(run.module(), in_64_bits) {
     ask_for_loaders();
     if (run.module().automatic_optimization()) read_first_batch(in_64_bits);
-    const Meeting meeting("the first batch of a check", "all ranks have the same checks");
-    const auto batches = run.rank_exchange().gather_values(static_cast<int>(batch.has_value()), meeting);
+    const ExchangeSite site("the first batch of a check", "all ranks have the same checks");
+    const auto batches = run.rank_exchange().gather_values(static_cast<int>(batch.has_value()), site);
     has_loss = std::ranges::count(batches, 0) == 0;
   }
 
   void ask_for_loaders() {
-    // As where the length of training is asked for: not from within a loader's own making.
+    // As for the length of training: not while a loader is being made.
     DataSource* const source = std::exchange(run.data_ahead, nullptr);
     const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });
     if (source == nullptr)
-      throw MisuseError("A FitPreview is for on_fit_start: before it there is no data, then the run begins.");
+      throw MisuseError("A FitPreview works only in on_fit_start: before it there is no data, and after it the run starts.");
     const TrainerOptions& options = run.options();
     const LoaderList& asked = source->for_preview(run.module(), run.setup, run.hooks);
     for (std::size_t index = 0; index < asked.size(); ++index) {
@@ -115,7 +115,7 @@ struct FitPreview::State {
 
   void read_first_batch(bool in_64_bits) {
     BatchLoader& loader = *loaders.front().loader;
-    if (loaders.front().batches == 0 || loader.acts()) return;
+    if (loaders.front().batches == 0 || loader.is_interactive()) return;
     const auto scope = run.hooks.enter(Hook::kTrainDataloader);
     loader.start_epoch(run.progress.epoch);
     std::optional<Batch> given = loader.next();
@@ -156,7 +156,7 @@ at::Tensor FitPreview::loss() {
   const PrecisionPolicy::Forward forward(state_->precision);
   const at::Tensor loss = state_->run.hooks.module(Hook::kTrainingStep, &Module::training_step, std::as_const(copy), 0).loss;
   if (loss.defined() && loss.numel() == 1) return loss;
-  throw MisuseError("training_step gives no loss of one number for the first batch, which a check needs.");
+  throw MisuseError("training_step returned no loss of one number for the first batch; a check needs it.");
 }
 
 void FitPreview::backward(const at::Tensor& loss) { state_->run.hooks.module(Hook::kBackward, &Module::backward, loss); }

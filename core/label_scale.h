@@ -11,16 +11,16 @@ struct LabelScale {
   double deviation = 1.0;
 };
 
-/// What a data module derives from too, whose batches have labels in another unit than its data, as TableDataModule's with
-/// standardize_labels. Modules that know of it give predictions and errors in the unit of the data.
+/// A second base for data modules whose batches have labels in another unit than the data, such as TableDataModule with
+/// standardize_labels. Modules that use it give predictions and errors in the unit of the data.
 class LEVIN_API ScalesLabels {
  public:
   virtual ~ScalesLabels() = default;
-  /// As the run has it: of a checkpoint, where it started from one. Called: from configure_optimizers() on.
+  /// The run's scale; the checkpoint's, if the run started from one. Called: from configure_optimizers() on.
   virtual LabelScale label_scale() const = 0;
 };
 
-/// Of the data that a run has, `trainer().data_module()`; null, and data that leaves labels as they are: {0, 1}.
+/// The scale of a run's data, `trainer().data_module()`; {0, 1} for null and for data that does not scale labels.
 ///
 ///     Batch predict_step(const Batch& batch, std::int64_t) override {
 ///       const auto [mean, deviation] = levin::label_scale_of(trainer().data_module());

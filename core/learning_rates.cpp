@@ -14,7 +14,7 @@ namespace levin {
 
 std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer) {
   std::vector<NamedParameterGroup> groups;
-  std::map<std::string, int> seen;  // of those without a name of their own, by class
+  std::map<std::string, int> seen;  // those without their own name, by class
   const auto add = [&](torch::optim::Optimizer& optimizer, const SchedulerConfig* scheduler) {
     std::string name = scheduler == nullptr ? "" : scheduler->name;
     if (name.empty()) {

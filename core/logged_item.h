@@ -14,7 +14,7 @@
 
 namespace levin {
 
-/// What log_table() takes: names of columns, and rows with a number, text, bool or null for each.
+/// The argument of log_table(): column names, and rows with a number, text, bool or null for each.
 ///
 ///     log_table("errors", {{"image", "label", "taken for"}, {{12, "seven", "one"}, {15, "three", "eight"}}});
 struct LEVIN_API Table {
@@ -32,11 +32,10 @@ struct LEVIN_API LoggedImage {
 
 enum class FigureKind : std::uint8_t { kLines, kBars, kHeatMap };
 
-/// A part of a plot: a line; or the bars of one colour, one for each of its columns; or the whole heat map, row by row.
+/// A part of a plot: a line; the bars of one colour, one for each column; or the whole heat map, row by row.
 template <class Numbers>
 struct SeriesOf {
-  // Constructors, for an initializer of `x` in place of them ends GCC 12 in an internal error where a list of series stands in
-  // braces.
+  // Constructors, because with an initializer of `x` instead, GCC 12 fails with an internal error on a braced list of series.
   SeriesOf() = default;
   SeriesOf(std::string name, Numbers y, Numbers x = {}) : name(std::move(name)), y(std::move(y)), x(std::move(x)) {}
 
@@ -45,7 +44,7 @@ struct SeriesOf {
   Numbers x;  ///< of lines only; none: 0, 1, 2, …
 };
 
-/// A plot of numbers that come as these: tensors in what log_figure() takes (core/figure.h), lists in what a logger is given.
+/// A plot with its numbers in this type: tensors for log_figure() (core/figure.h), lists for a logger.
 template <class Numbers>
 struct FigureOf {
   using Series = SeriesOf<Numbers>;
@@ -55,22 +54,22 @@ struct FigureOf {
   std::string x_label = {};
   std::string y_label = {};
   std::vector<Series> series = {};
-  std::vector<std::string> columns = {};  ///< what bars or columns are called; none: 0, 1, 2, …
+  std::vector<std::string> columns = {};  ///< names of bars or columns; none: 0, 1, 2, …
   std::vector<std::string> rows = {};     ///< of a heat map
-  std::size_t width = 0;                  ///< of a heat map: how many columns
+  std::size_t width = 0;                  ///< of a heat map, in columns
 };
 
-/// A plot, drawn by levin, and what it was drawn from.
+/// A plot that levin has drawn, and its numbers.
 struct LoggedFigure : FigureOf<std::vector<double>> {
   LoggedImage image = {};
 };
 
-/// How many of a tensor's numbers lie where. Bucket i has those above limit i-1, up to and with limit i; together the buckets
-/// go from the least finite number to the greatest.
+/// The distribution of a tensor's numbers. Bucket i counts those above limit i-1, up to and including limit i. The buckets
+/// cover the range from the least finite number to the greatest.
 struct LEVIN_API LoggedHistogram {
   std::vector<double> limits;  ///< the upper ends, in ascending order; none where no number is finite
   std::vector<std::int64_t> counts;
-  double min = 0;  ///< of the finite numbers, as what follows
+  double min = 0;  ///< of the finite numbers, like the next three
   double max = 0;
   double sum = 0;
   double sum_squares = 0;
@@ -83,18 +82,18 @@ struct LEVIN_API LoggedText {
   std::string text;
 };
 
-/// A file that the user has written. It is read when its turn comes.
+/// A file that the user has written. It is read later, in the order of items.
 struct LEVIN_API LoggedFile {
   std::filesystem::path path;
 };
 
-/// Something other than a row of metrics that one rank has logged: log_image() and its like of Module.
+/// An item, not a metric, that one rank has logged with Module::log_image() or a similar function.
 struct LEVIN_API LoggedItem {
-  /// What it is, in the order of `content`.
+  /// In the order of `content`.
   enum class Kind : std::uint8_t { kImage, kHistogram, kText, kTable, kFile, kFigure };
 
   std::string name;
-  std::int64_t step = 0;  ///< as of the row that metrics logged at the same place are in
+  std::int64_t step = 0;  ///< that of metrics logged at the same time
   std::int64_t epoch = 0;
   int rank = 0;
   std::variant<LoggedImage, LoggedHistogram, LoggedText, Table, LoggedFile, LoggedFigure> content;

@@ -19,7 +19,7 @@ namespace {
 
 void check_count(const std::string& what, std::size_t wanted, std::int64_t given) {
   if (given == static_cast<std::int64_t>(wanted)) return;
-  throw MisuseError(format("{} of a metric has {} numbers, and got {}.", what, wanted, given));
+  throw MisuseError(format("{} of a metric has {} numbers, but got {}.", what, wanted, given));
 }
 
 at::Tensor flat_doubles(const at::Tensor& values) { return values.detach().to(at::kDouble).reshape({-1}).contiguous(); }
@@ -42,13 +42,13 @@ MetricValue::MetricValue(const at::Tensor& value) : shape(value.sizes().vec()) {
 
 double MetricValue::item() const {
   if (values.size() != 1)
-    throw MisuseError(format("a metric of the shape {} was asked for one number.", c10::str(at::IntArrayRef(shape))));
+    throw MisuseError(format("a metric of the shape {} is not one number.", c10::str(at::IntArrayRef(shape))));
   return values.front();
 }
 
 MetricValue::operator at::Tensor() const { return at::tensor(values, at::kDouble).reshape(shape); }
 
-/// What has been taken in, on the host and on a device.
+/// The accumulated values, on the host and on a device.
 class Metric::Accumulator final : public MetricStateReader {
  public:
   explicit Accumulator(const Metric& metric)
@@ -125,7 +125,7 @@ class Metric::Accumulator final : public MetricStateReader {
   void set(MetricState state) { state_ = std::move(state); }
 
  private:
-  /// What is on its way to the host, by part; undefined where there is nothing.
+  /// Copies to the host, by part; undefined: none.
   struct Sent {
     std::vector<at::Tensor> numbers;
     std::vector<at::Tensor> rows;
@@ -139,7 +139,7 @@ class Metric::Accumulator final : public MetricStateReader {
            !std::ranges::all_of(rows_on_device_, &std::vector<at::Tensor>::empty);
   }
 
-  /// What was read of a part goes back to where values are, so that it adds up to the same bits whenever somebody reads it.
+  /// A reduced part is put back with the values, so that the sum has the same bits whenever it is read.
   at::Tensor taken_back(std::size_t index, const at::Tensor& there) {
     const NumbersPart& part = metric_.numbers_[index];
     const std::span<double> numbers = std::span(state_.numbers).subspan(part.begin, part.count);
@@ -156,7 +156,7 @@ class Metric::Accumulator final : public MetricStateReader {
   std::vector<at::Tensor> numbers_on_device_;
   std::vector<std::vector<at::Tensor>> rows_on_device_;
   std::vector<at::Tensor> batches_on_device_;
-  std::vector<Sent> sent_;  ///< in the order in which it was taken in
+  std::vector<Sent> sent_;  ///< in the order of updates
 };
 
 Metric::Metric() : total_(std::make_shared<Accumulator>(*this)) {}
@@ -197,7 +197,7 @@ std::span<const double> MetricNumbers::values() const {
 void MetricSamples::append(const at::Tensor& rows) {
   const Metric::RowsPart& part = metric_->rows_[index_];
   if (rows.dim() == 0 || rows.sizes().slice(1) != at::IntArrayRef(part.shape)) {
-    throw MisuseError(format("{} of a metric takes rows of the shape {}, and got a tensor of the shape {}.", part.name,
+    throw MisuseError(format("{} of a metric takes rows of the shape {}, but got a tensor of the shape {}.", part.name,
                              c10::str(at::IntArrayRef(part.shape)), c10::str(rows.sizes())));
   }
   const at::Tensor converted = rows.detach().to(part.type).contiguous();
@@ -239,7 +239,7 @@ void Metric::set_state(MetricState state) {
   }
   reset();
   total_->set(std::move(state));
-  // What the next batch takes in is not all that there is.
+  // The next batch's updates are not the whole state.
   batch_ = std::make_shared<Accumulator>(*this);
 }
 
@@ -276,7 +276,7 @@ std::vector<std::string> Metric::value_names(const std::string& name) const {
 void Metric::send() const { total_->send(); }
 
 std::shared_ptr<MetricStateReader> Metric::batch_state() {
-  // The first batch is all that there is since the last reset.
+  // The first batch is the whole state since the last reset.
   if (!batch_) batch_ = std::make_shared<Accumulator>(*total_);
   batch_is_taken_ = true;
   return batch_;
@@ -330,7 +330,7 @@ at::Tensor accuracy(const at::Tensor& scores, const at::Tensor& labels, std::int
                c10::str(scores.sizes()), c10::str(labels.sizes())));
   }
   if (top_k < 1 || top_k > scores.size(1)) {
-    throw MisuseError(format("accuracy(): top_k is {}, and there are {} classes.", top_k, scores.size(1)));
+    throw MisuseError(format("accuracy(): top_k is {}, but there are {} classes.", top_k, scores.size(1)));
   }
   const at::Tensor best = top_k == 1 ? scores.argmax(1, /*keepdim=*/true) : std::get<1>(scores.topk(top_k, 1));
   return best.eq(labels.unsqueeze(1)).any(1).to(at::kFloat).mean();

@@ -20,16 +20,16 @@ namespace levin {
 
 class Metric;
 
-/// What a metric computes: one number, or an array of them, in the order of C.
+/// The result of a metric: one number, or an array of them in row-major order.
 struct LEVIN_API MetricValue {
   std::vector<double> values;
-  std::vector<std::int64_t> shape{};  ///< of one number: empty
+  std::vector<std::int64_t> shape{};  ///< empty: one number
 
   MetricValue(double value) : values{value} {}
   MetricValue(std::vector<double> list) : values(std::move(list)), shape{static_cast<std::int64_t>(values.size())} {}
   MetricValue(std::vector<double> list, std::vector<std::int64_t> its_shape)
       : values(std::move(list)), shape(std::move(its_shape)) {}
-  /// Of any type that is real.
+  /// A tensor of any real type.
   MetricValue(const at::Tensor& value);
 
   /// The number. Throws MisuseError when there are several.
@@ -38,17 +38,17 @@ struct LEVIN_API MetricValue {
   operator at::Tensor() const;
 };
 
-/// A part of a metric's state that does not grow: numbers, all with one reduction. Its metric owns what it holds.
+/// A part of a metric's state that does not grow: numbers, all with one reduction. The metric owns the data.
 class LEVIN_API MetricNumbers {
  public:
-  /// Takes one value for each number in: adds it, or keeps the smaller or the larger (NaN wins), as the reduction says. A
-  /// tensor may be on any device, and is not waited for. Throws MisuseError when the count is another.
+  /// Takes one value for each number: adds it, or stores the smaller or the larger (NaN wins), as the reduction says. A tensor
+  /// may be on any device; the call does not wait for it. Throws MisuseError for a wrong count.
   void take(const at::Tensor& values);
   void take(std::span<const double> values);
   void take(double value) { take(std::span<const double>(&value, 1)); }
 
-  /// What has been taken in, one rank's or all ranks', as Metric::compute() is to see it: 0 (or the infinity that every value
-  /// replaces) when nothing has.
+  /// The reduced values of one rank or of all ranks, as Metric::compute() sees them: 0 (or the infinity that every value
+  /// replaces) before the first one.
   std::span<const double> values() const;
   double value() const { return values().front(); }
 
@@ -60,13 +60,13 @@ class LEVIN_API MetricNumbers {
   std::size_t index_;
 };
 
-/// A part of a metric's state that grows with the data: rows, such as one for each sample. Its metric owns what it holds.
+/// A part of a metric's state that grows with the data: rows, such as one for each sample. The metric owns the data.
 class LEVIN_API MetricSamples {
  public:
-  /// Adds rows: a tensor of the shape [rows, …] with the rest as it was asked for, converted to the type asked for. It may be
-  /// on any device, and is not waited for. Throws MisuseError when the shape is another.
+  /// Adds rows: a tensor of the shape [rows, …], the rest as declared, which is converted to the declared type. It may be on
+  /// any device; the call does not wait for it. Throws MisuseError for another shape.
   void append(const at::Tensor& rows);
-  /// All rows, on the CPU: [rows, …]. Those of several ranks come in the order of ranks.
+  /// All rows, on the CPU: [rows, …]. Rows of several ranks are in the order of ranks.
   at::Tensor tensor() const;
 
  private:
@@ -77,8 +77,7 @@ class LEVIN_API MetricSamples {
   std::size_t index_;
 };
 
-/// A metric that is more than a mean of its batches: what it has seen of an epoch is kept as a state, which ranks merge
-/// exactly.
+/// A metric that is more than a mean of its batches: it accumulates a state over an epoch, which ranks merge exactly.
 ///
 ///     class HitRate : public levin::Metric {
 ///      public:
@@ -93,8 +92,8 @@ class LEVIN_API MetricSamples {
 ///       levin::MetricNumbers seen_ = add_numbers("seen");
 ///     };
 ///
-/// A module has it as a member, made by Module::add_metric(), updates it in its steps, and logs it: `log("val_hits", hits_)`.
-/// Its state then travels with the metrics of the boundary, is merged over ranks, and is reset after the epoch.
+/// A module holds it as a member, made by Module::add_metric(), updates it in its steps, and logs it: `log("val_hits", hits_)`.
+/// The boundary then merges its state over ranks, with all other metrics, and resets it after the epoch.
 ///
 /// Threading: one thread.
 class LEVIN_API Metric : public MetricObject {
@@ -104,29 +103,29 @@ class LEVIN_API Metric : public MetricObject {
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 
-  /// Takes a batch in. What the tensors have to be, each class says. Communicates nothing, and waits for no device.
+  /// Takes a batch. Each class documents its tensors. Does not communicate or wait for a device.
   virtual void update(const at::Tensor& predictions, const at::Tensor& targets) = 0;
-  /// The value of all that has been taken in since the last reset: by this rank, or, in the hooks of an epoch's end of a metric
-  /// that is logged, by all ranks. Communicates nothing. As many values as of an empty state.
+  /// The value over all updates since the last reset: of this rank, or, for a logged metric in the hooks of an epoch's end, of
+  /// all ranks. Does not communicate. Returns as many values as for an empty state.
   virtual MetricValue compute() const = 0;
-  /// Forgets what has been taken in.
+  /// Discards all updates.
   void reset() override;
 
-  /// What this rank has taken in since the last reset. Waits for what is on a device.
+  /// Gives this rank's updates since the last reset. Waits for values on a device.
   void send() const override;
   const MetricState& state() const override;
-  /// Of a metric that has taken in nothing.
+  /// The state before any update.
   MetricState empty_state() const override;
-  /// Replaces what has been taken in. Throws MisuseError when the state is none of such a metric.
+  /// Replaces the state. Throws MisuseError when it does not fit this metric.
   void set_state(MetricState state) override;
-  /// Takes into `total` what `more` has seen after it. Both are states of such a metric.
+  /// Merges `more`, the later one, into `total`. Both are states of such a metric.
   void merge(MetricState& total, const MetricState& more) const override;
   /// compute() of that state.
   MetricValue compute(const MetricState& state) const;
-  /// compute() of what `holder`, a metric of the same state_kind(), computes of.
+  /// compute() of the state that `holder`, a metric of the same state_kind(), computes from.
   MetricValue compute_from(const Metric& holder) const { return compute(holder.readable()); }
-  /// What the state of such a metric says, in words: metrics that say the same have the same state after the same updates, so
-  /// that one of them can be updated for all. Empty: no other has the same.
+  /// A key of the state: metrics with equal keys have equal states after equal updates, so that one of them can be updated for
+  /// all. Empty: the metric shares its state with no other.
   virtual std::string state_kind() const { return ""; }
 
   // For levin itself.
@@ -138,17 +137,18 @@ class LEVIN_API Metric : public MetricObject {
   std::shared_ptr<const MetricState> all_ranks() const override { return all_ranks_; }
 
  protected:
-  /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
+  /// Declares a part of the state: `shape` numbers, one for {}. Call it in members' initializers, so that ranks declare the
+  /// same.
   MetricNumbers add_numbers(std::string name, const std::vector<std::int64_t>& shape = {}, Reduce reduce = Reduce::kSum);
-  /// Declares a part that grows with the data. All of it is gathered on every rank when an epoch ends.
+  /// Declares a part that grows with the data. Every rank gathers all of it when an epoch ends.
   MetricSamples add_samples(std::string name, at::ScalarType type, std::vector<std::int64_t> shape = {});
 
-  /// Takes into `total` the numbers `more`, for a state that is not merged number by number, such as a mean and a variance.
+  /// Merges the numbers `more` into `total`, for a state that is not merged number by number, such as a mean and a variance.
   virtual void merge_numbers(std::span<double> total, std::span<const double> more) const;
-  /// Takes a batch's numbers in with merge_numbers(): as many as the whole state has, of kDouble, on any device.
+  /// Merges a batch's numbers with merge_numbers(): as many as the whole state has, of kDouble, on any device.
   void take_numbers(const at::Tensor& numbers);
-  /// Takes the numbers of a batch into `total`, for a state that adds a batch in another way than it merges those of ranks.
-  /// `first`: nothing has been taken in before.
+  /// Adds the numbers of a batch to `total`, for a state that adds batches in another way than it merges ranks. `first`: there
+  /// was no update before.
   virtual void take_batch(std::span<double> total, std::span<const double> batch, bool first) const;
 
  private:
@@ -168,35 +168,35 @@ class LEVIN_API Metric : public MetricObject {
   };
   class Accumulator;
 
-  /// How many numbers a state has.
+  /// The number of numbers in a state.
   std::size_t state_size() const { return numbers_.empty() ? 0 : numbers_.back().begin + numbers_.back().count; }
-  /// The accumulators that take a batch: the state, and that of the batch in work where somebody asks for it.
+  /// The accumulators that take a batch: the state, and that of the current batch where it is logged.
   template <class Take>
   void take_in(const Take& take);
-  /// What compute() sees of all ranks is out of date.
+  /// Marks the state of all ranks as out of date.
   void note_change();
-  /// What a part reads: the state that compute() is asked of.
+  /// The state that parts read in compute().
   const MetricState& readable() const;
 
   std::vector<NumbersPart> numbers_;
   std::vector<RowsPart> rows_;
   std::shared_ptr<Accumulator> total_;
-  std::shared_ptr<Accumulator> batch_;  ///< null: nobody has asked for batches
-  bool batch_is_taken_ = false;         ///< and the next one begins with what comes next
+  std::shared_ptr<Accumulator> batch_;  ///< null: batches are not logged
+  bool batch_is_taken_ = false;         ///< and the next update begins another
   std::int64_t changes_ = 0;
   std::shared_ptr<const MetricState> all_ranks_;
   mutable const MetricState* reading_ = nullptr;
 };
 
 /// The share of samples whose label is the class with the highest score, or one of the `top_k` highest: a tensor of one number,
-/// for log(). `scores`: [samples, classes, …], any numbers that grow with the class's chance; `labels`: [samples, …], the
-/// classes' numbers. Throws MisuseError for other shapes, which would be compared with one another.
+/// for log(). `scores`: [samples, classes, …], any numbers that grow with the class's probability; `labels`: [samples, …], the
+/// classes' indices. Throws MisuseError for shapes that do not match.
 ///
 ///     log("val_acc", levin::accuracy(net_->forward(batch["image"]), batch["label"]));
 LEVIN_API at::Tensor accuracy(const at::Tensor& scores, const at::Tensor& labels, std::int64_t top_k = 1);
 
-/// The same of two classes: the share of samples that are labelled 1 and have a score above `threshold`, or 0 and have not.
-/// `scores` and `labels`: of one shape. Scores before a sigmoid have the threshold 0.
+/// The same for two classes: the share of samples that are labelled 1 and score above `threshold`, or are labelled 0 and do
+/// not. `scores` and `labels`: of one shape. Scores before a sigmoid have the threshold 0.
 LEVIN_API at::Tensor binary_accuracy(const at::Tensor& scores, const at::Tensor& labels, double threshold = 0.5);
 
 }  // namespace levin

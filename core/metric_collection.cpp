@@ -16,7 +16,7 @@ struct MetricCollection::Members {
   std::vector<std::shared_ptr<SharedState>> states;  ///< each once
 };
 
-/// The state of one metric, its holder, and the values that several compute of it.
+/// The state of one metric, its holder, and the values that several compute from it.
 class MetricCollection::SharedState final : public MetricObject {
  public:
   explicit SharedState(std::shared_ptr<Metric> holder) : holder_(std::move(holder)) {}
@@ -37,7 +37,7 @@ class MetricCollection::SharedState final : public MetricObject {
     }
     return values;
   }
-  /// Each metric has a name of its own.
+  /// Each metric has a different name.
   std::vector<std::string> value_names(const std::string&) const override {
     std::vector<std::string> names;
     for (const auto& [name, metric] : metrics_) {

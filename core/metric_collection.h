@@ -13,8 +13,9 @@
 
 namespace levin {
 
-/// Metrics with names that are updated and logged together. Those with the same state, such as Accuracy, Precision and Recall
-/// with the same options (Metric::state_kind()), have one: it is counted once, travels once, and each computes its value of it.
+/// Named metrics that are updated and logged together. Those with the same state (Metric::state_kind()), such as Accuracy,
+/// Precision and Recall with the same options, share one: it is updated and exchanged once, and each computes its value from
+/// it.
 ///
 ///     levin::MetricCollection scores_ = add_metrics("scores", levin::MetricCollection("val_")
 ///                                                                 .add<levin::Accuracy>("acc", {.num_classes = 10})
@@ -26,27 +27,27 @@ namespace levin {
 /// A copy has the same metrics. In a module's options it is a std::map<std::string, Component<Metric>>. Threading: one thread.
 class LEVIN_API MetricCollection {
  public:
-  /// `prefix`: before each name. add() fills it.
+  /// `prefix`: before each name. Add metrics with add().
   explicit MetricCollection(std::string prefix = "");
-  /// What is named by its class is made anew, so that several collections can be made of the same options. Throws MisuseError
-  /// on an empty component.
+  /// Makes new metrics of those that are given by class, so that several collections can use the same options. Throws
+  /// MisuseError for an empty component.
   MetricCollection(const std::map<std::string, Component<Metric>>& metrics, std::string prefix = "");
   MetricCollection(const MetricCollection&) = default;
   MetricCollection& operator=(const MetricCollection&) = default;
   ~MetricCollection();
 
-  /// After those before. Throws MisuseError when the name is taken.
+  /// Adds a metric at the end. Throws MisuseError when the name is taken.
   MetricCollection& add(const std::string& name, std::shared_ptr<Metric> metric);
   template <class Derived>
   MetricCollection& add(const std::string& name, const typename Derived::Options& options = {}) {
     return add(name, std::make_shared<Derived>(options));
   }
 
-  /// Takes a batch in, once for all that share a state.
+  /// Takes a batch, once for all metrics that share a state.
   void update(const at::Tensor& predictions, const at::Tensor& targets);
   /// Every name, with the prefix, and its value, in order.
   std::vector<std::pair<std::string, MetricValue>> compute() const;
-  /// The value of one, by its name without the prefix. Throws MisuseError on a name that there is not.
+  /// The value of one, by its name without the prefix. Throws MisuseError for an unknown name.
   MetricValue compute(const std::string& name) const;
   void reset();
 

@@ -31,29 +31,29 @@ namespace fs = std::filesystem;
       format("The module has no {}, which Trainer::{} needs. Override levin::Module::{}.", step, entry_point, step));
 }
 
-/// What metrics that are logged here get as their row's step.
+/// The step of the row of metrics that are logged here.
 std::int64_t step_of(const Progress& progress, Hook hook) {
   const bool after_steps = hook == Hook::kOnTrainEpochEnd || hook == Hook::kOnTrainEnd || hook == Hook::kOnFitEnd;
   return after_steps ? std::max<std::int64_t>(0, progress.logging_step - 1) : progress.logging_step;
 }
 
-/// Throws MisuseError for a call that no run can take.
+/// Throws MisuseError for an invalid call.
 void check_call(const TrainerState& run, const ItemCall& call) {
   if (!run.entry.active) call.misuse("it is called outside of a run. Log in the hooks of fit, validate, test and predict.");
   if (run.entry.thread != std::this_thread::get_id())
     call.misuse(
-        "it is called in another thread than the one that runs the hooks. Keep what it is, and log it in the next hook.");
+        "it is called on another thread than the one that runs the hooks. Store the item, and log it in the next hook.");
   if (call.name.empty()) call.misuse("the name is empty");
   const auto is_control = [](char one) { return static_cast<unsigned char>(one) < 0x20 || one == 0x7f; };
   if (std::ranges::any_of(call.name, is_control)) call.misuse("the name contains a line break or another control character");
-  // The device repeats what it has recorded without asking the module again.
+  // The device replays recorded work without calling the module.
   if (run.graph.logs() != nullptr) call.misuse("a training step that logs this cannot be recorded");
 }
 
-/// What metrics logged there would not be written of either.
+/// Metrics logged there are not written either.
 bool is_shown(const TrainerState& run) { return run.progress.stage != Stage::kSanityCheck && !run.resume.replaying; }
 
-/// Gives an item of this run to its loggers. `make`: checks what it is, and makes it.
+/// Passes an item of this run to its loggers. `make`: checks and makes it.
 template <class Make>
 void give_item(const Module& module, std::string_view function, std::string_view name, SourceLocation where, const Make& make) {
   if (ModuleAttachment::metrics(module, name, where, function) == nullptr) return;
@@ -69,15 +69,15 @@ void give_item(const Module& module, std::string_view function, std::string_view
   run.items.give(std::move(waiting));
 }
 
-/// Before the first manual_backward(); somebody may have called backward() himself.
+/// Before the first manual_backward(); the user may have called backward() directly.
 void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
   if (std::ranges::any_of(all_parameters(optimizer), [](const at::Tensor& one) { return one.grad().defined(); })) return;
   Console::instance().warn_once(
-      "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
+      "step_optimizer() found no gradients and changed nothing: call manual_backward(loss) before it.",
       "a step without gradients", Speaker::kRun);
 }
 
-/// Of a run whose module takes the optimizers' steps itself.
+/// For a run with manual optimization.
 TrainerState& run_by_hand(const Trainer& trainer) {
   TrainerState& run = TrainerState::of(trainer);
   if (run.step_votes == nullptr) {
@@ -100,8 +100,8 @@ StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_ste
 void Module::validation_step(const Batch&, std::int64_t) {
   if (!has_trainer() || !trainer().fitting()) throw_missing_step("validation_step", "validate");
   Console::instance().warn_once(
-      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or leave "
-      "validation out (limit_val_batches: 0).",
+      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or turn "
+      "validation off (limit_val_batches: 0).",
       {}, Speaker::kRun);
 }
 void Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
@@ -152,7 +152,7 @@ void Module::own_object(std::string name, std::shared_ptr<MetricObject> object) 
   if (name.empty()) throw MisuseError("add_metric(): the name of a metric is empty.");
   const auto is_taken = [&](const auto& other) { return other.first == name || other.second == object; };
   if (std::any_of(metrics_.begin(), metrics_.end(), is_taken)) {
-    throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a name of its own.", name));
+    throw MisuseError(format("add_metric(\"{}\"): the module has it already; give each metric a different name.", name));
   }
   object->set_name(name);
   metrics_.emplace_back(std::move(name), std::move(object));
@@ -238,7 +238,7 @@ void Module::optimizer_step(torch::optim::Optimizer& optimizer, const std::funct
 void Module::lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric) { scheduler.step(metric); }
 
 void Module::on_validation_model_zero_grad() {
-  // Which gradients are done with, only a module's own optimization knows.
+  // Only manual optimization knows which gradients are complete.
   if (!automatic_optimization()) return;
   for (auto& parameter : parameters()) parameter.mutable_grad().reset();
 }
@@ -249,8 +249,8 @@ void Module::on_predict_model_eval() { eval(); }
 Trainer& Module::trainer() const {
   if (!has_trainer()) {
     throw MisuseError(
-        "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in the module that "
-        "was given to them and in those that are registered below it with register_module().");
+        "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in their module and "
+        "in its submodules (register_module()).");
   }
   return *attachment_.trainer;
 }
@@ -301,7 +301,7 @@ void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
   run.accumulation.window.in_backward = true;
   run.measures.losses.add(loss, 1);
   run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
-  // Until ranks reduce them, gradients are each rank's own.
+  // Until they are reduced, gradients belong to each rank.
   run.accumulation.window.open = !synchronize;
 }
 
@@ -322,7 +322,7 @@ void Module::step_optimizer(std::size_t index) {
 
 void Module::toggle_optimizer(std::size_t index) {
   TrainedParameters& trained = run_by_hand(trainer()).trained;
-  optimizer(index);  // throws for one that there is not
+  optimizer(index);  // throws for an unknown index
   if (const auto other = trained.toggled()) {
     throw MisuseError(
         format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));

@@ -37,8 +37,8 @@ struct LEVIN_API OptimizerSetup {
   std::vector<SchedulerConfig> schedulers = {};
 };
 
-/// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several. An optimizer is given itself or
-/// as a shared_ptr (Shared), a scheduler as SchedulerMaker says; the third part says when it steps, if not after each epoch.
+/// The result of configure_optimizers: nothing, one optimizer, one with schedulers, or several. Give an optimizer as an object
+/// or a shared_ptr (Shared), a scheduler as in SchedulerMaker; the third part says when it steps, if not after each epoch.
 ///
 ///     return levin::AdamW(parameters(), lr);
 ///     return {levin::SGD(parameters(), lr), levin::StepLr::Options{.step_size = 5}};
@@ -91,10 +91,10 @@ class LEVIN_API OptimizerSetups {
 
 /// The options of Module::all_gather().
 struct LEVIN_API GatherOptions {
-  bool gradients = false;  ///< of what is gathered come back to each rank's tensor; else they stop
+  bool gradients = false;  ///< flow back to each rank's tensor; else they stop
 };
 
-/// What a user trains: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
+/// The user's model: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
 /// unchanged on one process and on many. Hooks run on every rank, after the callbacks' hooks of the same name.
 class LEVIN_API Module : public torch::nn::Module {
  public:
@@ -104,7 +104,7 @@ class LEVIN_API Module : public torch::nn::Module {
   // ---- Steps -------------------------------------------------------------------------------------------------------------
 
   /// For each training batch: gives the loss. log(): step.
-  /// The loss of one batch. An undefined loss skips the step.
+  /// Returns the loss of one batch. An undefined loss skips the step.
   virtual StepOutput training_step(const Batch& batch, std::int64_t batch_idx);
   /// For each validation batch. log(): epoch.
   virtual void validation_step(const Batch& batch, std::int64_t batch_idx);
@@ -112,14 +112,14 @@ class LEVIN_API Module : public torch::nn::Module {
   virtual void test_step(const Batch& batch, std::int64_t batch_idx);
   /// For each prediction batch. log(): no.
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
-  /// In validation_step or test_step: the output that on_validation_batch_end or on_test_batch_end get with this batch, else an
-  /// empty one; a second call replaces the first. Throws MisuseError elsewhere.
+  /// Sets the output of validation_step or test_step that on_validation_batch_end or on_test_batch_end get; without a call it
+  /// is empty. A second call replaces the first. Throws MisuseError elsewhere.
   void set_step_output(StepOutput output);
-  /// With several evaluation loaders: which one the batch comes from.
+  /// With several evaluation loaders: the index of the batch's loader.
   std::int64_t dataloader_idx() const;
 
   /// After the sanity check. log(): no.
-  /// Loaders of the module's own, for entry points that get no data.
+  /// The module's own loaders, for entry points that get no data.
   virtual LoaderPtr train_dataloader() { return nullptr; }
   /// Before the sanity check or validation. log(): no.
   virtual LoaderList val_dataloaders() { return {}; }
@@ -129,13 +129,14 @@ class LEVIN_API Module : public torch::nn::Module {
   virtual LoaderList predict_dataloaders() { return {}; }
 
   /// At the beginning of fit. log(): no.
-  /// One or more optimizers with their schedulers; none when there is nothing to optimize.
+  /// Returns optimizers with their schedulers; none when there is nothing to optimize.
   virtual OptimizerSetups configure_optimizers() { return {}; }
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
 
-  /// Makes a metric object of this module: a state of an epoch that ranks merge exactly (core/metric.h). For members'
-  /// initializers and the constructor, so that all ranks make the same. Throws MisuseError when the name is taken or empty.
+  /// Makes a metric object of this module, whose state over an epoch is merged exactly over ranks (core/metric.h). Call it in
+  /// members' initializers and the constructor, so that all ranks make the same. Throws MisuseError when the name is taken or
+  /// empty.
   ///
   ///     levin::Accuracy& accuracy_ = add_metric<levin::Accuracy>("accuracy", {.num_classes = 10});
   template <class Derived>
@@ -147,20 +148,20 @@ class LEVIN_API Module : public torch::nn::Module {
   requires(!requires { typename Derived::Options; }) Derived& add_metric(std::string name) {
     return own_metric(std::move(name), std::make_shared<Derived>());
   }
-  /// One that the caller has made, such as Component<Metric>::get() of the module's options.
+  /// Adds an object that the caller has made, such as Component<Metric>::get() of the module's options.
   Metric& add_metric(std::string name, const std::shared_ptr<Metric>& metric);
-  /// Records the value of a metric object, which has been updated before: of the batch, and of all ranks' epoch. A value that
-  /// is an array gets a key for each number: `name_0`, `name_1`, …. Its state is reset after the epoch.
+  /// Records the value of a metric object after its update: of the batch, and of all ranks' epoch. An array gets a key for each
+  /// number: `name_0`, `name_1`, …. The state is reset after the epoch.
   void log(std::string_view name, Metric& metric, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
-  /// Several metric objects with names of their own (core/metric.h). Throws as add_metric() does.
+  /// Adds several named metric objects (core/metric_collection.h). Throws as add_metric() does.
   MetricCollection add_metrics(const std::string& name, const MetricCollection& metrics);
   /// Records the values of all of them, as log() does of one.
   void log_dict(const MetricCollection& metrics, const LogOptions& options = {},
                 SourceLocation where = SourceLocation::current());
 
-  /// Records a metric under this name, also in a module below the one that runs. Never communicates or waits for a GPU; legal
-  /// on any subset of ranks. Throws MisuseError where the hook does not permit it. Defaults: LogOptions.
+  /// Records a metric under this name; submodules may call it too. Never communicates or waits for a GPU; any subset of ranks
+  /// may call it. Throws MisuseError in hooks that do not permit it. Defaults: LogOptions.
   void log(std::string_view name, double value, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
   /// `value` has one element, a real number; it is detached.
@@ -177,29 +178,28 @@ class LEVIN_API Module : public torch::nn::Module {
   void log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options = {},
                 SourceLocation where = SourceLocation::current());
 
-  // ---- What a run shows beside numbers -----------------------------------------------------------------------------------
+  // ---- Images, texts and other items -------------------------------------------------------------------------------------
 
-  // Each hands something to the loggers, under a name, in any hook and on any subset of ranks: each rank's own is shown. None
-  // communicates or waits for a GPU: a tensor is copied where it is, and a thread does the rest while training goes on. Where
-  // more comes than it can do, items are dropped, which is told at the end of the run. What a logger throws, the next of these
-  // calls throws, or the end of the run. All throw MisuseError outside of a run, and for an empty name or one with a line
-  // break. In the sanity check they do nothing. See docs/trackers.md.
+  // Each passes a named item to the loggers, in any hook and on any subset of ranks; each rank's item is shown. None
+  // communicates or waits for a GPU: it copies the tensor on its device, and a thread does the rest while training continues.
+  // If the thread cannot keep up, items are dropped, which is reported at the end of the run. Errors of a logger are thrown by
+  // the next of these calls, or at the end of the run. All throw MisuseError outside of a run, and for an empty name or one
+  // with a line break. They do nothing in the sanity check. See docs/trackers.md.
 
   /// An image: [H, W], [C, H, W], or [N, C, H, W], which becomes a grid of eight in a row. C is 1 (grey), 3 (RGB) or 4 (RGBA);
-  /// floats from 0 to 1, beyond which they are cut off, or bytes. Throws MisuseError for another shape or type.
+  /// floats, clipped to [0, 1], or bytes. Throws MisuseError for another shape or type.
   void log_image(std::string_view name, const at::Tensor& image, SourceLocation where = SourceLocation::current());
-  /// How the numbers of a tensor of any shape are distributed. NaN and infinities are counted apart. Throws MisuseError for
-  /// complex numbers.
+  /// The distribution of a tensor's numbers; the tensor has any shape. NaN and infinities are counted separately. Throws
+  /// MisuseError for complex numbers.
   void log_histogram(std::string_view name, const at::Tensor& values, SourceLocation where = SourceLocation::current());
   /// A plot that levin draws (core/figure.h): a confusion matrix, curves, bars. Throws MisuseError when its parts do not fit
   /// together.
   void log_figure(std::string_view name, Figure figure, SourceLocation where = SourceLocation::current());
-  /// A text, in Markdown where a logger shows that.
+  /// A text; some loggers render Markdown.
   void log_text(std::string_view name, std::string text, SourceLocation where = SourceLocation::current());
-  /// Throws MisuseError when a row has more or fewer cells than there are columns, and for a cell that is a list or a map.
+  /// A table. Throws MisuseError when a row has more or fewer cells than columns, and for a cell that is a list or a map.
   void log_table(std::string_view name, Table table, SourceLocation where = SourceLocation::current());
-  /// A file that you have written. It is read later, so let it stay as it is until the run ends. Throws IoError when there is
-  /// no such file.
+  /// A file. It is read later, so do not change it until the run ends. Throws IoError when it does not exist.
   void log_file(std::string_view name, const std::filesystem::path& file, SourceLocation where = SourceLocation::current());
 
   // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
@@ -241,7 +241,7 @@ class LEVIN_API Module : public torch::nn::Module {
   /// Clips gradients. log(): step.
   virtual void configure_gradient_clipping(torch::optim::Optimizer& optimizer);
   /// Runs training_step, zero_grad and backward, and the optimizer's step. log(): step.
-  /// `closure` runs training_step, zero_grad and backward, and gives the loss; the default calls optimizer.step(closure).
+  /// `closure` runs training_step, zero_grad and backward, and returns the loss; the default calls optimizer.step(closure).
   virtual void optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure);
   /// For each scheduler that is due. log(): no.
   virtual void lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric);
@@ -320,10 +320,10 @@ class LEVIN_API Module : public torch::nn::Module {
   /// Floating-point operations of a training step on one batch, forward and backward, for ThroughputMonitor. Default: unknown.
   virtual std::optional<double> flops_per_batch() const { return std::nullopt; }
 
-  // ---- The run this module is in -------------------------------------------------------------------------------------------
+  // ---- The module's run ----------------------------------------------------------------------------------------------------
 
-  // A module that is registered anywhere below the one that a Trainer runs, in a ModuleList too, and whenever it was added, is
-  // part of the run: log() and what follows work in it as in the module itself.
+  // A module that is registered anywhere below the one that a Trainer runs, also in a ModuleList and whenever it was added, is
+  // part of the run: log() and these functions work in it as in the module itself.
 
   /// Throws MisuseError outside of an entry point.
   Trainer& trainer() const;
@@ -331,78 +331,78 @@ class LEVIN_API Module : public torch::nn::Module {
   bool is_global_zero() const;
   std::int64_t current_epoch() const;
   std::int64_t global_step() const;
-  /// Where the module's parameters and batches are.
+  /// The device of the module's parameters and batches.
   at::Device device() const;
-  /// Every rank's tensor along a new first dimension: result[r] is rank r's, so that on one rank the result has one row. Shapes
-  /// and types are equal on all ranks. Gradients stop here, unless they are asked for:
+  /// Gathers every rank's tensor along a new first dimension: result[r] is rank r's, so that one rank gets one row. Shapes and
+  /// types are equal on all ranks. Gradients stop here, unless you ask for them:
   ///
   ///     const at::Tensor all = all_gather(features, {.gradients = true}).flatten(0, 1);
   ///
-  /// Then the gradient of a rank's tensor is the sum of what the losses of all ranks say of it. So a loss over all that was
-  /// gathered trains as one rank with the whole batch does. A rank whose loss does not use what was gathered, or that gives no
-  /// loss, takes part with zeros. Gradients are then reduced when the backward pass has ended, not while it runs. They are
-  /// first derivatives: a backward pass with create_graph is a MisuseError. Ranks: all, with or without `gradients` alike; in a
-  /// step all ranks need a batch. Throws DesyncError on every rank when types, shapes or call sites differ.
+  /// Then the gradient of a rank's tensor is the sum over the losses of all ranks, so that a loss over the result trains as one
+  /// rank with the whole batch does. A rank whose loss does not use the result, or that returns no loss, takes part with zeros.
+  /// Gradients are then reduced after the backward pass, not during it. They are first derivatives: a backward pass with
+  /// create_graph is a MisuseError. Ranks: all, with the same `gradients`; in a step all ranks need a batch. Throws DesyncError
+  /// on every rank when types, shapes or call sites differ.
   at::Tensor all_gather(const at::Tensor& tensor, const GatherOptions& options = {},
                         SourceLocation where = SourceLocation::current()) const;
-  /// The rows that all ranks collected, one a sample along the first dimension: each sample once, in the dataset's order, on
-  /// every rank. Give what this rank collected since the epoch began, batch by batch in order; nothing when it had no batch.
-  /// Called inside a step or another hook of a batch, it takes that batch's rows; then all ranks need as many batches.
+  /// Gathers the rows of all ranks, one per sample along the first dimension: each sample once, in the dataset's order, on
+  /// every rank. Pass the rows of this rank since the start of the epoch, batch by batch in order; nothing when it had no
+  /// batch. In a step or another hook of a batch, pass that batch's rows; then all ranks need equally many batches.
   ///
   ///     void on_validation_epoch_end() override {
   ///       const at::Tensor scores = gather_for_metrics(scores_);  // std::vector<at::Tensor>, one of each validation_step
   ///       log("auc", area_under_curve(scores), {.rank_zero_only = true});
   ///     }
   ///
-  /// Samples that were repeated to make ranks even come once. A loader that cannot tell which samples it gave
-  /// (BatchLoader::epoch_samples) yields rows in the order of ranks. `dataloader_idx`: of which loader, outside of a batch.
-  /// Ranks: all, with equal types and shapes but for the first dimension. Throws MisuseError when the number of rows is not
-  /// that of the samples, and DesyncError on every rank when types, shapes or call sites differ.
+  /// Samples that were repeated to make ranks even appear once. If the loader cannot name its samples
+  /// (BatchLoader::epoch_samples), rows are in the order of ranks. `dataloader_idx`: the loader, outside of a batch. Ranks:
+  /// all, with equal types and shapes except the first dimension. Throws MisuseError when the numbers of rows and samples
+  /// differ, and DesyncError on every rank when types, shapes or call sites differ.
   at::Tensor gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx = 0,
                                 SourceLocation where = SourceLocation::current()) const;
   at::Tensor gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx = 0,
                                 SourceLocation where = SourceLocation::current()) const;
 
-  /// A CPU generator of this rank's own, other numbers on each rank: for augmentation and dropout of one's own. Seeded, when
-  /// first asked for, with (seed + (rank + 2) * 0x9e3779b9) modulo 2^32, a stream that neither LibTorch's default generator nor
-  /// another rank has; `seed` is seed_everything()'s, or LibTorch's default. It goes on from one entry point to the next,
-  /// seed_everything() seeds it anew, and checkpoints keep it. Not for the workers of a data loader, which run ahead. Throws
-  /// MisuseError outside of an entry point.
+  /// A CPU generator with different numbers on each rank, for custom augmentation and dropout. The first call seeds it with
+  /// (seed + (rank + 2) * 0x9e3779b9) modulo 2^32, a stream that neither LibTorch's default generator nor another rank uses;
+  /// `seed` is seed_everything()'s, or LibTorch's default. It continues from one entry point to the next, seed_everything()
+  /// seeds it again, and checkpoints store it. Not for the workers of a data loader, which read ahead. Throws MisuseError
+  /// outside of an entry point.
   at::Generator rank_generator() const;
-  /// A CPU generator with the same numbers on all ranks, as long as all draw alike. Seeded with (seed + 0x9e3779b9) modulo
-  /// 2^32; otherwise as above. A checkpoint keeps rank 0's.
+  /// A CPU generator with the same numbers on all ranks, as long as all draw equally often. Seeded with (seed + 0x9e3779b9)
+  /// modulo 2^32; otherwise as above. A checkpoint stores rank 0's.
   at::Generator shared_generator() const;
 
   // ---- Manual optimization -------------------------------------------------------------------------------------------------
 
-  /// false: training_step calls manual_backward and the optimizers itself, and its return value is not used for optimization.
+  /// False: training_step calls manual_backward and the optimizers itself, and its return value is not used for optimization.
   bool automatic_optimization() const { return automatic_optimization_; }
   void set_automatic_optimization(bool automatic) { automatic_optimization_ = automatic; }
   /// Backward with the hooks and the reduction over ranks. `synchronize` false: gradients stay local, for accumulation.
   void manual_backward(const at::Tensor& loss, bool synchronize = true);
   /// Takes an optimizer's step with its hooks, and counts it as a global step.
   void step_optimizer(std::size_t index = 0);
-  /// Until untoggle_optimizer(), of the parameters that optimizers have only this one's require gradients: the others cost no
-  /// backward pass and keep the gradients that they have, and nothing that a loss leaves out is missed on several ranks. Call
-  /// it before the loss is computed, on all ranks alike. Throws MisuseError when another optimizer is toggled.
+  /// Until untoggle_optimizer(), only this optimizer's parameters require gradients: those of the other optimizers cost no
+  /// backward pass, keep their gradients, and DDP does not wait for theirs. Call it before you compute the loss. Ranks: all.
+  /// Throws MisuseError when another optimizer is toggled.
   ///
   ///     toggle_optimizer(kGenerator);
   ///     manual_backward(loss(discriminator_->forward(generator_->forward(noise)), 1));
   ///     step_optimizer(kGenerator);
   ///     untoggle_optimizer(kGenerator);
   void toggle_optimizer(std::size_t index = 0);
-  /// What required gradients before does so again. Throws MisuseError when this optimizer is not toggled.
+  /// Undoes toggle_optimizer(). Throws MisuseError when this optimizer is not toggled.
   void untoggle_optimizer(std::size_t index = 0);
   torch::optim::Optimizer& optimizer(std::size_t index = 0) const;
   LrScheduler& lr_scheduler(std::size_t index = 0) const;
-  /// Clips as the Trainer's options would, from manual optimization: to a norm, or each element to [-value, value]; 0 clips
-  /// nothing. Throws MisuseError for a value below 0 and NaN.
+  /// Clips gradients in manual optimization as the Trainer's options would: to a norm, or each element to [-value, value]; 0
+  /// clips nothing. Throws MisuseError for a value below 0 and NaN.
   void clip_gradients(torch::optim::Optimizer& optimizer, double value,
                       GradientClipAlgorithm algorithm = GradientClipAlgorithm::kNorm);
 
   // ---- Hyper-parameters ----------------------------------------------------------------------------------------------------
 
-  /// What hparams.yaml and checkpoints say of this module. The registry sets it; call it in the constructor otherwise.
+  /// Sets this module's entry in hparams.yaml and checkpoints. The registry calls it; otherwise call it in the constructor.
   template <class Options>
   void save_hyperparameters(const Options& options) {
     hparams_ = write_options(options);
@@ -412,9 +412,9 @@ class LEVIN_API Module : public torch::nn::Module {
 
   // ---- Weights -------------------------------------------------------------------------------------------------------------
 
-  /// A module as a checkpoint holds it: made of the hyper-parameters in it (Derived::Options; a class without is made of
-  /// nothing), with its weights, on options.map_location or the CPU. `hparams` replaces some of them. Throws as load_weights()
-  /// and read_options() do, and ConfigError when the checkpoint has no hyper-parameters of the module.
+  /// Makes a module from a checkpoint: with its hyper-parameters (Derived::Options, if the class has them) and its weights, on
+  /// options.map_location or the CPU. `hparams` replaces some hyper-parameters. Throws as load_weights() and read_options() do,
+  /// and ConfigError when the checkpoint has no hyper-parameters of the module.
   ///
   ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
   template <class Derived>
@@ -434,13 +434,13 @@ class LEVIN_API Module : public torch::nn::Module {
     load_weights(*module, file, options);
     return module;
   }
-  /// levin::freeze() and levin::unfreeze() of this module.
+  /// Call levin::freeze() and levin::unfreeze() for this module.
   void freeze() { levin::freeze(*this); }
   void unfreeze() { levin::unfreeze(*this); }
 
  private:
   friend class ModuleAttachment;
-  /// What ties this very object to a run; a copy of it is tied to none.
+  /// Attaches this object to a run; a copy is not attached.
   struct Attachment {
     Attachment() = default;
     Attachment(const Attachment&) noexcept {}

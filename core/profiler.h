@@ -10,21 +10,21 @@
 
 namespace levin {
 
-/// In what ranks wait for one another.
+/// Why ranks wait for one another.
 enum class WaitReason : std::uint8_t {
   kMeeting,   ///< metrics and decisions, over the control group
   kGradients  ///< reductions of gradients, within backward passes
 };
 
-/// Measures where the time of a run goes: `profiler:` of the Trainer. Derive, override, register the class. Measured are hooks,
-/// each callback's and the module's, by Lightning's names (`[Callback]ModelCheckpoint.on_train_batch_end`,
+/// Measures how a run spends its time: `profiler:` of the Trainer. Derive, override, register the class. It measures the hooks
+/// of each callback and of the module, under Lightning's names (`[Callback]ModelCheckpoint.on_train_batch_end`,
 /// `[LightningModule]Digits.training_step`, `run_training_batch`), and the user's own actions (Trainer::profile()). Ranks: each
 /// has its own. Threading: called by the training thread. Example: callbacks/profilers.cpp.
 class LEVIN_API Profiler {
  public:
   virtual ~Profiler() = default;
 
-  /// Called: first in fit, validate, test and predict. What was measured before is forgotten.
+  /// Called: first in fit, validate, test and predict. Discards earlier measurements.
   virtual void begin(Trainer&, Stage) {}
   /// An action begins, within those that have begun and not ended. Called: often; it should take less than a microsecond.
   virtual void start(std::string_view action) = 0;
@@ -32,19 +32,19 @@ class LEVIN_API Profiler {
   virtual void stop(std::string_view action) = 0;
   /// A batch of any stage is done.
   virtual void batch_done() {}
-  /// Ranks have met: this one came at `arrived` and left at `left`, in seconds of its host's steady clock. All get as many of
-  /// each kind, in one order. Must not throw.
+  /// Ranks have synchronized: this one arrived at `arrived` and left at `left`, in seconds of its host's steady clock. All
+  /// ranks get the same number of each kind, in one order. Must not throw.
   virtual void waited(WaitReason, double /*arrived*/, double /*left*/) {}
-  /// Called: last, when all has been done. Ranks: all, so that it may exchange what was measured. Throws IoError.
+  /// Called: last, when all work is done. Ranks: all, so that they may exchange their measurements. Throws IoError.
   virtual void end(Trainer&) {}
-  /// In place of end(), when an error is leaving: other ranks may be gone. Throws IoError.
+  /// Called: instead of end(), after an error: other ranks may be gone. Throws IoError.
   virtual void end_failed(Trainer&) {}
 
   /// The options that this profiler was made with, which ranks compare. Default: null.
   virtual Value settings() const { return {}; }
 };
 
-/// An action, as long as it lives.
+/// Measures an action for the lifetime of this object.
 class [[nodiscard]] ProfiledAction {
  public:
   /// `profiler`: null measures nothing, and costs next to nothing.

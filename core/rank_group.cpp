@@ -9,7 +9,7 @@ namespace levin {
 RankGroup::~RankGroup() = default;
 int RankGroup::cores_of_host() const { return usable_cores(); }
 void RankGroup::requeue(const BatchJob& job) {
-  throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
+  throw MisuseError(format("job {} of {}: these ranks cannot requeue it", job.number, job.scheduler));
 }
 
 }  // namespace levin

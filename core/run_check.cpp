@@ -19,13 +19,14 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
   const std::string name = class_name();
   std::vector<std::vector<std::string>> by_rank;
   bool interrupted = false;
-  for (const std::string& text : run.rank_exchange().gather_text(
-           run.wishes.received_signal() != 0 ? "\n" : join(findings_, "\n"), Meeting(name, "all ranks have this callback"))) {
+  for (const std::string& text :
+       run.rank_exchange().gather_text(run.wishes.received_signal() != 0 ? "\n" : join(findings_, "\n"),
+                                       ExchangeSite(name, "all ranks have this callback"))) {
     interrupted = interrupted || text == "\n";
     by_rank.push_back(text.empty() ? std::vector<std::string>() : split(text, "\n"));
   }
   findings_.clear();
-  if (interrupted) return;  // what was read in part says nothing, and the run ends at its next boundary
+  if (interrupted) return;  // partly read data proves nothing, and the run ends at its next boundary
   const auto has = [](const auto& list, const std::string& line) { return std::ranges::find(list, line) != list.end(); };
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     for (const std::string& line : by_rank[rank]) {

@@ -10,25 +10,25 @@
 
 namespace levin {
 
-/// Looks for what is wrong before a run trains, in on_fit_start of a fit that does not go on from a checkpoint. All ranks find
-/// the same, and say or throw the same.
+/// Checks a run before training, in on_fit_start of a fit that does not resume. All ranks find the same, and report or throw
+/// the same.
 class LEVIN_API RunCheck : public Callback {
  public:
-  /// What was found, a line each. The same on all ranks.
+  /// The findings, a line each. The same on all ranks.
   const std::vector<std::string>& findings() const { return findings_; }
-  /// Throws MisuseError when something was found and that is an error.
+  /// Throws MisuseError when there are findings and finding_is_error().
   void on_fit_start(Trainer& trainer, Module& module) final;
 
  protected:
   virtual bool finding_is_error() const = 0;
-  /// Looks, and tells add_finding() and add_note(). Ranks: all.
+  /// Checks, and calls add_finding() and add_note(). Ranks: all.
   virtual void look(Trainer& trainer, Module& module) = 0;
   static constexpr std::size_t kMostFindings = 20;
-  /// Something wrong, on this rank or on all: where, and what. The first kMostFindings of each rank are kept.
+  /// A problem of this rank or of all: where, and what. Each rank stores its first kMostFindings.
   void add_finding(std::string text) {
     if (findings_.size() < kMostFindings) findings_.push_back(std::move(text));
   }
-  /// What rank 0 says of the check.
+  /// A line about the check that rank 0 prints.
   void add_note(std::string text) { notes_.push_back(std::move(text)); }
 
  private:

@@ -17,7 +17,7 @@
 
 namespace levin {
 
-/// What the Trainer asks of the machine.
+/// The Trainer's request to the machine.
 struct LEVIN_API LaunchRequest {
   Component<Accelerator> accelerator = "auto";
   Devices devices;
@@ -28,31 +28,31 @@ struct LEVIN_API LaunchRequest {
   double stall_report_seconds = 60;  ///< 0: never
   double timeout_seconds = 1800;
 
-  /// What this machine has of what is asked for. Throws ConfigError for an accelerator that is unknown.
+  /// The requested accelerator, as this machine has it. Throws ConfigError for an unknown one.
   std::shared_ptr<Accelerator> chosen_accelerator() const;
-  /// Ranks wanted on this host, one a device. Devices `auto` are one in a program that levin must not start again as a rank.
-  /// Throws ConfigError for an accelerator or devices that are unknown or not there.
+  /// Ranks requested on this host, one per device. Devices `auto` are one in a program that levin must not start again as a
+  /// rank. Throws ConfigError for unknown or missing accelerators or devices.
   int ranks_per_host() const;
 };
 
-/// What a launch has led to: the processes of the run, and what this one computes on.
+/// The result of a launch: the processes of the run, and the device of this one.
 struct LEVIN_API Launched {
   std::shared_ptr<RankGroup> ranks;
   std::shared_ptr<Accelerator> accelerator;
   at::Device device{at::kCPU};
 };
 
-/// Told when this rank came to a reduction of gradients, and when it went on, in seconds of its host's steady clock.
+/// Called with the times at which this rank entered and left a reduction of gradients, in seconds of its host's steady clock.
 using WaitObserver = std::function<void(double arrived, double left)>;
 
-/// What happens to gradients, so that all ranks train one module; it hands on what the run's processes offer. Implementations:
-/// strategies/. Ranks: every method but the getters is called on all in one order, unless it says otherwise.
+/// Synchronizes gradients, so that all ranks train one module, and gives access to the run's processes. Implementations:
+/// strategies/. Ranks: every method but the getters is called on all in one order, unless stated otherwise.
 class LEVIN_API Strategy {
  public:
   virtual ~Strategy();
 
   virtual std::string name() const = 0;
-  /// The strategy that this one stands for, given a request and the environment; itself when null. `auto` uses it.
+  /// The strategy that this one selects for a request and the environment; null: itself. `auto` uses it.
   virtual std::shared_ptr<Strategy> resolve(const LaunchRequest& /*request*/) { return nullptr; }
   /// Called: first, by the Trainer's constructor. From here on this process is one rank of the run. Throws as join() does.
   void launch(const LaunchRequest& request);
@@ -61,14 +61,14 @@ class LEVIN_API Strategy {
 
   /// The processes of the run. Throws MisuseError before launch().
   RankGroup& ranks() const;
-  /// The kind of device that ranks compute on. Throws MisuseError before launch().
+  /// The kind of device of the ranks. Throws MisuseError before launch().
   Accelerator& accelerator() const;
-  /// Where this rank's module and batches live.
+  /// The device of this rank's module and batches.
   at::Device device() const { return launched_.device; }
-  /// The name, and what the ranks talk over where there is a choice.
+  /// The name, and the transports of the ranks where there is a choice.
   std::string description() const;
 
-  // What the processes offer: see RankGroup. What tensors come back have no gradients.
+  // Forwarded to RankGroup. Returned tensors have no gradients.
   int rank() const { return ranks().rank(); }
   int world_size() const { return ranks().world_size(); }
   int local_rank() const { return ranks().local_rank(); }
@@ -92,20 +92,20 @@ class LEVIN_API Strategy {
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) const noexcept;
   std::optional<std::string> failure_elsewhere() const;
 
-  /// Votes are published before a reduction of gradients and read after it. Default: the processes' own, where reading is a
-  /// meeting; a strategy whose reductions end on no rank before all have begun can let votes travel with them.
+  /// Votes are published before a reduction of gradients and read after it. Default: the processes' own channel, where reading
+  /// is a barrier. A strategy whose reductions end on no rank before all have begun can send votes with them.
   virtual VoteChannel& vote_channel() { return ranks().vote_channel(); }
 
-  /// Called: before setup_module(). `observer`, if any, is told of reductions of gradients in backward passes from here on: as
-  /// often on every rank, in one order; by default of none. Ranks: all, or none.
+  /// Called: before setup_module(). `observer`, if any, is called for reductions of gradients in later backward passes: equally
+  /// often on every rank, in one order. Default: never. Ranks: all, or none.
   virtual void observe_waits(const WaitObserver& /*observer*/) {}
   /// Called: when the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's) and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;
-  /// Called: in training, when parameters were frozen, unfrozen, added or replaced on some rank. From here on reductions work
-  /// with those that there are; values of new ones become rank 0's. `after_reduction`: one without them has just ended, and
-  /// gradients that it lacked become the mean over ranks here; false, at an epoch's start: gradients stay. Default:
-  /// setup_module() again. Throws DesyncError on every rank when they have changed differently.
+  /// Called: in training, when parameters were frozen, unfrozen, added or replaced on some rank. Later reductions use the
+  /// present parameters; new ones get rank 0's values. `after_reduction`: a reduction without them has just ended, and the
+  /// missing gradients are averaged here; false, at an epoch's start: gradients stay. Default: setup_module() again. Throws
+  /// DesyncError on every rank when changes differ between ranks.
   virtual void parameters_changed(Module& module, bool /*after_reduction*/) { setup_module(module, /*training=*/true); }
   /// Called: before a backward pass. `synchronize` false: gradients stay local (accumulation).
   virtual void before_backward(const at::Tensor& /*loss*/, bool /*synchronize*/) {}
@@ -114,41 +114,42 @@ class LEVIN_API Strategy {
   /// Takes part in the reduction of a step without a batch, with zero gradients. Default: parameters without a gradient get one
   /// of zeros, and after_backward() follows.
   virtual void backward_without_batch(Module& module);
-  /// Called: in place of after_backward() where ranks meet in the backward pass itself (Module::all_gather with gradients), for
-  /// which before_backward() was told not to synchronize. Gradients are then the mean over ranks of what they are; a parameter
-  /// without one takes part with zeros. Default: backward_without_batch().
+  /// Called: instead of after_backward() where the backward pass itself communicates (Module::all_gather with gradients);
+  /// before_backward() was then called with `synchronize` false. Averages gradients over ranks; a parameter without one takes
+  /// part with zeros. Default: backward_without_batch().
   virtual void reduce_gradients(Module& module) { backward_without_batch(module); }
-  /// From here to the end of the entry point, BatchNorm layers take the statistics of a training batch over all ranks. A later
-  /// call replaces an earlier one. Default: a ConfigError on several ranks; a strategy of join_ranks() hands the call on to
-  /// levin::synchronize_batch_norms(). Throws ConfigError for layers that cannot.
+  /// From here to the end of the entry point, BatchNorm layers compute the statistics of a training batch over all ranks. A
+  /// later call replaces an earlier one. Default: a ConfigError on several ranks; a strategy that uses join_ranks() forwards to
+  /// levin::synchronize_batch_norms(). Throws ConfigError for unsupported layers.
   virtual void synchronize_batch_norms(const torch::nn::Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
   virtual void synchronize_buffers(Module& /*module*/) {}
-  /// Called: in training, before an optimizer steps, gradients complete and clipped, and after. An optimizer passes over
-  /// parameters without a gradient: a strategy that divides its state over ranks takes gradients of other ranks' parameters
-  /// away before, and brings new weights to all after. A step may be begun anew when optimizer_step() calls its closure twice.
+  /// Called: in training, before an optimizer steps, with gradients complete and clipped, and after. An optimizer skips
+  /// parameters without a gradient: a strategy that divides its state over ranks removes the gradients of other ranks'
+  /// parameters before, and sends the new weights to all after. A step can begin again when optimizer_step() calls its closure
+  /// twice.
   virtual void before_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
   virtual void after_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
 
-  /// Each rank has a part of the optimizers' state that others lack.
+  /// The optimizers' state is divided over ranks.
   virtual bool divides_optimizers() const { return false; }
-  /// What a checkpoint holds of the module and of optimizer `index`, and takes back. Default: their own, whole on every rank. A
-  /// strategy that leaves parts to ranks gathers them here: rank 0 writes the file. `all_ranks` false: an error is leaving,
-  /// rank 0 saves alone, and nothing may communicate.
+  /// Put the state of the module and of optimizer `index` into a checkpoint. Default: their own state, whole on every rank. A
+  /// strategy that divides it gathers the parts here: rank 0 writes the file. `all_ranks` false: after an error rank 0 saves
+  /// alone, and nothing may communicate.
   virtual void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks);
   virtual void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                               bool all_ranks);
-  /// All ranks end alike, for a signal, and from here on rank 0 alone saves: what other ranks have of the optimizer's state,
-  /// and save_optimizer() will need, is gathered here.
+  /// Called: when a signal ends all ranks, after which rank 0 saves alone. Gathers the parts of the optimizer's state that
+  /// save_optimizer() will need.
   virtual void keep_optimizer(const torch::optim::Optimizer& /*optimizer*/, std::size_t /*index*/) {}
   /// Throw ConfigError when the checkpoint does not fit.
   virtual void load_module(Module& module, const Checkpoint& checkpoint);
   virtual void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint);
 
  protected:
-  /// Called: by launch(). Starts the other ranks when nobody else did (the calling process then becomes their launcher and
-  /// never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws ConfigError when devices
-  /// or environment variables make no sense.
+  /// Called: by launch(). Starts the other ranks unless another launcher did (the calling process then becomes their launcher
+  /// and never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws ConfigError for wrong
+  /// devices or environment variables.
   virtual Launched join(const LaunchRequest& request) = 0;
   /// Called: by teardown().
   virtual void release_module() noexcept {}

@@ -30,7 +30,7 @@ class ProcessSettings {
         checks_nan_(torch::autograd::AnomalyMode::should_check_nan()),
         benchmark_(at::globalContext().benchmarkCuDNN()),
         threads_(at::get_num_threads()) {
-    // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
+    // Not a number that depends on the load: the order of sums depends on it, and so the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
     at::Context& context = at::globalContext();
     if (options.deterministic) {
@@ -72,12 +72,12 @@ class ProcessSettings {
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };
 
-/// Hooks go on meanwhile: what another thread reads of the run, or writes, would be of two moments.
+/// Hooks continue to run: what another thread reads or writes of the run would mix two steps.
 void refuse_other_thread(const TrainerState& run, const char* call) {
   if (!run.entry.active || run.entry.thread == std::this_thread::get_id()) return;
   throw MisuseError(
       format("{} was called by another thread than the one that runs the hooks. Call it in a hook, such as on_train_batch_end; "
-             "another thread can leave a flag for it, or end training with stop().",
+             "another thread can set a flag for that hook, or end training with stop().",
              call));
 }
 
@@ -101,7 +101,7 @@ Evaluated run_evaluation(TrainerState& run, Module& module, DataSource source, S
     LoaderList loaders = entry.source().evaluation(stage, module, run.setup, run.hooks);
     if (loaders.empty()) {
       throw MisuseError(format(
-          "{} needs data: pass loaders, or a data module (`data:` in YAML) whose {}() gives some, or let the module's do so.",
+          "{} needs data: pass loaders, or a data module (`data:` in YAML) whose {}() returns some, or override the module's.",
           stage_name(stage), hook_name(dataloaders_hook(stage))));
     }
     EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders),
@@ -183,7 +183,7 @@ MetricMap Trainer::progress_bar_metrics_at_hand() const { return state_->metrics
 std::optional<double> Trainer::monitored(std::string_view name) const { return state_->metrics->monitored(name); }
 std::optional<double> Trainer::monitored_now(std::string_view name) {
   refuse_other_thread(*state_, "monitored_now()");
-  // Every rank reaches this because monitored_now() is for all ranks to call, at one place.
+  // Every rank reaches this because all ranks must call monitored_now() together.
   if (world_size() > 1) state_->boundaries.meet(BoundaryKind::kDecision);
   return monitored(name);
 }
@@ -255,7 +255,7 @@ BackgroundFiles& Trainer::checkpoint_files() { return state_->files; }
 void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step) {
   refuse_other_thread(*state_, "log_to_loggers()");
   const Progress& progress = state_->progress;
-  // The run that this one resumes has written what the hooks say that only set things up again.
+  // The resumed run has written the messages of hooks that only set up again.
   if (!state_->is_global_zero() || state_->resume.replaying) return;
   for (const auto& logger : state_->setup.loggers) {
     logger->log_metrics({progress.stage, progress.epoch, step.value_or(progress.logging_step), /*epoch_end=*/false, values});
@@ -277,7 +277,7 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   if (run.world_size() == 1) return batch.batch_size();
   if (run.step_votes == nullptr) return std::nullopt;
   if (!run.reduces_gradients()) return run.progress.batch.samples_of_all;
-  if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are no numbers of samples
+  if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are not numbers of samples
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
 }
 
@@ -285,7 +285,7 @@ void keep_step_losses(const Trainer& trainer) { TrainerState::of(trainer).measur
 
 StepLoss loss_of_step(const Trainer& trainer) {
   const StepLosses& losses = TrainerState::of(trainer).measures.losses;
-  if (!losses.are_kept()) throw MisuseError("loss_of_step(): losses are kept where keep_step_losses() asks for it in setup().");
+  if (!losses.are_kept()) throw MisuseError("loss_of_step(): call keep_step_losses() in setup() first.");
   return losses.total();
 }
 

@@ -20,7 +20,7 @@ namespace levin {
 
 namespace {
 
-/// The states are of such schedulers, by what is called how in them.
+/// True when the states belong to such schedulers, by their keys.
 bool are_of(const std::vector<SchedulerConfig>& schedulers, const Value& states) {
   const auto has_keys = [](const SchedulerConfig& config, const Value& saved) {
     const Value own = config.scheduler->state_dict();
@@ -106,7 +106,7 @@ void TrainingSnapshot::restore(const Trainer& trainer) const {
     torch::optim::Optimizer& optimizer = *run.parts.optimizers[index];
     const std::vector<double> rates = get_lrs(optimizer);
     is_own_ ? levin::load_optimizer(optimizer, index, *content_) : strategy.load_optimizer(optimizer, index, *content_);
-    // They are those of the schedulers that there are.
+    // They belong to the present schedulers.
     for (std::size_t group = 0; group < rates.size() && !has_same_schedulers; ++group) {
       set_lr(optimizer.param_groups()[group], rates[group]);
     }

@@ -13,30 +13,30 @@ namespace levin {
 class DataSource;
 struct TrainerState;
 
-/// A short training on the side: with the run's module, data, optimizers and strategy, and without its schedulers, callbacks,
-/// loggers and validation.
+/// A short trial training with the run's module, data, optimizers and strategy, without its schedulers, callbacks, loggers and
+/// validation.
 struct LEVIN_API Trial {
-  std::int64_t steps = 1;                                 ///< of the optimizer, after which it ends
-  std::optional<std::int64_t> batch_size = std::nullopt;  ///< of the training loader, for each rank; unset: as it is
+  std::int64_t steps = 1;                                 ///< of the optimizer
+  std::optional<std::int64_t> batch_size = std::nullopt;  ///< of the training loader, for each rank; unset: unchanged
   std::shared_ptr<Callback> observer = nullptr;           ///< its only callback
 };
 
-/// What a TuningCallback tries out before a fit, and what the fit then begins with.
+/// Runs a TuningCallback's trials before a fit, and sets what the fit starts with.
 class LEVIN_API TrialRunner {
  public:
   TrialRunner(TrainerState& run, DataSource& source) : run_(run), source_(source) {}
 
-  /// Trains. Afterwards, and when it throws what the training has thrown, weights, buffers, random numbers and the data
-  /// module's state are as they were; so is what else a module keeps in on_save_checkpoint() and on_load_checkpoint(). The
-  /// module's hooks run as in a fit, from on_train_start to on_train_end. Ranks: all.
+  /// Trains. Afterwards, and when training throws, which it rethrows, it restores weights, buffers, random numbers, the data
+  /// module's state, and what the module saves in on_save_checkpoint(). The module's hooks run as in a fit, from on_train_start
+  /// to on_train_end. Ranks: all.
   void run(const Trial& trial);
-  /// The training loader, as this rank reads it.
+  /// This rank's training loader.
   const BatchLoader& loader();
 
-  /// Every parameter group begins the fit with this rate, and schedules that are relative to rates are so to this one; those
-  /// that name their own, as OneCycleLR's max_lr, keep them. Ranks: all.
+  /// Every parameter group starts the fit with this rate. Schedules relative to the initial rate use it; those with their own
+  /// rates, such as OneCycleLR's max_lr, do not change. Ranks: all.
   void set_learning_rate(double lr);
-  /// The training loader gives batches of this size to each rank. A run that resumes the fit does so, too. Ranks: all.
+  /// Sets the training loader's batch size on each rank, also for runs that resume the fit. Ranks: all.
   void set_batch_size(std::int64_t samples);
 
  private:

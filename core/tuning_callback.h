@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// A callback that tries something out before a fit begins: not where one resumes, and not with fast_dev_run.
+/// A callback that runs trials before a fit, unless the fit resumes or fast_dev_run is set.
 class LEVIN_API TuningCallback : public Callback {
  public:
   ~TuningCallback() override;

@@ -18,7 +18,7 @@ namespace {
 std::string renamed(const std::string& name, const std::map<std::string, std::string>& beginnings) {
   const std::pair<const std::string, std::string>* longest = nullptr;
   for (const auto& entry : beginnings) {
-    // The map is in order: of two that a name begins with, the longer one comes later.
+    // The map is sorted: of two matching prefixes, the longer one comes later.
     if (name.starts_with(entry.first)) longest = &entry;
   }
   return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
@@ -40,7 +40,7 @@ std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path
   return weights;
 }
 
-/// What would make names fit: options have one name in C++ and in YAML's init_from.
+/// Options that would make names match; they have the same names in C++ and in YAML's init_from.
 std::string advice(const WeightsMatch& match, const WeightsOptions& options) {
   const std::map<std::string, std::string> renaming = match.renaming();
   if (renaming.empty()) return options.strict ? "\nSet strict to false to load what fits." : "";
@@ -50,7 +50,7 @@ std::string advice(const WeightsMatch& match, const WeightsOptions& options) {
   }
   const auto pair = [](const auto& entry) { return format("\"{}\": \"{}\"", printable(entry.first), printable(entry.second)); };
   const std::string where = renaming.contains("") ? format("Names of the module begin with '{}'", renaming.at(""))
-                                                  : "Names of the file have a part that those of the module lack";
+                                                  : "Names of the file have a part that the module's lack";
   return format("\n{}: set rename to {{{}}}.", where, join(renaming, ", ", pair));
 }
 
@@ -73,7 +73,7 @@ std::string shortened(const std::vector<std::string>& names, const char* what) {
   return format("; {} {} ({}{})", names.size(), what, printable(join(first)), names.size() > kShown ? ", …" : "");
 }
 
-/// Marks a value, and what is in it, as written in this file.
+/// Marks a value, and its elements, as written in this file.
 void set_file(Value& value, const std::filesystem::path& file) {
   value.set_mark({.file = file.string()});
   if (value.is_list()) {
@@ -127,9 +127,9 @@ Value saved_hyperparameters(const std::filesystem::path& file, const std::vector
   }
   const bool is_checkpoint = opened.kind == TensorFileKind::kLevin || opened.kind == TensorFileKind::kLightning;
   if (!is_checkpoint && !names.empty()) {
-    throw ConfigError(
-        format("'{}' is a {}, no checkpoint, and has no hyper-parameters: make the module yourself, and call load_weights().",
-               file, kind_name(opened.kind)));
+    throw ConfigError(format(
+        "'{}' is a {}, not a checkpoint, and has no hyper-parameters: make the module yourself, and call load_weights().", file,
+        kind_name(opened.kind)));
   }
   if (hyperparameters.size() == 0 && !names.empty()) {
     throw ConfigError(

@@ -15,27 +15,27 @@ class Module;
 
 namespace levin {
 
-/// How names of a file become names of a module, and what may differ.
+/// How a file's names map to a module's, and what may differ.
 struct LEVIN_API WeightsOptions {
-  /// A tensor that only the file or only the module has, or that has another shape, is an error. False: it is left out.
+  /// A tensor that only the file or only the module has, or whose shape differs, is an error. False: it is skipped.
   bool strict = true;
   /// Only tensors whose name in the file begins with this are read, without it: "encoder." for a submodule.
   std::string prefix = {};
-  /// Beginnings of names, after the prefix, and what stands in their place: {{"backbone.", "layers."}}. The longest that fits.
+  /// Replacements for the beginnings of names, after the prefix: {{"backbone.", "layers."}}. The longest match counts.
   std::map<std::string, std::string> rename = {};
-  /// The device onto which the file's tensors go first: "cpu", "cuda:1". Empty: from the file at once to the module's.
+  /// The device to which the file's tensors go first: "cpu", "cuda:1". Empty: directly to the module's.
   std::string map_location = {};
-  /// Which dict of tensors, where a file of torch.save() holds several: "generator", "models.generator".
+  /// The dict of tensors to use, if a file of torch.save() holds several: "generator", "models.generator".
   std::string key = {};
 };
 
-/// Weights for fit() to begin with: what load_weights() takes.
+/// The weights that fit() starts with: arguments of load_weights().
 struct LEVIN_API InitialWeights {
   std::filesystem::path path;
   WeightsOptions options = {};
 };
 
-/// Names in which a file and a module differ: those of the file without the prefix, and renamed.
+/// The names that were loaded and those that differ; the file's without the prefix, and renamed.
 struct LEVIN_API WeightsReport {
   std::vector<std::string> loaded = {};
   std::vector<std::string> missing = {};     ///< in the module, not in the file
@@ -45,10 +45,10 @@ struct LEVIN_API WeightsReport {
 
 /// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, any safetensors file,
 /// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, what LibTorch's torch::save(module) wrote,
-/// or a Lightning checkpoint. Nothing else of a checkpoint is read. A tensor that the module holds under several names may
-/// stand in the file under one of them. Rank 0 says in one line what was loaded and left out. Throws IoError when the file
-/// cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing fits; the
-/// module is then unchanged. Ranks: call it on all; each reads.
+/// or a Lightning checkpoint. It reads nothing else of a checkpoint. A tensor that the module has under several names may have
+/// any one of them in the file. Rank 0 reports in one line what was loaded and skipped. Throws IoError when it cannot read the
+/// file, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing matches; the module
+/// is then unchanged. Ranks: all; each reads the file.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
 LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,
@@ -57,11 +57,11 @@ LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::files
 /// As Lightning's freeze(): no parameter requires a gradient, and the module is in evaluation mode. Trainers notice at the next
 /// epoch or backward pass, on any number of ranks.
 LEVIN_API void freeze(torch::nn::Module& module);
-/// Takes them back: all parameters require a gradient, but those of whole numbers, and the module is in training mode.
+/// Undoes freeze(): all parameters except integer ones require a gradient, and the module is in training mode.
 LEVIN_API void unfreeze(torch::nn::Module& module);
 
 namespace detail {
-/// Those hyper-parameters in a checkpoint that `names` has, or `overrides` in their place. An error in them names the file.
+/// The hyper-parameters of a checkpoint that are in `names`, replaced by those in `overrides`. Errors name the file.
 LEVIN_API Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names,
                                       const Value& overrides);
 }  // namespace detail

@@ -78,8 +78,8 @@ bool CombinedLoader::shuffles() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.loader->shuffles(); });
 }
 
-bool CombinedLoader::acts() const {
-  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.loader->acts(); });
+bool CombinedLoader::is_interactive() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.loader->is_interactive(); });
 }
 
 std::optional<int> CombinedLoader::num_workers() const {

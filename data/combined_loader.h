@@ -61,7 +61,7 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
   std::optional<std::uint64_t> data_fingerprint() const override;
   bool shuffles() const override;
   std::optional<int> num_workers() const override;
-  bool acts() const override;
+  bool is_interactive() const override;
   void set_pin_memory(bool pin) override;
 
  private:

@@ -182,8 +182,8 @@ struct LEVIN_API StreamEpoch {
 };
 
 struct LEVIN_API StreamOptions {
-  /// Batches come of what the run itself does: BatchLoader::acts().
-  bool acts = false;
+  /// Batches come of what the run itself does: BatchLoader::is_interactive().
+  bool interactive = false;
   /// Samples in each batch but the last; unset: not known, and batches of several ranks weigh alike.
   std::optional<std::int64_t> batch_size = std::nullopt;
   std::optional<std::int64_t> seed = std::nullopt;  ///< of the random numbers; default: the seed of seed_everything
@@ -199,7 +199,8 @@ struct LEVIN_API StreamOptions {
 /// Each rank and each epoch has random numbers of its own, from (seed, epoch, rank): ranks get different batches, and a run of
 /// as many ranks gets the same ones again. A run that resumes within an epoch asks for the batches that are done once more, and
 /// so goes on exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
-/// Source; with `acts` it goes on with what comes. The function is asked for one batch ahead of the one that is worked on.
+/// Source; with `interactive` it continues with later batches. The function is asked for one batch ahead of the one that is
+/// worked on.
 class LEVIN_API Stream final : public BatchLoader {
  public:
   using Function = std::function<std::optional<Batch>(Random&)>;
@@ -214,7 +215,7 @@ class LEVIN_API Stream final : public BatchLoader {
   void start_epoch(std::int64_t epoch) override;
   std::optional<Batch> next() override;
   void set_shard(const Shard& shard) override { shard_ = shard; }
-  bool acts() const override { return options_.acts; }
+  bool is_interactive() const override { return options_.interactive; }
 
  private:
   Function next_;  ///< of the epoch

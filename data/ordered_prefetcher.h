@@ -99,12 +99,12 @@ class OrderedPrefetcher {
 
   void run() {
     std::unique_lock lock(mutex_);
-    std::optional<UnfinishedWork> unfinished;
+    std::optional<ExitGuard> exit_guard;
     while (true) {
-      if (tasks_.empty()) unfinished.reset();
+      if (tasks_.empty()) exit_guard.reset();
       work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (stopping_) return;
-      if (!unfinished) unfinished.emplace();
+      if (!exit_guard) exit_guard.emplace();
       {
         Task task = std::move(tasks_.front());
         tasks_.pop_front();

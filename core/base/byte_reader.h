@@ -31,7 +31,7 @@ void append_text(Bytes& bytes, std::string_view text) {
 /// Takes apart what these have made; nothing is read beyond it.
 class ByteReader {
  public:
-  /// `too_short`: the DesyncError of whoever reads more than there is.
+  /// `too_short`: the DesyncError for reading past the end.
   ByteReader(std::string_view bytes, const char* too_short) : rest_(bytes), too_short_(too_short) {}
   ByteReader(std::span<const std::byte> bytes, const char* too_short)
       : ByteReader(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), too_short) {}

@@ -10,7 +10,7 @@
 
 namespace levin {
 
-/// A place in a text that a user wrote: a YAML file, or the command line. Lines and columns count from 1; 0 means unknown.
+/// A position in a user's text: a YAML file, or the command line. Lines and columns count from 1; 0 means unknown.
 struct LEVIN_API Mark {
   std::string file;
   int line = 0;
@@ -20,8 +20,8 @@ struct LEVIN_API Mark {
   std::string str() const;
 };
 
-/// Where a call stands in the user's code: what std::source_location is, which clang 14 does not have. As a default argument,
-/// `SourceLocation where = SourceLocation::current()`, it is the place of the call.
+/// The position of a call in the user's code: std::source_location, which clang 14 lacks. As a default argument,
+/// `SourceLocation where = SourceLocation::current()`, it is the call's line.
 class LEVIN_API SourceLocation {
  public:
   static constexpr SourceLocation current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
@@ -37,9 +37,9 @@ class LEVIN_API SourceLocation {
   std::uint32_t line_;
 };
 
-/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do. One that leaves
-/// fit() and its like begins with where the run was, unless it tells a place of its own: "failed in training_step (train, epoch
-/// 0, step 3): …", of several ranks "rank 1 failed in …".
+/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do. Entry points such
+/// as fit() put where the run was before it, unless the error names its own position: "failed in training_step (train, epoch 0,
+/// step 3): …", with several ranks "rank 1 failed in …".
 class LEVIN_API Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
@@ -49,10 +49,10 @@ class LEVIN_API Error : public std::runtime_error {
   const char* what() const noexcept override { return located_ ? located_->c_str() : std::runtime_error::what(); }
   /// Puts `place` before what() says, once.
   void set_place(const std::string& place);
-  /// The status with which a program that does not catch the error ends.
+  /// The exit status of a program that does not catch the error.
   int exit_code() const { return exit_code_; }
-  /// True: every rank throws it at this place, since what it says is the same on all. Each rank's fit() ends with it then, and
-  /// not with a DesyncError that tells of the first. See of_all_ranks().
+  /// True: every rank throws this error here, from values that all share. Then fit() on each rank ends with it, not with a
+  /// DesyncError about the first. See of_all_ranks().
   bool is_of_all_ranks() const { return is_of_all_ranks_; }
   void set_of_all_ranks() { is_of_all_ranks_ = true; }
 
@@ -68,7 +68,7 @@ class LEVIN_API ConfigError : public Error {
   explicit ConfigError(const std::string& message) : ConfigError(Mark{}, message) {}
   ConfigError(const Mark& mark, const std::string& message);
   ~ConfigError() override;
-  /// Where the wrong text stands; empty when that is not known. what() begins with it.
+  /// The position of the wrong text; empty: unknown. what() begins with it.
   const Mark& mark() const { return mark_; }
   /// what() without the mark.
   const std::string& message() const { return message_; }
@@ -78,17 +78,17 @@ class LEVIN_API ConfigError : public Error {
   std::string message_;
 };
 
-/// An error for `throw`, of a decision that all ranks have made from what all know: Error::is_of_all_ranks().
+/// Marks an error for `throw` that all ranks have derived from shared values: Error::is_of_all_ranks().
 template <class AnyError>
 AnyError of_all_ranks(AnyError error) {
   error.set_of_all_ranks();
   return error;
 }
 
-/// Several wrong things in one configuration, reported together; what() has a line for each.
+/// Several errors in one configuration, reported together; what() has a line for each.
 class LEVIN_API ConfigErrors final : public ConfigError {
  public:
-  /// `errors` has at least one; those that are ConfigErrors themselves are not taken apart.
+  /// `errors` has at least one; elements that are ConfigErrors themselves are not split.
   explicit ConfigErrors(std::vector<ConfigError> errors);
   ~ConfigErrors() override;
   const std::vector<ConfigError>& errors() const { return errors_; }
@@ -97,17 +97,17 @@ class LEVIN_API ConfigErrors final : public ConfigError {
   std::vector<ConfigError> errors_;
 };
 
-/// The single errors that an error consists of: those of a ConfigErrors, else the error itself.
+/// The errors in a ConfigErrors; else the error itself.
 LEVIN_API std::vector<ConfigError> single_errors(const ConfigError& error);
 
-/// The user's code calls levin in a way that has no meaning, such as log() in a hook that does not permit it.
+/// The user's code calls levin wrongly, such as log() in a hook that does not permit it.
 class LEVIN_API MisuseError : public Error {
  public:
   using Error::Error;
   ~MisuseError() override;
 };
 
-/// Ranks are not where they should be: they met in different boundaries or calls, or one of them is gone.
+/// Ranks are out of step: they came to different boundaries or calls, or one of them is gone.
 class LEVIN_API DesyncError : public Error {
  public:
   using Error::Error;
@@ -121,7 +121,7 @@ class LEVIN_API IoError : public Error {
   ~IoError() override;
 };
 
-/// The run was asked to end by a signal, and ended at the same step on all ranks. Exit code 128 + signal.
+/// A signal ended the run, at the same step on all ranks. Exit code 128 + signal.
 class LEVIN_API Interrupted : public Error {
  public:
   explicit Interrupted(int signal, const std::string& where);

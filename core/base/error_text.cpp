@@ -36,7 +36,7 @@ std::string error_text(const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return error_text(known);
   } catch (...) {
-    return format("an exception of type {}, which is no std::exception", name_of(abi::__cxa_current_exception_type()));
+    return format("an exception of type {}, which is not a std::exception", name_of(abi::__cxa_current_exception_type()));
   }
 }
 

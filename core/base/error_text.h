@@ -5,12 +5,12 @@
 
 namespace levin {
 
-/// What an exception says to a person: what(), of LibTorch's errors without their backtrace; of one that says nothing its type.
+/// The text of an exception for users: what(), for LibTorch's errors without the backtrace; its type if what() is empty.
 std::string error_text(const std::exception& error);
-/// The same of an exception of any type; `error` is not null.
+/// The same for an exception of any type; `error` is not null.
 std::string error_text(const std::exception_ptr& error);
 
-/// The status with which a program ends that does not catch it: levin's own errors have theirs, all others 1.
+/// The exit status of a program that does not catch it: levin's errors have their own, all others 1.
 int exit_code_of(const std::exception& error);
 
 }  // namespace levin

@@ -18,7 +18,7 @@ concept PathLike = requires(const T& value) {
   { value.native() } -> std::convertible_to<std::string_view>;
 };
 
-/// What stands for a `{}`. Refers to a text, which must live as long.
+/// The argument of a `{}`. Refers to a text, which must live as long.
 using FormatArgument = std::variant<bool, char, long long, unsigned long long, double, std::string_view>;
 
 template <class T>
@@ -64,7 +64,7 @@ constexpr std::string_view pattern_error(std::string_view pattern) {
     const std::string_view specification = pattern.substr(at + 1, end - at - 1);
     if (argument == kTypes.size()) return "more {} than arguments";
     if (!specification.empty()) {
-      if (specification[0] != ':') return "what stands in {} begins with a colon";
+      if (specification[0] != ':') return "a format specification in {} begins with a colon";
       const char last = specification.back();
       const bool has_type = (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z');
       if (has_type && kTypes[argument].find(last) == std::string_view::npos) return "not for an argument of this type";
@@ -94,7 +94,7 @@ class FormatPattern {
 
 std::string format_text(std::string_view pattern, const FormatArgument* arguments, std::size_t count);
 
-/// An object and no function, so that a standard library's std::format is not found beside it by the types of arguments.
+/// An object, not a function, so that argument-dependent lookup does not also find std::format.
 struct Format {
   template <class... Arguments>
   std::string operator()(FormatPattern<std::type_identity_t<Arguments>...> pattern, const Arguments&... arguments) const {
@@ -105,10 +105,10 @@ struct Format {
 
 }  // namespace detail
 
-/// The pattern with its arguments in place of each `{}`: `format("rank {} did not come within {:.1f} s", rank, seconds)`. An
-/// argument is a number, a text, a bool ("true"), a char or a path. A float is the shortest text that reads back to it
-/// ("1.0", "1e-05"), unless the pattern says otherwise, as Python's and C++'s own do: "{:.3f}", "{:>8}", "{:02}". A brace that
-/// is meant is written twice. A pattern that does not fit its arguments does not compile.
+/// The pattern with each `{}` replaced by an argument: `format("rank {} did not come within {:.1f} s", rank, seconds)`. An
+/// argument is a number, a text, a bool ("true"), a char or a path. A float is the shortest text that reads back to it ("1.0",
+/// "1e-05"), unless the pattern says otherwise, as Python's and C++'s own do: "{:.3f}", "{:>8}", "{:02}". Write a literal brace
+/// twice. A pattern that does not fit its arguments does not compile.
 inline constexpr detail::Format format;
 
 }  // namespace levin

@@ -2,12 +2,12 @@
 
 #include <memory>
 
-/// Marks a class or function of the public headers: programs and plug-ins find it in liblevin.so. All else stays inside, where
-/// it can change from one version to the next (-fvisibility=hidden). On a class it covers all of its members, its vtable and
-/// its typeinfo, so that casts and exceptions work from one library to another.
+/// Marks a class or function of the public headers: liblevin.so exports it for programs and plug-ins. All else is hidden and
+/// can change between versions (-fvisibility=hidden). On a class it covers all of its members, its vtable and its typeinfo, so
+/// that casts and exceptions work from one library to another.
 #define LEVIN_API __attribute__((visibility("default")))
 
-// Forward declarations, so that headers which only pass these types on stay free of torch's headers.
+// Forward declarations, so that headers that only pass these types on do not need torch's headers.
 namespace at {
 class Tensor;
 }

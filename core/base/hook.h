@@ -86,7 +86,7 @@ LEVIN_API std::string_view stage_name(Stage stage);
   HOOK(kStateDict, "state_dict", kNoLog)                                       \
   HOOK(kLoadStateDict, "load_state_dict", kNoLog)
 
-/// Every place at which user code runs, in the names of Lightning.
+/// Every function that runs user code, by Lightning's names.
 enum class Hook : std::uint8_t {
 #define LEVIN_HOOK_NUMBER(number, name, policy) number,
   LEVIN_HOOKS(LEVIN_HOOK_NUMBER) kCount
@@ -96,7 +96,7 @@ enum class Hook : std::uint8_t {
 /// "training_step", "on_train_epoch_end", …: the name of the function that the user overrides.
 LEVIN_API std::string_view hook_name(Hook hook);
 
-/// What log() may do in a hook, and what it does when on_step and on_epoch are left open.
+/// What log() may do in a hook, and its defaults for on_step and on_epoch.
 struct LEVIN_API HookPolicy {
   bool may_log = false;
   bool default_on_step = false;
@@ -106,7 +106,7 @@ struct LEVIN_API HookPolicy {
 };
 LEVIN_API HookPolicy hook_policy(Hook hook);
 
-/// Where a rank is: what the table of a stalled run shows, and what the record of a failure says.
+/// Where a rank is, for the table of a stalled run and the record of a failure.
 struct LEVIN_API Whereabouts {
   Stage stage = Stage::kTrain;
   Hook hook = Hook::kNone;

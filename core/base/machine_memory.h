@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// What a text such as /proc/meminfo says of a machine's memory, in bytes, by its names: "MemTotal", "MemAvailable".
+/// A machine's memory from a text such as /proc/meminfo, in bytes, by its names: "MemTotal", "MemAvailable".
 std::map<std::string, double> machine_memory(std::istream& meminfo);
 
 }  // namespace levin

@@ -46,8 +46,8 @@ std::optional<bool> is_larger_better(std::string_view name) {
 std::string doubt_of_mode(std::string_view who, std::string_view monitor, bool larger_is_better) {
   const std::optional<bool> expected = is_larger_better(monitor);
   if (!expected || *expected == larger_is_better) return "";
-  return format("{}: mode is {}, but of a metric called '{}' the {} value is usually the better one. Should it be mode: {}?",
-                who, larger_is_better ? "max" : "min", monitor, *expected ? "larger" : "smaller", *expected ? "max" : "min");
+  return format("{}: mode is {}, but for a metric called '{}' the {} value is usually better. Should it be mode: {}?", who,
+                larger_is_better ? "max" : "min", monitor, *expected ? "larger" : "smaller", *expected ? "max" : "min");
 }
 
 std::string doubt_of_monitor(std::string_view who, std::string_view monitor, const std::vector<std::string>& names) {

@@ -10,17 +10,17 @@ namespace levin {
 /// " Did you mean 'val_loss'?", or "" when no metric's name is near.
 std::string nearest_metric(std::string_view wrong, const std::vector<std::string>& names);
 
-/// "loss" of "rank_12_loss", as rows name what one rank has for itself; nothing of any other name.
+/// "loss" for "rank_12_loss", the name of one rank's own value in rows; unset for any other name.
 std::optional<std::string_view> metric_of_rank(std::string_view name);
 
-/// Whether larger is better, as far as a metric's name says: true for "val_accuracy" and for "step", false for "train/loss".
+/// Guesses from a metric's name whether larger is better: true for "val_accuracy" and for "step", false for "train/loss".
 std::optional<bool> is_larger_better(std::string_view name);
 
 /// "EarlyStopping: mode is min, but …" where a monitor's mode contradicts the metric's name; else "".
 std::string doubt_of_mode(std::string_view who, std::string_view monitor, bool larger_is_better);
 
-/// What to say when the sanity check logged these metrics, but not the monitored one that validation seems to log: its name
-/// says so, or is nearly that of one of them. Else "".
+/// A warning when the sanity check logged these metrics, but not the monitored one that, by its name, validation should log.
+/// Else "".
 std::string doubt_of_monitor(std::string_view who, std::string_view monitor, const std::vector<std::string>& names);
 
 }  // namespace levin

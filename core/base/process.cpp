@@ -34,7 +34,7 @@ std::string program_as_typed(const std::string& word) {
   return word;
 }
 
-std::atomic<bool> WorkingThread::process_ends_{false};
+std::atomic<bool> ThreadExitGuard::process_ends_{false};
 
 namespace {
 
@@ -72,27 +72,27 @@ struct Work {
 }  // namespace
 
 /// The last to wait: destroyed after all that the program has made, and before what this library stands on.
-struct WorkingThread::EndOfProcess {
+struct ThreadExitGuard::EndOfProcess {
   EndOfProcess() { Work::instance(); }
   EndOfProcess(const EndOfProcess&) = delete;
   EndOfProcess& operator=(const EndOfProcess&) = delete;
   ~EndOfProcess() { end_work(/*is_over=*/true); }
 };
-const WorkingThread::EndOfProcess WorkingThread::end_of_process_;
+const ThreadExitGuard::EndOfProcess ThreadExitGuard::end_of_process_;
 
-UnfinishedWork::UnfinishedWork() { Work::instance().begin(Work::instance().pieces); }
-UnfinishedWork::~UnfinishedWork() { Work::instance().end(Work::instance().pieces); }
+ExitGuard::ExitGuard() { Work::instance().begin(Work::instance().pieces); }
+ExitGuard::~ExitGuard() { Work::instance().end(Work::instance().pieces); }
 
-WorkingThread::WorkingThread() {
+ThreadExitGuard::ThreadExitGuard() {
   if (scopes_of_thread++ > 0) return;
   Work::instance().begin(Work::instance().threads);
   watch_exit();
 }
-WorkingThread::~WorkingThread() {
+ThreadExitGuard::~ThreadExitGuard() {
   if (--scopes_of_thread == 0) Work::instance().end(Work::instance().threads);
 }
 
-void WorkingThread::watch_exit() {
+void ThreadExitGuard::watch_exit() {
   // What exit() calls cannot be taken back; and after so many entry points nothing new is made.
   constexpr int kMostCalls = 64;
   static std::atomic<int> calls = 0;
@@ -100,7 +100,7 @@ void WorkingThread::watch_exit() {
   if (const int before = calls++; before < kMostCalls) std::atexit([] { end_work(/*is_over=*/false); });
 }
 
-void WorkingThread::end_work(bool is_over) {
+void ThreadExitGuard::end_work(bool is_over) {
   Work& work = Work::instance();
   std::unique_lock lock(work.mutex);
   process_ends_ = true;
@@ -110,7 +110,7 @@ void WorkingThread::end_work(bool is_over) {
   work.is_over = is_over;
 }
 
-void WorkingThread::stay() {
+void ThreadExitGuard::block() {
   if (scopes_of_thread == 0) return;
   Work& work = Work::instance();
   std::unique_lock lock(work.mutex);
@@ -121,7 +121,7 @@ void WorkingThread::stay() {
   ++work.threads;
 }
 
-void WorkingThread::go_on() {
+void ThreadExitGuard::release() {
   if (!process_ends_) return;
   Work& work = Work::instance();
   const std::lock_guard lock(work.mutex);

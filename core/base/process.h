@@ -33,7 +33,7 @@ inline int usable_cores() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-/// The words of the command line that this process was started with, the program first; none where the system does not tell.
+/// The command line of this process, the program first; empty where the system does not report it.
 std::vector<std::string> own_command_line();
 
 /// A program, by the first word of such a line, as a person types it: its name, where that is what a search of PATH finds.
@@ -48,11 +48,11 @@ std::string program_as_typed(const std::string& word);
   _exit(status);
 }
 
-/// For how long an OpenMP thread of LibTorch looks for the others before it sleeps: turns of a loop, some ten microseconds.
-/// OpenMP's own default is several milliseconds, in which the thread that is waited for cannot have the core: beside one other
-/// busy program a run of two threads took thirty times as long as alone. The longer they look, the faster is a run of small
-/// operations that has the machine for itself, and the slower one that has not: with 300, 1,000 and 10,000 turns the digits
-/// took 4.3, 3.4 and 2.6 s alone, and 6.9, 8.5 and 15 s beside a busy program.
+/// How long an OpenMP thread of LibTorch spins for the others before it sleeps: turns of a loop, some ten microseconds.
+/// OpenMP's default is several milliseconds, which keep the core from the thread it waits for: next to one other busy program a
+/// run of two threads took thirty times as long as alone. Longer spinning makes a run of small operations faster on an idle
+/// machine, and slower on a busy one: with 300, 1,000 and 10,000 turns the digits took 4.3, 3.4 and 2.6 s alone, and 6.9, 8.5
+/// and 15 s next to a busy program.
 inline constexpr const char* kOpenMpSpins = "300";
 inline constexpr const char* kOpenMpSpinsVariable = "GOMP_SPINCOUNT";
 
@@ -65,8 +65,8 @@ inline void shorten_openmp_waits() {
   if (!has_openmp_waits()) setenv(kOpenMpSpinsVariable, kOpenMpSpins, /*overwrite=*/0);
 }
 
-/// While one lives, the process is levin's own: its program, run_main() or a rank that levin has started. Otherwise levin is
-/// one of the libraries of a program, whose signals, memory and standard error are not its own. Threading: any.
+/// During its lifetime the process is levin's own: its program, run_main() or a rank that levin has started. Otherwise levin is
+/// a library in a program that owns signals, memory and standard error. Threading: any.
 class OwnProcess {
  public:
   OwnProcess() { ++scopes_; }
@@ -80,32 +80,32 @@ class OwnProcess {
   inline static std::atomic<int> scopes_ = 0;
 };
 
-/// While one lives, Trainers that its thread makes may start ranks by running the program again, as in a process of levin's
-/// own; but what they come to is left here, and the process goes on.
+/// During its lifetime, Trainers of its thread may start ranks by running the program again, as in levin's own processes; but
+/// their outcome is stored here, and the process continues.
 class LaunchPermit {
  public:
-  /// How a run has ended whose ranks this process has started.
+  /// How the run of this process's ranks has ended.
   struct Outcome {
     int status = 0;
-    std::string failure;  ///< the first one; empty: none was written down
+    std::string failure;  ///< the first one; empty: none was recorded
   };
-  /// What leaves the constructor of the Trainer then, on its way to where the permit was given. Nobody else is to catch it.
+  /// Thrown by the Trainer's constructor then, to where the permit was given. No other code may catch it.
   struct RanksHaveEnded {};
 
-  /// `call`: the number of the permits of the process before this one, by which ranks find the same.
+  /// `call`: the number of earlier permits of the process, from which ranks find the same one.
   explicit LaunchPermit(int call) : call_(call), outer_(std::exchange(innermost_, this)) {}
   ~LaunchPermit() { innermost_ = outer_; }
   LaunchPermit(const LaunchPermit&) = delete;
   LaunchPermit& operator=(const LaunchPermit&) = delete;
 
-  /// The innermost of this thread; null for none.
+  /// The innermost of this thread; null: none.
   static LaunchPermit* current() { return innermost_; }
 
   int call() const { return call_; }
   const std::optional<Outcome>& outcome() const { return outcome_; }
   [[noreturn]] void end_with(Outcome outcome) {
     outcome_ = std::move(outcome);
-    throw RanksHaveEnded();  // NOLINT(bugprone-std-exception-baseclass): no handler of errors on the way shall take it for one
+    throw RanksHaveEnded();  // NOLINT(bugprone-std-exception-baseclass): no handler of errors may catch it
   }
 
  private:
@@ -116,50 +116,51 @@ class LaunchPermit {
   std::optional<Outcome> outcome_;
 };
 
-/// Work of other threads with what goes with the process's static objects, LibTorch's among them: exit() destroys those while
-/// other threads run, but waits for this first, for a minute at most. Threading: any; it may end in another thread.
-class UnfinishedWork {
+/// Guards work of other threads that uses static objects, such as LibTorch's: exit() destroys these while other threads run,
+/// but first waits for this, for a minute at most. Threading: any; it may end in another thread.
+class ExitGuard {
  public:
-  /// Does not come back once static objects go.
-  UnfinishedWork();
-  ~UnfinishedWork();
-  UnfinishedWork(const UnfinishedWork&) = delete;
-  UnfinishedWork& operator=(const UnfinishedWork&) = delete;
+  /// Does not return once static objects are being destroyed.
+  ExitGuard();
+  ~ExitGuard();
+  ExitGuard(const ExitGuard&) = delete;
+  ExitGuard& operator=(const ExitGuard&) = delete;
 };
 
-/// The same for a thread whose work has no near end, such as training: it stays where it is once exit() waits, which it does
-/// for ten seconds at most, and not for the thread that calls it. Scopes of one thread nest.
-class WorkingThread {
+/// The same for a thread with long work, such as training: it blocks once exit() waits, which waits for ten seconds at most,
+/// and not for the thread that calls it. Scopes of one thread nest.
+class ThreadExitGuard {
  public:
-  WorkingThread();
-  ~WorkingThread();
-  WorkingThread(const WorkingThread&) = delete;
-  WorkingThread& operator=(const WorkingThread&) = delete;
+  ThreadExitGuard();
+  ~ThreadExitGuard();
+  ThreadExitGuard(const ThreadExitGuard&) = delete;
+  ThreadExitGuard& operator=(const ThreadExitGuard&) = delete;
 
-  /// Between two pieces of work: where exit() waits, this does not come back before go_on(). Cheap.
-  static void stay_if_process_ends() {
-    if (process_ends_.load(std::memory_order_relaxed)) stay();
+  /// Call it between two pieces of work: while exit() waits, it blocks until release(). Cheap.
+  static void block_if_exiting() {
+    if (process_ends_.load(std::memory_order_relaxed)) block();
   }
-  /// Somebody ends such work himself, and may wait for its thread: a static object of the program that is destroyed.
-  static void go_on();
-  /// What exit() destroys before it waits is what was made after the last call of this, which the scope's begin has, too.
+  /// Lets blocked threads continue when their owner shuts them down, such as a static object of the program that waits for its
+  /// thread.
+  static void release();
+  /// exit() destroys before its wait only objects made after the last call of this, which the constructor makes, too.
   static void watch_exit();
 
  private:
   struct EndOfProcess;
-  static void stay();
-  /// Called by exit(). `is_over`: nothing goes on from here.
+  static void block();
+  /// Called by exit(). `is_over`: no thread continues after it.
   static void end_work(bool is_over);
   static std::atomic<bool> process_ends_;
   static const EndOfProcess end_of_process_;
 };
 
-/// A thread that takes no signals: the program's handlers belong on its own threads. Throws as std::thread does.
+/// A thread that receives no signals: the program's handlers belong on its own threads. Throws as std::thread does.
 template <class Function>
 std::thread quiet_thread(Function&& function) {
   sigset_t all;
   sigfillset(&all);
-  // Also where no thread can be had.
+  // Also when starting the thread fails.
   struct Restore {
     sigset_t before;
     ~Restore() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
@@ -168,7 +169,7 @@ std::thread quiet_thread(Function&& function) {
   return std::thread(std::forward<Function>(function));
 }
 
-/// Seconds of a clock that never goes back, from some time on.
+/// Seconds of a monotonic clock, with an arbitrary start.
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

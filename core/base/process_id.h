@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// A process of this host, told apart from a later one that got the same number.
+/// A process of this host, distinguished from a later one with the same number.
 struct ProcessId {
   pid_t number = 0;
   std::uint64_t start_time = 0;  ///< clock ticks after boot
@@ -16,7 +16,7 @@ struct ProcessId {
 
 enum class ProcessState { kRunning, kStopped, kGone };
 
-/// What a process does. A zombie is gone: it will not do anything any more.
+/// The state of a process. A zombie is gone: it will do nothing more.
 ProcessState process_state(const ProcessId& process);
 
 }  // namespace levin

@@ -7,13 +7,13 @@
 
 namespace levin {
 
-/// A shared_ptr that may be given the object itself, too: what levin takes where it keeps an object.
+/// A shared_ptr that also converts from the object itself, for arguments that levin stores.
 ///
 ///     levin::LoaderPtr loader = levin::DataLoader(dataset, {.batch_size = 32});
 ///     levin::LoaderPtr same = std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 32});
 ///
-/// An object of your own class has to be movable: a destructor that is declared takes its move constructor away, so declare
-/// that too. One that has a name is given with std::move, or is made with std::make_shared where it is used further.
+/// An object of your own class must be movable: a declared destructor suppresses the move constructor, so declare that too.
+/// Pass a named object with std::move, or make it with std::make_shared to use it further.
 template <class Base>
 class Shared : public std::shared_ptr<Base> {
  public:

@@ -5,15 +5,15 @@
 
 namespace levin {
 
-/// Tells ranks alike when a span of time has passed, by rank 0's clock, without meeting in every batch: at each meeting rank 0
-/// says how many batches later the next one is, half the way to the end of the span by its pace so far. The meetings of a
-/// span thus grow with the logarithm of its batches. Plain arithmetic: the caller reads the clock and does the meeting.
+/// Makes ranks agree when a span of time has passed, by rank 0's clock, without an exchange in every batch: at each exchange
+/// rank 0 sets how many batches later the next one is, half the way to the end of the span at its pace so far. So the number of
+/// exchanges grows with the logarithm of the batches. Plain arithmetic: the caller reads the clock and makes the exchange.
 class SharedInterval {
  public:
-  /// What rank 0 tells the others at a meeting.
+  /// Rank 0's message to the others.
   struct Proposal {
     std::int64_t passed = 0;      ///< 1: the span is over
-    std::int64_t batches_on = 1;  ///< the next meeting is so many batches later
+    std::int64_t batches_on = 1;  ///< the next exchange is so many batches later
   };
 
   /// seconds 0: the span is over at each batch.
@@ -27,7 +27,7 @@ class SharedInterval {
   }
   /// Call once a batch, on every rank. True: all ranks meet in this batch.
   bool batch_done() { return ++batches_ >= next_meeting_; }
-  /// What rank 0 proposes at a meeting.
+  /// What rank 0 proposes in an exchange.
   Proposal propose(double now) const {
     const bool passed = now - span_start_ >= seconds_;
     const double left = passed ? seconds_ : seconds_ - (now - span_start_);

@@ -8,15 +8,15 @@
 
 namespace levin {
 
-/// Signals that one function handles as long as somebody asks for it. One that the program ignores (nohup) or handles, also
-/// from meanwhile on, stays the program's. Threading: any.
+/// Signals that one function handles while this exists. A signal that the program ignores (nohup) or handles, also if it starts
+/// to later, stays the program's. Threading: any.
 class SignalHandlers {
  public:
   SignalHandlers(const std::vector<int>& signals, void (*handler)(int), int flags) : handler_(handler), flags_(flags) {
     for (const int signal : signals) taken_.push_back({signal, {}, false});
   }
 
-  /// `first` is called before anything is taken, unless it is already. `wanted`: which of the signals; null: all.
+  /// `first` is called before the first signal is handled. `wanted`: the signals to handle; null: all.
   void take(const std::function<void()>& first, const std::function<bool(int signal)>& wanted = {}) {
     const std::lock_guard lock(mutex_);
     if (users_++ == 0) first();
@@ -32,7 +32,7 @@ class SignalHandlers {
       one.is_taken = sigaction(one.signal, &action, &one.before) == 0;
     }
   }
-  /// `last` is called when nothing is taken any more.
+  /// `last` is called when no signal is handled any longer.
   void give_back(const std::function<void()>& last = {}) {
     const std::lock_guard lock(mutex_);
     if (--users_ > 0) return;
@@ -58,13 +58,13 @@ class SignalHandlers {
   std::vector<Taken> taken_;
 };
 
-/// From here on SIGPIPE does nothing, unless the program has decided otherwise: what is written to a pipe that nobody reads, or
-/// to a process that is gone, is an error of that writing alone. In programs that this one starts it works as usual.
+/// Ignores SIGPIPE from here on, unless the program has set it: writing to a pipe without a reader, or to a process that is
+/// gone, is then only an error of that write. Programs that this one starts have the default.
 inline void ignore_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
   if (action.sa_handler != SIG_DFL) return;
-  // A handler that does nothing, since an ignored signal stays ignored in programs that this one starts.
+  // A handler that does nothing, because an ignored signal stays ignored in programs that this one starts.
   action = {};
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;

@@ -40,7 +40,7 @@ std::optional<double> parse_float(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
   if (error == std::errc()) return value;
-  // Out of range; from_chars does not tell on which side.
+  // Out of range; from_chars does not report on which side.
   std::istringstream stream{std::string(text)};
   stream.imbue(std::locale::classic());
   stream >> value;
@@ -154,7 +154,7 @@ std::vector<std::string> words_of(std::string_view name) {
   return words;
 }
 
-/// Whoever writes the one does not mean the other.
+/// A user who writes one does not mean the other.
 bool are_opposites(const std::string& left, const std::string& right) {
   constexpr std::pair<std::string_view, std::string_view> kOpposites[] = {
       {"min", "max"},      {"train", "val"},   {"train", "test"},      {"val", "test"},     {"enable", "disable"},
@@ -183,7 +183,7 @@ bool contradict(std::string_view left, std::string_view right) {
 }  // namespace
 
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known) {
-  // A slip changes a small part of a name. Nobody mistypes names of this length; it bounds the work on garbage.
+  // A typo changes a small part of a name. The limit of the length bounds the work on garbage.
   constexpr std::size_t kLongestName = 100;
   if (wrong.size() > kLongestName) return {};
   std::string nearest;
@@ -191,7 +191,7 @@ std::string nearest_name(std::string_view wrong, const std::vector<std::string>&
   for (const std::string& name : known) {
     if (name.size() > kLongestName) continue;
     const std::size_t distance = edit_distance(wrong, name);
-    // A distance of the whole name means that nothing is alike.
+    // A distance of the whole name means no similarity.
     if (distance < nearest_distance && distance < std::max(name.size(), wrong.size()) && !contradict(wrong, name)) {
       nearest = name;
       nearest_distance = distance;
@@ -220,7 +220,7 @@ std::string full_class_name_of(const std::type_info& type) {
 
 std::string class_name_of(const std::type_info& type) {
   const std::string full = full_class_name_of(type);
-  // From the end: what a template's arguments hold within brackets is no namespace of the class.
+  // From the end: a template's arguments in brackets are not a namespace of the class.
   int open = 0;
   for (std::size_t end = full.size(); end > 1; --end) {
     const char letter = full[end - 1];

@@ -17,11 +17,11 @@ std::string float_text(double value);
 /// Appends the shortest text that reads back to the same bits and is not taken for an int: "1.0", "1e-05", "inf", "nan".
 void append_float(std::string& text, double value);
 
-/// The float that the whole of `text` is ("-1.5e3", "inf", "nan"; no sign '+', no blanks), or nothing. What is too small for a
-/// float becomes 0, what is too large an infinity, as in C and Python.
+/// The float that the whole of `text` denotes ("-1.5e3", "inf", "nan"; no sign '+', no blanks), or unset. A number too small
+/// for a float becomes 0, one too large an infinity, as in C and Python.
 std::optional<double> parse_float(std::string_view text);
 
-/// The text as a terminal may show it: control characters, but for line breaks and tabs, and bytes that are no UTF-8 as "\x1b".
+/// The text for a terminal: control characters, except line breaks and tabs, and bytes that are not UTF-8 as "\x1b".
 std::string printable(std::string_view text);
 
 /// A name or value in an error message: printable, on one line, in single quotes, and cut with "…" after `longest` bytes.
@@ -31,13 +31,13 @@ std::string quoted_text(std::string_view text, std::size_t longest = 100);
 /// none.
 std::size_t utf8_length(std::string_view text);
 
-/// True for a byte that continues a character, and begins none.
+/// True for a byte that continues a character.
 constexpr bool is_utf8_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-/// The number of the character that the first `length` bytes are; `length` is what utf8_length() gave, not 0.
+/// The code point of the first `length` bytes; `length` is the result of utf8_length(), not 0.
 char32_t utf8_code_point(std::string_view text, std::size_t length);
 
-/// The parts with a separator between each two: "a, b, c". `text_of` gives the text of a part that is none itself.
+/// The parts joined by a separator: "a, b, c". `text_of` gives the text of a part that is not a text.
 template <class Range, class Projection = std::identity>
 std::string join(const Range& parts, std::string_view separator = ", ", Projection text_of = {}) {
   std::string text;
@@ -50,10 +50,10 @@ std::string join(const Range& parts, std::string_view separator = ", ", Projecti
   return text;
 }
 
-/// What stands between separators: one part more than there are of these.
+/// The parts between separators, one more than separators.
 std::vector<std::string> split(std::string_view text, std::string_view separator);
 
-/// "1 element", "3 elements"; of the nouns that take an s.
+/// "1 element", "3 elements"; for nouns with a plural s.
 inline std::string counted(std::size_t count, std::string_view noun) {
   return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
 }
@@ -62,8 +62,8 @@ inline std::string counted(std::size_t count, std::string_view noun) {
 /// other. Upper and lower case count as equal, and so do '-' and '_'.
 std::size_t edit_distance(std::string_view left, std::string_view right);
 
-/// The known name that `wrong` is most likely a slip of, or "" when none is near: never one with another number in it, or that
-/// says the contrary ("min_lr" of "max_lr").
+/// The known name that `wrong` most likely is a typo of, or "": never one with another number in it, or the opposite ("min_lr"
+/// for "max_lr").
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known);
 
 /// The end of an error message about an unknown name: "; did you mean 'max_epochs'?", or else every known name.

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One file has one name here, however its path is written.
+/// One name for a file, however its path is written.
 std::string name_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
 
 std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)).parent_path().string(); }
@@ -36,19 +36,19 @@ std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)
 struct BackgroundFiles::Job {
   std::function<void()> work;
   std::map<std::string, bool> changes;
-  std::function<void()> tell;
+  std::function<void()> callback;
   bool holds_copy = false;
-  std::shared_ptr<void> unfinished{};  ///< exit() waits for it
+  std::shared_ptr<void> exit_guard{};  ///< exit() waits for it
 };
 
-/// What the thread works with.
+/// The thread's data.
 struct BackgroundFiles::Shared {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Job> jobs;  ///< the first is under way
+  std::deque<Job> jobs;  ///< the first is running
   std::size_t copies = 0;
-  Checkpoint spare;                         ///< a copy that is written: memory for the next one
-  std::vector<std::function<void()>> done;  ///< to be told
+  Checkpoint spare;                         ///< a written copy: memory for the next one
+  std::vector<std::function<void()>> done;  ///< to be called
   std::exception_ptr error;
   std::atomic<bool> has_news = false;
   bool ends = false;
@@ -98,9 +98,9 @@ void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   const auto save = [shared = shared_.get(), copy, file] {
     copy->save(file);
     const std::lock_guard lock(shared->mutex);
-    std::swap(shared->spare, *copy);  // an older one goes with the copy, when the lock is gone
+    std::swap(shared->spare, *copy);  // an older one is freed with the copy, after the lock
   };
-  give({.work = save, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
+  give({.work = save, .changes = {{name_of(file), true}}, .callback = {}, .holds_copy = true});
 }
 
 void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
@@ -108,7 +108,7 @@ void BackgroundFiles::save(Checkpoint checkpoint, const fs::path& file) {
   wait();
   const auto on_host = std::make_shared<Checkpoint>(std::move(checkpoint).on_host());
   if (start_thread()) return on_host->save(file);
-  give({.work = [on_host, file] { on_host->save(file); }, .changes = {{name_of(file), true}}, .tell = {}});
+  give({.work = [on_host, file] { on_host->save(file); }, .changes = {{name_of(file), true}}, .callback = {}});
   wait();
 }
 
@@ -131,23 +131,23 @@ void BackgroundFiles::then(std::function<void()> work, const std::map<std::strin
   for (const auto& [file, there] : changes) named[name_of(file)] = there;
   if (holds_back()) return promised_.push_back({[this, work = std::move(work), changes] { then(work, changes); }, named});
   if (!busy()) return work();
-  give({.work = std::move(work), .changes = std::move(named), .tell = {}});
+  give({.work = std::move(work), .changes = std::move(named), .callback = {}});
 }
 
-void BackgroundFiles::when_done(std::function<void()> tell) {
-  if (holds_back()) return promised_.push_back({[this, tell = std::move(tell)] { when_done(tell); }, {}});
-  if (!busy()) return tell();
-  give({.work = {}, .changes = {}, .tell = std::move(tell)});
+void BackgroundFiles::when_done(std::function<void()> callback) {
+  if (holds_back()) return promised_.push_back({[this, callback = std::move(callback)] { when_done(callback); }, {}});
+  if (!busy()) return callback();
+  give({.work = {}, .changes = {}, .callback = std::move(callback)});
 }
 
 void BackgroundFiles::give(Job job) {
-  job.unfinished = std::make_shared<UnfinishedWork>();
+  job.exit_guard = std::make_shared<ExitGuard>();
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->error) return;
     if (const std::error_code error = start_thread()) {
       throw IoError(
-          format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
+          format("Cannot write checkpoints in the background: cannot start a thread ({}). Allow this "
                  "user or container more processes and threads, or set ModelCheckpoint's async to false.",
                  error.message()));
     }
@@ -172,7 +172,7 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
   while (true) {
     shared->changed.wait(lock, [&] { return shared->ends || !shared->jobs.empty(); });
     if (shared->jobs.empty()) return;
-    // It stays in the list meanwhile: the file is not there yet.
+    // It stays in the list until then: the file does not exist yet.
     std::function<void()> work = std::move(shared->jobs.front().work);
     std::exception_ptr error;
     lock.unlock();
@@ -181,7 +181,7 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
     } catch (...) {
       error = std::current_exception();
     }
-    work = nullptr;  // the copy goes before anybody hears of the room for the next
+    work = nullptr;  // the copy is freed before the room for the next is reported
     lock.lock();
     if (shared->watch.is_given_up) return;
     shared->watch.note_progress();
@@ -192,8 +192,8 @@ void BackgroundFiles::work(const std::shared_ptr<Shared>& shared) {
       shared->error = error;
       shared->jobs.clear();
       shared->copies = 0;
-    } else if (job.tell) {
-      shared->done.push_back(job.tell);
+    } else if (job.callback) {
+      shared->done.push_back(job.callback);
     }
     if (shared->error || !shared->done.empty()) shared->has_news.store(true, std::memory_order_release);
     shared->changed.notify_all();
@@ -213,7 +213,7 @@ bool BackgroundFiles::is_there(const fs::path& file) const {
       if (change != job->changes.end()) return change->second;
     }
   }
-  // A look there would not come back.
+  // A check there would not return.
   if (given_up_.contains(folder_name_of(file))) return false;
   std::error_code error;
   return fs::exists(fs::symlink_status(file, error));
@@ -236,7 +236,7 @@ void BackgroundFiles::check() {
     done.swap(shared_->done);
     error = std::exchange(shared_->error, nullptr);
   }
-  for (const auto& tell : done) tell();
+  for (const auto& callback : done) callback();
   if (error) std::rethrow_exception(error);
 }
 
@@ -252,27 +252,27 @@ void BackgroundFiles::wait() {
 
 void BackgroundFiles::refuse_given_up(const fs::path& file) const {
   if (!given_up_.contains(folder_name_of(file))) return;
-  throw IoError(format("Cannot save '{}': the file system of its folder has stopped to answer.", file));
+  throw IoError(format("Cannot save '{}': the file system of its folder has stopped responding.", file));
 }
 
 void BackgroundFiles::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
   constexpr std::chrono::milliseconds kBetweenLooks(100);
   using Clock = std::chrono::steady_clock;
-  bool is_told = false;
+  bool is_reported = false;
   std::int64_t progress = shared_->watch.progress;
   for (Clock::time_point newest = Clock::now(); !shared_->changed.wait_for(lock, kBetweenLooks, done);) {
-    if (HeededSignals::asks_again()) give_up(lock, "a signal came again while its file system was waited for");
+    if (HeededSignals::asks_again()) give_up(lock, "a second signal came during the wait for its file system");
     if (std::exchange(progress, shared_->watch.progress) != progress) newest = Clock::now();
     const std::chrono::duration<double> still = Clock::now() - newest;
     if (still >= limits_.longest)
-      give_up(lock, format("its file system has taken nothing for {:.0f} s (timeout_seconds)", still.count()));
-    if (is_told || still < limits_.told) continue;
-    is_told = true;
+      give_up(lock, format("its file system has not responded for {:.0f} s (timeout_seconds)", still.count()));
+    if (is_reported || still < limits_.report_after) continue;
+    is_reported = true;
     const std::string file = shared_->file_under_way();
     lock.unlock();
     Console::instance().warn(
-        format("Waiting for '{}': its file system has taken nothing for {:.0f} s. After {:.0f} s (timeout_seconds) the run "
-               "ends without it; at once, when Ctrl-C or, ten seconds after the first, SIGTERM comes again.",
+        format("Waiting for '{}': its file system has not responded for {:.0f} s. After {:.0f} s (timeout_seconds) the run "
+               "ends without it; at once on a second Ctrl-C, or a second SIGTERM ten seconds after the first.",
                file, still.count(), limits_.longest.count()));
     lock.lock();
   }
@@ -284,14 +284,14 @@ void BackgroundFiles::give_up(std::unique_lock<std::mutex>& lock, const std::str
   const bool was_last = left->jobs.size() == 1;
   left->watch.is_given_up = true;
   left->jobs.clear();
-  // What was done before is told as ever.
+  // Finished work is still reported.
   shared_->done = std::move(left->done);
   shared_->has_news = !shared_->done.empty();
   lock.unlock();
   thread_.detach();
   given_up_.insert(folder_name_of(file));
-  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged{}.", file, why,
-                       was_last ? "" : ", and nothing is done that was to follow"));
+  throw IoError(format("Cannot save '{}': {}. The previous file is unchanged{}.", file, why,
+                       was_last ? "" : ", and all later work is dropped"));
 }
 
 }  // namespace levin

@@ -17,87 +17,85 @@
 
 namespace levin {
 
-/// Rank 0's files of checkpoints, which a thread writes while training goes on (Trainer::checkpoint_files()). What is given is
-/// done in the order in which it was given, so a file that replaces another is there before the other goes. After a failure
-/// nothing more is done: what fails is told by check() and wait(), once.
+/// Rank 0's checkpoint files, which a thread writes while training continues (Trainer::checkpoint_files()). Work is done in the
+/// order of the calls, so a file that replaces another exists before the other is removed. After a failure no more work is
+/// done; check() and wait() report it, once.
 ///
-/// A file system that does not answer, such as that of a server that is away, is not waited for without end: the thread is left
-/// behind, with an IoError, and nothing that it was given changes a file any more. What is to be saved in the same folder from
-/// there on is refused.
+/// The wait for a file system that does not respond, such as that of a server that is down, is limited: it ends with an
+/// IoError, the thread is abandoned, and its work changes no more files. Later saves in the same folder are refused.
 ///
-/// Threading: for the thread that trains, but for what is passed to then().
+/// Threading: for the training thread, except the work passed to then().
 class LEVIN_API BackgroundFiles {
  public:
-  /// For how long a file system may take nothing, neither bytes nor a file's name, while somebody waits for it. A signal that
-  /// asks again ends the wait, too (HeededSignals).
+  /// How long a wait lasts while the file system accepts neither bytes nor a file's name. A second signal ends the wait, too
+  /// (HeededSignals).
   struct Limits {
-    std::chrono::duration<double> told = std::chrono::seconds(10);  ///< after this a line says what is waited for
+    std::chrono::duration<double> report_after = std::chrono::seconds(10);  ///< after this a line names the file
     std::chrono::duration<double> longest = std::chrono::minutes(30);
   };
 
   BackgroundFiles();
-  /// Waits for what is under way; an error that nobody has asked for is told on the console.
+  /// Waits for pending work; reports an error that check() and wait() have not reported on the console.
   ~BackgroundFiles();
   BackgroundFiles(const BackgroundFiles&) = delete;
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
-  /// File systems that were given up are tried again. Called: when an entry point begins.
+  /// Allows folders that were given up again. Called: when an entry point begins.
   void begin(Limits limits);
 
-  /// Writes a checkpoint: takes a copy of its tensors but for those that nobody else has, and leaves the rest to the thread. As
-  /// long as two copies wait, it waits: so much memory it may take. The memory of a copy that is written is kept for the next
-  /// one, until wait().
+  /// Writes a checkpoint: copies those of its tensors that are shared, and leaves the rest to the thread. To limit memory it
+  /// waits while two copies are queued. The memory of a written copy is reused for the next one, until wait().
   void write(Checkpoint checkpoint, const std::filesystem::path& file);
-  /// The same without a copy, and waits until it is done, as wait() does.
+  /// The same without a copy; waits until it is done, as wait() does.
   void save(Checkpoint checkpoint, const std::filesystem::path& file);
-  /// Does some work on files when all before is done, on the thread; `changes` says which files will be there afterwards, and
-  /// which not any more.
+  /// Runs work on files on the thread after all earlier work; `changes`: the files that will exist afterwards (true) or be gone
+  /// (false).
   void then(std::function<void()> work, const std::map<std::string, bool>& changes = {});
-  /// Calls back from a later check() or wait(), when all before is done.
-  void when_done(std::function<void()> tell);
+  /// Calls back from a later check() or wait(), after all earlier work.
+  void when_done(std::function<void()> callback);
 
-  /// A file that `write` writes, by this object, within the next release(). What is given after it waits for that, too.
+  /// Registers a file that `write` writes, through this object, within the next release(). Later work waits for it.
   void promise(const std::filesystem::path& file, std::function<void()> write);
   bool has_promised() const { return !promised_.empty(); }
-  /// Has what was promised done, in order. Called: where a run can be saved.
+  /// Writes promised files, in order. Called: where a run can be saved.
   void release();
   bool is_releasing() const { return is_releasing_; }
 
-  /// True for a file or link that is there, or will be when all is done.
+  /// True for a file or link that exists, or will exist after all work.
   bool is_there(const std::filesystem::path& file) const;
-  /// True when check() has something to tell. Costs next to nothing.
+  /// True when check() has something to report. Cheap.
   bool has_news() const;
-  /// Tells what is done. Throws what failed, such as an IoError with path and cause.
+  /// Calls back for finished work. Throws errors of the work, such as an IoError with path and cause.
   void check();
-  /// check(), when all is done. Throws IoError when the file system does not answer.
+  /// Waits for all work, then check(). Throws IoError when the file system does not respond.
   void wait();
 
  private:
   struct Job;
   struct Shared;
-  /// What release() does.
+  /// Work for release().
   struct Promised {
     std::function<void()> give;
     std::map<std::string, bool> changes;
   };
 
-  bool busy() const;  ///< something is to be done, or to be told
+  bool busy() const;  ///< work is pending, or its report
   bool holds_back() const { return !promised_.empty() && !is_releasing_; }
   void refuse_given_up(const std::filesystem::path& file) const;
   void give(Job job);
-  /// Gives what the system has against it.
+  /// Returns the system's error, if any.
   std::error_code start_thread();
   static void work(const std::shared_ptr<Shared>& shared);
-  /// Waits, with the lock, until it is so. Throws IoError when the file system does not answer.
+  /// Waits, with the lock, until `done`. Throws IoError when the file system does not respond.
   void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  /// Leaves the thread behind, and says why.
+  /// Abandons the thread and throws an IoError with the reason.
   [[noreturn]] void give_up(std::unique_lock<std::mutex>& lock, const std::string& why);
 
   Limits limits_;
   std::deque<Promised> promised_;
   bool is_releasing_ = false;
-  std::shared_ptr<Shared> shared_;  ///< with the thread, which may live longer
-  std::set<std::string> given_up_;  ///< folders whose file system has not answered
+  std::shared_ptr<Shared> shared_;  ///< shared with the thread, which may outlive this object
+  std::set<std::string> given_up_;  ///< folders whose file system has not responded
   std::thread thread_;
 };
 

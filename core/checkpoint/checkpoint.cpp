@@ -26,7 +26,7 @@
 namespace levin {
 namespace {
 
-/// The key under which a checkpoint's manifest stands in its file's metadata: what makes a safetensors file a checkpoint.
+/// The key of the manifest in the file's metadata, which makes a safetensors file a checkpoint.
 constexpr char kManifestKey[] = "levin_manifest";
 
 namespace fs = std::filesystem;
@@ -47,8 +47,8 @@ void check_can_be_saved(const std::string& name, const at::Tensor& tensor) {
   }
 }
 
-/// What copy_() does, into a contiguous tensor of the same type on the CPU; by memcpy() where that is possible, which writes
-/// large tensors past the processor's caches.
+/// As copy_(), into a contiguous tensor of the same type on the CPU; with memcpy() where possible, which bypasses the
+/// processor's caches for large tensors.
 void copy_numbers(at::Tensor& target, const at::Tensor& source) {
   if (!source.is_cpu() || !source.is_contiguous() || source.is_conj() || source.is_neg()) {
     target.copy_(source.detach(), /*non_blocking=*/target.is_pinned());
@@ -63,7 +63,7 @@ void copy_numbers(at::Tensor& target, const at::Tensor& source) {
                    });
 }
 
-/// Waits for copies that the current streams of these devices have been given.
+/// Waits for copies queued on the current streams of these devices.
 void wait_for(const std::unordered_set<at::Device>& devices) {
   for (const at::Device& device : devices) current_stream(device).synchronize();
 }
@@ -102,8 +102,8 @@ SafetensorsHeader header_of(const std::vector<std::pair<std::string, at::Tensor>
   return header;
 }
 
-/// Gives the checksum of the data. A piece is still in the processor's cache when it is written, and on its way to the disk
-/// while the next ones are read.
+/// Returns the checksum of the data. A piece is written while it is in the processor's cache, and goes to disk while the next
+/// ones are read.
 std::uint32_t write_data(AtomicFile& output, const std::vector<std::pair<std::string, at::Tensor>>& ordered) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   constexpr std::size_t kSent = 16 * kPiece;
@@ -135,7 +135,7 @@ bool holds(const SafetensorsHeader& header, const char* key, std::string_view co
   return expected != header.metadata.end() && expected->second == std::to_string(checksum_of(covered));
 }
 
-/// What a file's checksums cover beside the data: of levin's checkpoints; null of other files.
+/// What a file's checksums cover besides the data: of levin's checkpoints; null: other files.
 const std::string* manifest_of(const SafetensorsHeader& header) {
   const auto manifest = header.metadata.find(kManifestKey);
   return manifest == header.metadata.end() ? nullptr : &manifest->second;
@@ -148,7 +148,7 @@ std::vector<ChecksumReport> checks_of(std::string_view file, const SafetensorsHe
           {"tensor data", holds(header, kDataChecksumKey, file.substr(header.data_offset))}};
 }
 
-// Throws IoError that says what is wrong, without the file's name.
+// Throws an IoError with the problem, without the file's name.
 LoadedFile read_any(const fs::path& file) {
   LoadedFile loaded{std::make_shared<MappedFile>(file), {}, Value(Value::Map{})};
   const std::string_view bytes = loaded.mapping->bytes();
@@ -165,7 +165,7 @@ LoadedFile read_any(const fs::path& file) {
 LoadedFile read_file(const fs::path& file) {
   LoadedFile loaded = read_any(file);
   if (manifest_of(loaded.header) == nullptr) {
-    throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
+    throw IoError("it is a safetensors file, but not a levin checkpoint: it has no manifest in its metadata");
   }
   return loaded;
 }
@@ -179,7 +179,7 @@ at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry,
     // The tensor keeps the mapping alive.
     const at::Tensor tensor = at::from_blob(
         data, entry.shape, [mapping = loaded.mapping](void*) {}, options);
-    // Another program's file may be laid out without regard to alignment.
+    // Another program's file may be unaligned.
     const bool aligned = reinterpret_cast<std::uintptr_t>(data) % type.size == 0;
     return aligned ? tensor : tensor.clone();
   } catch (const c10::Error& error) {
@@ -212,7 +212,7 @@ std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
 void throw_unreadable(const fs::path& file, const IoError& error) {
   const auto good = newest_whole_file_beside(file);
   throw IoError(format("Cannot load '{}': {}.", file, error.what()) +
-                (good ? format(" The newest whole checkpoint beside it is '{}'.", *good) : ""));
+                (good ? format(" The newest whole checkpoint in its folder is '{}'.", *good) : ""));
 }
 
 Checkpoint read_safetensors(const fs::path& file, std::vector<std::string>& names) {
@@ -233,7 +233,7 @@ void save_safetensors(const fs::path& file, const std::map<std::string, at::Tens
   if (manifest != nullptr) {
     header.metadata[kManifestKey] = to_json(*manifest);
     header.metadata[kManifestChecksumKey] = std::to_string(checksum_of(header.metadata[kManifestKey]));
-    // The data's checksum is known when they are written: till then the longest one stands in its place.
+    // The data's checksum is known after writing: until then the longest one is a placeholder.
     header.metadata[kDataChecksumKey] = std::to_string(std::numeric_limits<std::uint32_t>::max());
   }
   const std::string preliminary = write_safetensors_header(header);
@@ -259,7 +259,7 @@ void Checkpoint::save(const fs::path& file) const { save_safetensors(file, tenso
 
 namespace {
 
-/// Nobody else can change its numbers. One that does not own its memory could not be resized.
+/// No other tensor can change its numbers. A tensor that does not own its memory could not be resized.
 bool is_alone(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() || tensor.requires_grad())
     return false;

@@ -46,23 +46,24 @@ MappedFile::~MappedFile() {
 }
 
 std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far) {
-  if (bytes.empty()) return so_far;  // zlib would start anew on a null pointer.
+  if (bytes.empty()) return so_far;  // zlib restarts on a null pointer.
   return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 namespace {
 
-// How files begin that hold tensors, and are not read.
+// The beginnings of tensor files that levin does not read.
 constexpr std::array<std::pair<std::string_view, const char*>, 7> kOthers = {{
     // The pickle of a number.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19",
-     "it is in the format of torch before version 1.6, which is not read; convert it in Python: torch.save(torch.load(FILE), "
+     "it is in the format of torch before version 1.6, which levin does not read; convert it in Python: "
+     "torch.save(torch.load(FILE), "
      "NEW_FILE)"},
-    {"\x93NUMPY", "it is an array of NumPy's; write it with safetensors.numpy.save_file() in Python"},
-    {"GGUF", "it is a GGUF file, as llama.cpp takes; take the model's safetensors files"},
-    {"\x89HDF\r\n", "it is an HDF5 file, as Keras writes; write its weights with safetensors.numpy.save_file() in Python"},
+    {"\x93NUMPY", "it is a NumPy array; write it with safetensors.numpy.save_file() in Python"},
+    {"GGUF", "it is a GGUF file for llama.cpp; use the model's safetensors files"},
+    {"\x89HDF\r\n", "it is an HDF5 file, such as Keras writes; write its weights with safetensors.numpy.save_file() in Python"},
     {"\x1f\x8b", "it is compressed with gzip; unpack it first"},
-    {"version https://git-lfs", "it is Git LFS's pointer to the file; get the file itself with `git lfs pull`"},
+    {"version https://git-lfs", "it is a Git LFS pointer; get the file itself with `git lfs pull`"},
     {"<!DOCTYPE", "it is a web page: the download was refused, or its address is another one"},
 }};
 
@@ -87,7 +88,7 @@ void refuse_other_formats(std::string_view bytes) {
     throw IoError(
         "it is a pickle that torch.save() has not written; load it and write its tensors with torch.save() in Python");
   }
-  if (is_text(bytes)) throw IoError("it is a text, as a configuration is, and holds no tensors");
+  if (is_text(bytes)) throw IoError("it is a text file, such as a configuration, and holds no tensors");
 }
 
 }  // namespace levin

@@ -28,8 +28,8 @@ class MappedFile {
 /// CRC-32 of bytes, after others whose CRC-32 is `so_far`.
 std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far = 0);
 
-/// Throws IoError for whatever is known to be no file of tensors that levin reads: empty files and texts, and formats of other
-/// programs, which it names with what to do about them.
+/// Throws IoError for files that levin cannot read: empty files, texts, and known formats of other programs, which it names
+/// with a cure.
 void refuse_other_formats(std::string_view bytes);
 
 }  // namespace levin

@@ -87,7 +87,7 @@ WeightsMatch::WeightsMatch(const torch::nn::Module& module, const std::map<std::
       return one.sizes() == other.sizes() && at::allclose(one.to(type), other.to(type), 0, 0, /*equal_nan=*/true);
     };
     if (!is_new && !are_equal(saved.at(*first->second), source->second)) {
-      throw ConfigError(format("'{}' and '{}' are one tensor in the module, and two that differ among the saved weights.",
+      throw ConfigError(format("'{}' and '{}' are one tensor in the module, but two different ones in the saved weights.",
                                *first->second, name));
     }
     if (tensor.sizes() == source->second.sizes()) {
@@ -146,18 +146,18 @@ void load_module(torch::nn::Module& module, const Checkpoint& checkpoint) {
     if (renaming.size() == 1 && renaming.begin()->second.empty()) {
       const std::string prefix = printable(renaming.begin()->first);
       message += format(
-          "\nNames of the file begin with '{}': write them without it, with levin export FILE --to safetensors "
-          "--prefix {}, and give that file; a new fit takes them with init_from: {{path: FILE, prefix: \"{}\"}}.",
+          "\nNames of the file begin with '{}': remove it with levin export FILE --to safetensors --prefix {}, and use that "
+          "file; a new fit loads them with init_from: {{path: FILE, prefix: \"{}\"}}.",
           prefix, prefix, prefix);
     } else if (renaming.contains("")) {
       message += format(
-          "\nNames of the module begin with '{}', which those of the file lack: write them with it, with levin "
-          "export FILE --to safetensors --add_prefix {}, and give that file.",
+          "\nNames of the module begin with '{}', which the file's lack: add it with levin export FILE --to safetensors "
+          "--add_prefix {}, and use that file.",
           renaming.at(""), renaming.at(""));
     } else if (!match.names().unexpected.empty()) {
       message +=
-          "\nWhat hooks add to the module while training runs has to be there when a checkpoint is loaded: create it in "
-          "setup() or on_load_checkpoint().";
+          "\nParameters that hooks add during training must exist when a checkpoint is loaded: create them in setup() or "
+          "on_load_checkpoint().";
     }
     throw ConfigError(message);
   }

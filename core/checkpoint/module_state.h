@@ -23,11 +23,11 @@ inline constexpr const char* kModuleClass = "module_class";
 /// the checkpoint before the next step. A tensor that the module holds under two names is saved under both.
 void save_module(const torch::nn::Module& module, Checkpoint& checkpoint);
 
-/// The weights of a file by their names in the module that was saved: what stands under `state_dict.`; every tensor of a file
-/// that is no checkpoint and has no such names.
+/// The weights of a file by their names in the saved module: those under `state_dict.`; all tensors of a file that is not a
+/// checkpoint and has no such names.
 std::map<std::string, at::Tensor> saved_weights(const Checkpoint& checkpoint);
 
-/// Tensors beside the parameters and buffers of a module that have their names.
+/// Tensors with the names of a module's parameters and buffers, next to these.
 class WeightsMatch {
  public:
   /// A tensor that the module holds under two names is there when one of them is. Throws ConfigError when both are, and differ.

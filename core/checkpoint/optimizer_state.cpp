@@ -70,7 +70,7 @@ using optim::Optimizer;
 using optim::OptimizerOptions;
 using optim::OptimizerParamState;
 
-/// What an optimizer keeps of a parameter, under PyTorch's names: LibTorch's, and each DescribedOptimizer. Nothing of another.
+/// The state of a parameter, under PyTorch's names, for LibTorch's optimizers and each DescribedOptimizer. Empty for others.
 StateFields state_fields(OptimizerParamState& state) {
   const auto adam_fields = [](auto& adam) {
     return StateFields{{"step", &adam.step()},
@@ -107,7 +107,7 @@ StateFields state_fields(OptimizerParamState& state) {
   return {};
 }
 
-/// The state of a parameter before a checkpoint's is put into it; nullptr for an optimizer that does not tell its state.
+/// An empty state to load a checkpoint's into; nullptr for an optimizer whose state is not accessible.
 std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   std::unique_ptr<OptimizerParamState> state;
   const auto attempt = [&]<class Class, class State>() {
@@ -123,8 +123,8 @@ std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   return state;
 }
 
-/// Writes a part of a parameter's state: tensors into the checkpoint under `prefix`, the rest into `numbers`. A list of tensors
-/// leaves a list in `numbers` that says which of its elements exist.
+/// Writes a part of a parameter's state: tensors into the checkpoint under `prefix`, the rest into `numbers`. For a list of
+/// tensors, `numbers` lists which elements exist.
 struct FieldWriter {
   const std::string& prefix;
   Value& numbers;
@@ -150,7 +150,7 @@ struct FieldWriter {
   }
 };
 
-/// The other way round. Tensors get memory of their own on the parameter's device, so that the file need not stay mapped.
+/// The reverse. Tensors are copied to the parameter's device, so that the file need not stay mapped.
 struct FieldReader {
   const std::string& prefix;
   const Value& numbers;
@@ -160,7 +160,7 @@ struct FieldReader {
 
   void operator()(std::int64_t* field) const { *field = numbers.at(name).as_int(); }
   void operator()(double* field) const {
-    // PyTorch keeps some numbers in tensors of one.
+    // PyTorch stores some numbers in tensors of one element.
     const auto tensor = checkpoint.tensors.find(prefix + name);
     *field = tensor == checkpoint.tensors.end() ? numbers.at(name).as_double() : tensor->second.item<double>();
   }
@@ -176,7 +176,7 @@ struct FieldReader {
                                  ", but its parameter has ", parameter.sizes(),
                                  ": was it made by another module, or other options?"));
     }
-    // In the parameter's order in memory, in which fused kernels go over both.
+    // In the parameter's memory order, which fused kernels use for both.
     *field = at::empty_like(parameter, parameter.options().dtype(saved->second.scalar_type())).copy_(saved->second);
   }
   void operator()(OwnShape field) const { *field.tensor = read(name); }
@@ -275,7 +275,7 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 
 std::string archive_key(std::size_t index) { return format("optimizer_states.{}.archive", index); }
 
-/// Of a class that does not name its state: what its save() writes to LibTorch's archive, in bytes. Throws MisuseError when it
+/// For a class that does not name its state: the bytes that its save() writes to LibTorch's archive. Throws MisuseError when it
 /// has state that save() does not write.
 void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
   torch::serialize::OutputArchive output;
@@ -287,7 +287,7 @@ void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved,
   written.load_from(bytes.data(), bytes.size());
   if (written.keys().empty() && !optimizer.state().empty()) {
     const std::string name = optimizer_class_name(optimizer);
-    throw MisuseError("The optimizer " + name + " has state that a checkpoint would not hold: override " + name +
+    throw MisuseError("The optimizer " + name + " has state that a checkpoint does not store: override " + name +
                       "::save() and load(), or save weights only.");
   }
   at::Tensor& archive = checkpoint.tensors[archive_key(index)];
@@ -296,7 +296,7 @@ void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved,
   saved["lrs"] = OptionType<std::vector<double>>::write(get_lrs(optimizer));
 }
 
-/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
+/// Passes such bytes to its load(). Throws ConfigError when they are not an archive, or load() refuses it.
 void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const Value::List& rates = saved.at("lrs").as_list();
   const auto archive = checkpoint.tensors.find(archive_key(index));
@@ -319,11 +319,11 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
     throw ConfigError(format("The checkpoint has no state of optimizer {}: was it saved with weights only?", index));
   }
   const Value& saved = all->as_list()[index];
-  if (saved.at("class").is_null()) return saved;  // another program's: what it holds has to tell
+  if (saved.at("class").is_null()) return saved;  // another program's: its content decides
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
     throw ConfigError(format(
-        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load the weights only.",
+        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load only the weights.",
         index, saved_class, class_name));
   }
   return saved;
@@ -344,7 +344,7 @@ void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& s
     for (const auto& [name, value] : options.as_map()) {
       if (!group.contains(name)) throw_other_class(optimizer, index, format("no option '{}'", name));
     }
-    // What tells AdamW from Adam.
+    // Distinguishes AdamW from Adam.
     const Value* decoupled = group.find("decoupled_weight_decay");
     if (decoupled != nullptr && decoupled->is_bool() && own_class.starts_with("Adam") &&
         decoupled->as_bool() != (own_class == "AdamW")) {

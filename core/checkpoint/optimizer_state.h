@@ -14,8 +14,8 @@ namespace levin {
 
 class Checkpoint;
 
-/// Puts a tensor into a checkpoint. One that is sparse is kept as two, of its indices and values as they lie: those of several
-/// elements with one index are not added up before a run that is not interrupted adds them.
+/// Puts a tensor into a checkpoint. A sparse one is stored as two, its indices and values, without coalescing: elements with
+/// equal indices are added only when an uninterrupted run would add them.
 void save_tensor(Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor);
 
 /// The sparse tensor of this name and shape; undefined where there is none. Throws ConfigError where its indices do not fit.

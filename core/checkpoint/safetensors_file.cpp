@@ -72,7 +72,7 @@ SafetensorsEntry read_entry(const Value& tensor, const std::string& where) {
   SafetensorsEntry entry;
   entry.dtype = dtype.as_string();
   const ElementType* const type = element_type(&ElementType::safetensors, entry.dtype);
-  if (type == nullptr) throw IoError(format("safetensors has no dtype {} that is known here", quoted_text(entry.dtype)));
+  if (type == nullptr) throw IoError(format("its dtype {} is unknown", quoted_text(entry.dtype)));
   std::uint64_t bytes = type->size;
   for (const Value& size : shape.as_list()) {
     const std::uint64_t extent = unsigned_number(size, where + ": its shape");
@@ -185,11 +185,11 @@ std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::str
   const Value json = parse_json(text);
   const Value* const places = json.find("weight_map");
   if (places == nullptr || !places->is_map())
-    throw IoError("it is JSON, but no index of safetensors files: it has no weight_map");
+    throw IoError("it is JSON, but not an index of safetensors files: it has no weight_map");
   std::map<std::string, std::vector<std::string>> files;
   for (const auto& [name, file] : places->as_map()) {
     const bool is_plain = file.is_string() && !file.as_string().empty() && file.as_string().find('/') == std::string::npos;
-    if (!is_plain) throw IoError(format("its weight_map has no file beside it for {}", quoted_text(name)));
+    if (!is_plain) throw IoError(format("its weight_map names no file of its folder for {}", quoted_text(name)));
     files[file.as_string()].push_back(name);
   }
   return files;

@@ -56,13 +56,13 @@ std::string write_safetensors_header(const SafetensorsHeader& header, std::size_
 /// Whether a file may be Hugging Face's index of a model in several safetensors files: a JSON map.
 bool looks_like_safetensors_index(std::string_view bytes);
 
-/// The names of the tensors that each file has, as an index says. Files lie beside it. Throws IoError for anything else, such
-/// as a file elsewhere.
+/// The tensors of each file in an index. The files are in its folder. Throws IoError for anything else, such as a file
+/// elsewhere.
 std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::string_view text);
 
 struct ChecksumReport;
-/// The checksums of a safetensors file's bytes: those of levin's checkpoints, none in other files. Throws IoError when it is no
-/// whole safetensors file.
+/// The checksums of a safetensors file's bytes: only levin's checkpoints have some. Throws IoError when it is not a whole
+/// safetensors file.
 std::vector<ChecksumReport> safetensors_checks(std::string_view file);
 
 /// A safetensors file, and the names of its tensors in its order. Throws IoError, without the file's name.

@@ -13,8 +13,8 @@
 
 namespace levin {
 
-/// A part of a run that is given as an object or a shared_ptr to one, in C++, or by class name and arguments, in YAML
-/// (`EarlyStopping`, or `class_path: EarlyStopping` with `init_args:`).
+/// An object of a run: in C++ an object or a shared_ptr, in YAML a class name and arguments (`EarlyStopping`, or `class_path:
+/// EarlyStopping` with `init_args:`).
 template <class Base>
 class Component {
  public:
@@ -32,7 +32,7 @@ class Component {
   bool empty() const { return object_ == nullptr && class_path_.is_null(); }
   const Value& class_path() const { return class_path_; }
   const Value& init_args() const { return init_args_; }
-  /// The object given, or one made by the registry on the first call.
+  /// The given object, or one that the registry makes on the first call.
   std::shared_ptr<Base> get() const {
     if (!object_ && !class_path_.is_null()) object_ = Registry<Base>::instance().make(class_path_, init_args_);
     return object_;
@@ -49,9 +49,9 @@ struct LEVIN_API ClassPathAndArgs {
   Value class_path;
   Value init_args;
 };
-/// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args may be left out. Throws ConfigError on any other shape.
+/// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args is optional. Throws ConfigError for any other shape.
 LEVIN_API ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
-/// A reference to the schema of a kind of classes, which the schema of the whole YAML defines.
+/// A reference to the schema of a kind of classes, which the schema of a whole YAML file defines.
 LEVIN_API Value schema_of_class(const std::string& kind);
 }  // namespace detail
 
@@ -64,7 +64,7 @@ struct OptionType<Component<Base>> {
     Value complete = Registry<Base>::instance().complete(class_path, init_args);
     return Component<Base>(std::move(class_path), std::move(complete));
   }
-  /// An object was checked when it was made.
+  /// An object was checked by its constructor.
   static void check(const Component<Base>& component) {
     if (component.class_path().is_null()) return;
     const std::string& name = component.class_path().as_string();
@@ -81,7 +81,7 @@ struct OptionType<Component<Base>> {
   static Value schema() { return detail::schema_of_class(Registry<Base>::kind()); }
 };
 
-/// A list of components, or one that stands for a list of one.
+/// A list of components, or a single one.
 template <class Base>
 struct OptionType<std::vector<Component<Base>>> {
   static std::vector<Component<Base>> read(const Value& value) {

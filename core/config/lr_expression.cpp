@@ -32,7 +32,7 @@ struct Operator {
   int precedence;
   Binary apply;
 };
-// Of two that begin alike the longer one first. Signs and powers bind more than all of these: parse_operand().
+// Of two with a common prefix the longer one first. Signs and powers bind tighter than all of these: parse_operand().
 constexpr int kLoosest = 0, kTightest = 1;
 constexpr Operator kOperators[] = {{"+", kLoosest, [](double left, double right) { return left + right; }},
                                    {"-", kLoosest, [](double left, double right) { return left - right; }},
@@ -152,7 +152,7 @@ class ExpressionParser {
     return value;
   }
 
-  /// What is left, from the next character that is no blank.
+  /// The rest, from the next character that is not blank.
   std::string_view rest() {
     place_ = std::min(text_.find_first_not_of(" \t\n", place_), text_.size());
     return text_.substr(place_);
@@ -167,7 +167,7 @@ class ExpressionParser {
   }
   [[noreturn]] void refuse(std::string_view expected) {
     const std::string found = rest().empty() ? "its end" : quoted_text(rest(), 20);
-    throw ConfigError(format("{} is no expression: at character {} there is {} where {} must be", quoted_text(text_),
+    throw ConfigError(format("{} is not an expression: at character {} there is {} instead of {}", quoted_text(text_),
                              place_ + 1, found, expected));
   }
 

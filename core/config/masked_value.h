@@ -4,8 +4,8 @@
 
 namespace levin {
 
-/// The tree with kMask (`core/base/secrets.h`) in place of secrets: values under a key that names one, whatever they hold, and
-/// what is secret within texts.
+/// The tree with secrets replaced by kMask (`core/base/secrets.h`): all values under a key that names a secret, and secrets
+/// within texts.
 Value masked(Value value);
 
 /// Throws ConfigError, with its place, for a value that masked() has put there: a file that levin wrote is read again.

@@ -133,8 +133,9 @@ Duration OptionType<Duration>::read(const Value& value) {
   const std::string text = value.is_string() ? value.as_string() : "";
   std::smatch part;
   if (text.size() > kLongest || !std::regex_match(text, part, pattern)) {
-    throw ConfigError(value.mark(), format("got {}, which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.",
-                                           describe(value)));
+    throw ConfigError(
+        value.mark(),
+        format("got {}, which is not a duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.", describe(value)));
   }
   const auto number = [&](std::size_t index) { return part[index].matched ? *parse_float(part[index].str()) : 0.0; };
   return Duration((number(1) + number(3)) * 86400 + (number(2) + number(4)) * 3600 + number(5) * 60 + number(6));
@@ -142,7 +143,7 @@ Duration OptionType<Duration>::read(const Value& value) {
 
 Value OptionType<Duration>::write(Duration duration) {
   const double seconds = duration.count();
-  // Beyond these bounds it is no duration, and the text says so to whoever reads it.
+  // Beyond these bounds it is not a duration, and the text makes that visible.
   if (!(seconds >= 0 && seconds < 1e6 * 86400)) return float_text(seconds) + " seconds";
   const auto minutes = static_cast<std::int64_t>(seconds) / 60;
   std::string rest = format("{:012.9f}", seconds - static_cast<double>(minutes * 60));
@@ -202,7 +203,7 @@ void check_value(const OptionInfo& info, const Value& value) {
   if ((value.is_string() || value.is_number()) && !info.choices.empty()) check_choice(info, value);
 }
 
-/// The absolute path of the first place where the file is. A default that is nowhere stays as it is: nobody may read it.
+/// The absolute path of the first match. A default that does not exist stays unchanged: it may never be read.
 Value resolved_file(const Value& value, bool is_default) {
   const fs::path written = OptionType<fs::path>::read(value);
   if (is_default && written.empty()) return value;
@@ -397,7 +398,7 @@ void admit_null(Value& schema) {
 Value schema_of_option(const OptionInfo& info) {
   Value schema = info.schema;
   restrict(schema, info);
-  // What is required has no default that null could stand for.
+  // A required option has no default for null.
   if (!info.required && !info.null_is_value) admit_null(schema);
   if (!info.help.empty()) schema["description"] = info.help;
   if (!info.required) schema["default"] = info.default_value;

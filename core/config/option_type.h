@@ -18,23 +18,23 @@
 
 namespace levin {
 
-/// A value of a choice, and what it is called in YAML, on the command line, in help and in messages.
+/// A value of a choice, and its name in YAML, on the command line, in help and in messages.
 template <class E>
 struct Choice {
   E value;
   std::string_view name;
 };
-// clang 14 does not deduce it by itself.
+// clang 14 does not deduce it.
 template <class E>
 Choice(E, const char*) -> Choice<E>;
 
-/// The values of an enum that is an option, with their names. Specialize it beside the enum; nothing else is needed:
+/// The values of an enum that is an option, with their names. Specialize it next to the enum; nothing else is needed:
 ///
 ///     enum class Uneven { kPad, kDrop };
 ///     template <>
 ///     inline constexpr std::array kChoices<Uneven> = {Choice{Uneven::kPad, "pad"}, Choice{Uneven::kDrop, "drop"}};
 ///
-/// A value may have several names: all of them are read, the first is written.
+/// A value may have several names: levin reads all of them and writes the first.
 template <class E>
 inline constexpr auto kChoices = nullptr;
 
@@ -43,7 +43,7 @@ concept ChoiceType = std::is_enum_v<E> && requires {
   kChoices<E>.size();
 };
 
-/// The name of a value; "" for a number that is none of the enum's.
+/// The name of a value; "" for a number that is not in the enum.
 template <ChoiceType E>
 constexpr std::string_view choice_name(E value) {
   for (const Choice<E>& choice : kChoices<E>) {
@@ -52,7 +52,7 @@ constexpr std::string_view choice_name(E value) {
   return {};
 }
 
-/// The value of that name, or nothing when there is none.
+/// The value of that name; unset for an unknown name.
 template <ChoiceType E>
 constexpr std::optional<E> choice_of(std::string_view name) {
   for (const Choice<E>& choice : kChoices<E>) {
@@ -69,7 +69,7 @@ std::vector<std::string> choice_names() {
   return names;
 }
 
-/// Which of two values of a monitored metric is the better one.
+/// Which of two values of a monitored metric is better.
 enum class MonitorMode : std::uint8_t {
   kMin,  ///< the smaller
   kMax   ///< the larger
@@ -77,50 +77,51 @@ enum class MonitorMode : std::uint8_t {
 template <>
 inline constexpr std::array kChoices<MonitorMode> = {Choice{MonitorMode::kMin, "min"}, Choice{MonitorMode::kMax, "max"}};
 
-/// What happens at regular intervals counts optimizer steps or epochs.
+/// The unit of an interval: optimizer steps or epochs.
 enum class Interval : std::uint8_t { kStep, kEpoch };
 template <>
 inline constexpr std::array kChoices<Interval> = {Choice{Interval::kStep, "step"}, Choice{Interval::kEpoch, "epoch"}};
 
 /// What to do with training samples that do not divide evenly over ranks.
 enum class Uneven : std::uint8_t {
-  kPad,   ///< repeat samples from the start, so that every rank has as many (Lightning's way)
-  kDrop,  ///< leave the remainder out
+  kPad,   ///< repeat samples from the start, so that every rank has the same number, as Lightning does
+  kDrop,  ///< drop the remainder
   kKeep   ///< leave it uneven: a rank without a batch takes part with weight 0
 };
 template <>
 inline constexpr std::array kChoices<Uneven> = {Choice{Uneven::kPad, "pad"}, Choice{Uneven::kDrop, "drop"},
                                                 Choice{Uneven::kKeep, "keep"}};
 
-/// What follows when a loss or a gradient is NaN or infinite.
+/// What to do when a loss or a gradient is NaN or infinite.
 enum class OnNan : std::uint8_t {
-  kWarn,  ///< the first time, a warning that says where
-  kStop,  ///< an error on every rank
-  kSkip   ///< no optimizer step for this batch, on any rank
+  kWarn,  ///< warn the first time, with the position
+  kStop,  ///< throw on every rank
+  kSkip   ///< skip the optimizer step for this batch, on all ranks
 };
 template <>
 inline constexpr std::array kChoices<OnNan> = {Choice{OnNan::kWarn, "warn"}, Choice{OnNan::kStop, "stop"},
                                                Choice{OnNan::kSkip, "skip"}};
 
-/// Whether a device records training steps and does them again with one call each.
+/// How a run shows its progress.
 enum class ProgressView : std::uint8_t {
-  kAuto,  ///< live on a terminal that is large enough and has a person at its keys; on others a bar; elsewhere lines
+  kAuto,  ///< live on an interactive terminal that is large enough; on other terminals a bar; elsewhere lines
   kLive,  ///< curves, figures and keys at the bottom of the terminal
   kBar,
-  kLines  ///< one an epoch and an evaluation
+  kLines  ///< one per epoch and evaluation
 };
 template <>
 inline constexpr std::array kChoices<ProgressView> = {Choice{ProgressView::kAuto, "auto"}, Choice{ProgressView::kLive, "live"},
                                                       Choice{ProgressView::kBar, "bar"}, Choice{ProgressView::kLines, "lines"}};
 
+/// Whether a device records training steps and replays each with one call.
 enum class CudaGraph : std::uint8_t {
   kNever,
-  kAuto  ///< where a step can be recorded, and comes to the same
+  kAuto  ///< if the step can be recorded, and replaying gives the same result
 };
 template <>
 inline constexpr std::array kChoices<CudaGraph> = {Choice{CudaGraph::kNever, "never"}, Choice{CudaGraph::kAuto, "auto"}};
 
-/// How exact products of 32-bit matrices are: with PyTorch's names.
+/// The precision of 32-bit matrix products, by PyTorch's names.
 enum class MatmulPrecision : std::uint8_t {
   kHighest,  ///< in 32 bits
   kHigh,     ///< TensorFloat32, or sums of two bfloat16 products, where a device has them
@@ -140,8 +141,7 @@ template <>
 inline constexpr std::array kChoices<GradientClipAlgorithm> = {Choice{GradientClipAlgorithm::kNorm, "norm"},
                                                                Choice{GradientClipAlgorithm::kValue, "value"}};
 
-/// The number formats of a run: of weights (and of what is computed with them), or, mixed, float32 weights with forward passes
-/// that compute in a shorter one.
+/// The number format of weights and computation; mixed: float32 weights with forward passes in a shorter format.
 enum class PrecisionFormat : std::uint8_t { kFloat32, kFloat64, kBfloat16, kBfloat16Mixed, kFloat16Mixed };
 template <>
 inline constexpr std::array kChoices<PrecisionFormat> = {
@@ -153,51 +153,51 @@ inline constexpr std::array kChoices<PrecisionFormat> = {
 
 struct OptionInfo;
 
-/// Gathers the errors of independent steps, so that a user sees all of them at once.
+/// Collects the errors of independent steps, so that a user sees all of them at once.
 class LEVIN_API ErrorCollector {
  public:
-  /// Runs a step; a ConfigError from it is kept.
+  /// Runs a step and stores its ConfigError, if any.
   void run(const std::function<void()>& step);
   void add(const ConfigError& error);
-  /// Throws what was kept: the error itself when it is one, ConfigErrors when they are several.
+  /// Throws the stored error; a ConfigErrors if there are several.
   void throw_if_any() const;
 
  private:
   std::vector<ConfigError> errors_;
 };
 
-/// How a member of type M is read from a Value, written to one, named in help and described in JSON Schema.
-/// Specialize it for a type of your own; read() throws ConfigError with value.mark() on a value that does not fit.
+/// How a member of type M is read from a Value, written to one, named in help and described in JSON Schema. Specialize it for
+/// your own types; read() throws ConfigError with value.mark() for a value that does not fit.
 template <class M>
 struct OptionType;
 
 namespace detail {
 /// Puts `name: ` in front of each ConfigError that `step` throws.
 LEVIN_API void naming(const std::string& name, const std::function<void()>& step);
-/// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that stands in `map`.
+/// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that is in `map`.
 LEVIN_API void check_rule(const std::vector<std::string>& options, const Value& map,
                           const std::function<std::string()>& problem);
-/// Does nothing for null that is no value of the option's type: it stands for the default. Else checks `value` against the
-/// option's range and choices, resolves it when it names an input file (beside the YAML file that
-/// names it, then as written), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
-/// default is always in range. Throws ConfigError with the value's mark.
+/// Ignores null, which stands for the default, unless it is a value of the option's type. Otherwise checks `value` against the
+/// option's range and choices, resolves an input file (relative to the YAML file, then as written), and passes it to `read`.
+/// Errors of `read` get the option's name. A value equal to the option's default is always in range. Throws ConfigError with
+/// the value's mark.
 LEVIN_API void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
-/// The same for a value set in C++, but for input files, which need not be there yet. `check` throws what reading would.
+/// The same for a value set in C++, without input files, which need not exist yet. `check` throws as reading would.
 LEVIN_API void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
-/// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one, or has null
-/// for it.
+/// Throws ConfigError when `map` is neither a map nor null, has an unknown key, or lacks a required one or has null for it.
 LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
 LEVIN_API Value schema_of_type(const char* name);
 /// {"anyOf": alternatives}
 LEVIN_API Value any_of(Value::List alternatives);
-/// The absolute path of an existing file or folder, tried beside the YAML file of `value` and as written. Else ConfigError.
+/// The absolute path of an existing file or folder, relative to the YAML file of `value` or as written. Otherwise throws
+/// ConfigError.
 LEVIN_API Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".
 [[noreturn]] LEVIN_API void throw_wrong_type(const Value& value, const std::string& expected);
 /// Throws ConfigError: "must be one of …, got <value>; did you mean …?".
 [[noreturn]] LEVIN_API void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices);
-/// The names that an option of this type has to be one of; none for a type that is no choice.
+/// The allowed names of an option of this type; none for a type that is not a choice.
 template <class M>
 std::vector<std::string> choices_of(const M*) {
   if constexpr (ChoiceType<M>) return choice_names<M>();
@@ -237,8 +237,8 @@ struct LEVIN_API OptionType<double> {
   static std::string name() { return "float"; }
   static Value schema() { return detail::schema_of_type("number"); }
 };
-/// A number is taken as the text that was written, so that `precision: 32`, `version: 1.10` and `id: 0123` need no quotes.
-/// True, false and null need them.
+/// A number is read as it was written, so that `precision: 32`, `version: 1.10` and `id: 0123` need no quotes. True, false and
+/// null need them.
 template <>
 struct LEVIN_API OptionType<std::string> {
   static std::string read(const Value& value);
@@ -265,7 +265,7 @@ struct OptionType<E> {
   static std::string name() { return "string"; }
   static Value schema() { return detail::schema_of_type("string"); }
 };
-/// A value taken as it is, such as the init_args of a class that is known only at run time.
+/// A value read unchanged, such as the init_args of a class that is known only at run time.
 template <>
 struct LEVIN_API OptionType<Value> {
   static Value read(const Value& value) { return value; }
@@ -331,8 +331,8 @@ struct OptionType<std::map<std::string, M>> {
   }
 };
 
-/// A span of time: any of std::chrono's (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", seconds with decimals or
-/// not; a map such as {hours: 2, minutes: 30}; or "1 day, 2:30:00", as Python writes it.
+/// A span of time: any of std::chrono's (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", with or without decimals; a
+/// map such as {hours: 2, minutes: 30}; or Python's "1 day, 2:30:00".
 using Duration = std::chrono::duration<double>;
 
 template <>

@@ -16,17 +16,17 @@
 #include "levin/core/config/option_type.h"
 #include "levin/core/config/value.h"
 
-// What the compiler knows of an aggregate's members: how many, which, and their names. By it options need no declaration.
+// What the compiler knows about an aggregate's members: their number, types and names. So options need no declaration.
 namespace levin::detail {
 
 inline constexpr std::size_t kMostMembers = 24;
 
-/// Stands for the value of a member, whatever its type; nothing is made of it.
+/// Converts to a member of any type, in unevaluated code only.
 struct AnyMember {
   template <class M>
   operator M() const noexcept;
 };
-/// Stands for a base class of T only.
+/// Converts only to a base class of T.
 template <class T>
 struct AnyBase {
   template <class Base>
@@ -37,7 +37,7 @@ concept MadeOf = requires {
   T{Values{}...};
 };
 
-/// How many members an aggregate has; kMostMembers + 1 when they are more.
+/// The number of an aggregate's members; kMostMembers + 1 for more.
 template <class T, class... Values>
 constexpr std::size_t count_members() {
   if constexpr (sizeof...(Values) <= kMostMembers && MadeOf<T, Values..., AnyMember>) {
@@ -47,7 +47,7 @@ constexpr std::size_t count_members() {
   }
 }
 
-/// A struct whose members are all its own: an aggregate without a base class.
+/// An aggregate without a base class.
 template <class T>
 concept PlainAggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !MadeOf<T, AnyBase<T>> && !requires {
   std::tuple_size<T>::value;  // std::array
@@ -96,7 +96,7 @@ constexpr auto members_of(const T& object) {
   // clang-format on
 }
 
-/// An object without which its members have no address; it is never made.
+/// An object that gives its members an address; it is never constructed.
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wundefined-internal"
@@ -141,7 +141,7 @@ struct MemberOf {
 
 namespace levin {
 
-/// What is known of one option, whatever struct it belongs to. `levin --help`, the JSON Schema and the YAML reader live on it.
+/// The properties of one option of any struct, for `levin --help`, the JSON Schema and the YAML reader.
 struct LEVIN_API OptionInfo {
   std::string name;
   std::string help;
@@ -150,14 +150,14 @@ struct LEVIN_API OptionInfo {
   bool required = false;
   std::optional<double> minimum;
   std::optional<double> maximum;
-  std::optional<double> above;  ///< a bound that is itself out of range
-  std::optional<double> below;  ///< the same
-  std::string instead;          ///< told of a number out of range: what to write for what it seems to ask for
-  bool not_empty = false;       ///< a text, list or map that has to hold something
-  bool null_is_value = false;   ///< null is a value of its type; else it means that the option is not given
+  std::optional<double> above;  ///< an exclusive bound
+  std::optional<double> below;  ///< an exclusive bound
+  std::string instead;          ///< advice in the error of a number out of range: what to write instead
+  bool not_empty = false;       ///< a text, list or map that must not be empty
+  bool null_is_value = false;   ///< null is a value of its type; else null means the default
   std::vector<std::string> choices;
-  std::string linked_to;    ///< a key of the configuration whose value it takes where it is not given; empty: none
-  bool input_file = false;  ///< a path that must exist; a relative one is first tried beside the YAML file that names it
+  std::string linked_to;    ///< a key of the configuration that gives its default; empty: none
+  bool input_file = false;  ///< a path that must exist; a relative one is first tried from the YAML file's folder
   Value schema;             ///< JSON Schema of the type, without default, help and range
 };
 
@@ -174,8 +174,7 @@ concept OptionMember = requires {
   OptionType<M>::name();
 };
 
-/// What a type of options is called, and how a member of it is read, written and checked where it lies: one for each type,
-/// whatever struct it is in.
+/// The name of an option type, and how to read, write and check a member in memory: one for each type, for all structs.
 struct MemberType {
   std::string (*name)();
   Value (*schema)();
@@ -216,7 +215,7 @@ struct KnownMember {
   std::ptrdiff_t place;    ///< in the struct, in bytes
   const MemberType* type;  ///< null: it cannot be an option
 };
-/// Those of `object`'s struct, none when they are not known.
+/// The members of `object`'s struct; none: unknown.
 template <class T>
 std::vector<KnownMember> known_members(const T& object) {
   if constexpr (KnownMembers<T>) {
@@ -244,27 +243,27 @@ class LEVIN_API OptionBuilder {
   explicit OptionBuilder(OptionInfo& info) : info_(info) {}
   OptionBuilder& min(double minimum);
   OptionBuilder& max(double maximum);
-  /// As min() and max(), but the bound itself is out of range.
+  /// As min() and max(), with an exclusive bound.
   OptionBuilder& above(double bound);
   OptionBuilder& below(double bound);
-  /// What the error of a number out of range tells beside the bounds, where such a number seems to ask for something that is
-  /// written otherwise: "limit_val_batches: 0 never validates".
+  /// Adds advice to the error of a number out of range, when users may expect a meaning that is written otherwise:
+  /// "limit_val_batches: 0 never validates".
   OptionBuilder& instead(std::string advice);
   OptionBuilder& not_empty();
   OptionBuilder& choices(std::vector<std::string> names);
-  /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
+  /// The option names an input file or folder, which must exist. The member becomes its absolute path.
   OptionBuilder& input_file();
-  /// In YAML, where the option is not given, it takes the value at another key, as `data.num_classes`: given there, or that
-  /// option's default. Where that key leads nowhere, and in C++, it has its own default.
+  /// In YAML the option defaults to the value of another key, such as `data.num_classes`, or that option's default. If there is
+  /// no such key, and in C++, it has its own default.
   OptionBuilder& linked_to(std::string key);
-  /// There is no meaningful default: leaving the option out is an error.
+  /// The option has no default: omitting it is an error.
   OptionBuilder& required();
 
  private:
   OptionInfo& info_;
 };
 
-/// The options of some struct, an object of which is passed as its address.
+/// The options of a struct, whose objects are passed by address.
 class LEVIN_API OptionTable {
  public:
   struct Entry {
@@ -275,12 +274,12 @@ class LEVIN_API OptionTable {
     void read(void* options, const Value& value) const { type->read(info, static_cast<char*>(options) + place, value); }
   };
 
-  /// `defaults`: an object as it is made; `members`: what is known of its struct.
+  /// `defaults`: a default-constructed object; `members`: the known members of its struct.
   OptionTable(const void* defaults, std::vector<KnownMember> members) : defaults_(defaults), members_(std::move(members)) {}
   OptionBuilder add(std::string_view name, std::string_view help, const MemberType& type, const void* member);
-  /// Under its member's name.
+  /// Adds an option under its member's name.
   OptionBuilder add(std::string_view help, const MemberType& type, const void* member);
-  /// The members that have not been added, and may be options.
+  /// Adds the remaining members that can be options.
   void add_others();
   void rule(std::vector<std::string> options, std::function<std::string(const void*)> problem);
 
@@ -293,7 +292,7 @@ class LEVIN_API OptionTable {
 
  private:
   struct Rule {
-    std::vector<std::string> options;  ///< those that it is about; an error stands at the first of them that is given
+    std::vector<std::string> options;  ///< its subjects; an error points to the first of them that is given
     std::function<std::string(const void*)> problem;
   };
   void check_rules(const void* options, const Value& map) const;
@@ -312,14 +311,13 @@ class LEVIN_API OptionTable {
 ///       double lr = 1e-3;
 ///     };
 ///
-/// A `static void declare(OptionList<T>&)` says more of those that need it: what they are for, their bounds, another name.
+/// An optional `static void declare(OptionList<T>&)` adds help, bounds or another name.
 ///
 ///       static void declare(levin::OptionList<Options>& options) { options.add(&Options::lr, "Learning rate").above(0); }
 ///
-/// T is an aggregate of at most 24 members without a base class, each of a type that may be an option (OptionType). Where it
-/// is not, or has more, it has a declare(), and its options are those that this names. Beside a declare() members of other
-/// types are no options. Everything that reads, prints, checks or saves options uses this one list. A member that is one of
-/// several values is an enum (see kChoices), or a text with choices().
+/// T is an aggregate of at most 24 members without a base class, each of an option type (OptionType). Any other T needs a
+/// declare(), which names all its options. With a declare(), members of other types are ignored. All code that reads, prints,
+/// checks or saves options uses this list. For a choice of values use an enum (see kChoices), or a text with choices().
 template <class T>
 class OptionList {
  public:
@@ -329,21 +327,21 @@ class OptionList {
   OptionList(const OptionList&) = delete;
   OptionList& operator=(const OptionList&) = delete;
 
-  /// An option under a name that is not its member's, or of a T whose members are not known.
+  /// Adds an option under another name than its member's, or for a T whose members are unknown.
   template <class Member, class Owner>
   Builder add(std::string_view name, Member Owner::*member, std::string_view help) {
     static_assert(std::is_base_of_v<Owner, T>);
     return table_.add(name, help, detail::kMemberType<Member>, &(defaults_.*member));
   }
-  /// An option under its member's name.
+  /// Adds an option under its member's name.
   template <class Member, class Owner>
   Builder add(Member Owner::*member, std::string_view help) {
     static_assert(detail::KnownMembers<T>,
                   "The names of these members are not known: add(\"name\", &Options::member, \"help\").");
     return table_.add(help, detail::kMemberType<Member>, &(defaults_.*member));
   }
-  /// A rule between options: `problem(options)` says what is wrong, and what to do; "" when nothing is. Asked only when each
-  /// option by itself is right. What it throws as a ConfigError is a problem, too.
+  /// Adds a rule between options: `problem(options)` returns the problem and its cure, "" for none. Called: when each option by
+  /// itself is valid. A ConfigError that it throws is a problem, too.
   template <class Problem>
   void rule(std::vector<std::string> options, Problem problem) {
     table_.rule(std::move(options), [problem = std::move(problem)](const void* object) -> std::string {
@@ -368,13 +366,13 @@ const detail::OptionTable& option_table() {
                 "Options without a declare() are the members of an aggregate: leave out constructors, private members and base "
                 "classes, or declare them.");
   static_assert(detail::DeclaresOptions<T> || !detail::PlainAggregate<T> || detail::KnownMembers<T>,
-                "Options without a declare() have at most 24 members: put some into a struct of their own, or declare them.");
+                "Options without a declare() have at most 24 members: put some into another struct, or declare them.");
   if constexpr (!detail::DeclaresOptions<T>) {
     static_assert(detail::only_options<T>(),
                   "A member of these options has a type that is no option. Give the type an OptionType, or the options a "
                   "declare() that names the members which are options.");
   }
-  // Never destroyed: threads read it while the program's static objects go.
+  // Never destroyed: threads read it while static objects are destroyed.
   static const OptionList<T>* const list = [] {
     auto made = std::make_unique<OptionList<T>>();
     if constexpr (detail::DeclaresOptions<T>) T::declare(*made);
@@ -384,10 +382,9 @@ const detail::OptionTable& option_table() {
   return list->table();
 }
 
-/// Reads a map into a T. Keys that are missing, or null, keep their default; null is a value of its own only for a type that
-/// has it, such as std::optional. Throws ConfigError, with file:line:column and the offending text, on an unknown key ("did you
-/// mean …"), a wrong type, a value out of range, a missing file, a missing required option, or a rule that is broken;
-/// ConfigErrors when there are several of these.
+/// Reads a map into a T. Missing keys and null give the default; null is a value only for types that have it, such as
+/// std::optional. Throws ConfigError, with file:line:column and the offending text, for an unknown key ("did you mean …"), a
+/// wrong type, a value out of range, a missing file or required option, or a broken rule; ConfigErrors for several.
 template <class T>
 T read_options(const Value& map) {
   T options{};
@@ -395,8 +392,8 @@ T read_options(const Value& map) {
   return options;
 }
 
-/// Options as they were set in C++, for the constructor of their class: gives them back when every one of them could also stand
-/// in YAML. Throws ConfigError as read_options() does, with the names of class and option in place of the file.
+/// Checks options set in C++, in the constructor of their class, and returns them if YAML could have set them, too. Throws
+/// ConfigError as read_options() does, with the names of class and option instead of the file.
 template <class T>
 T checked(const std::string& class_name, T options) {
   option_table<T>().check(class_name, &options);
@@ -409,14 +406,14 @@ Value write_options(const T& options) {
   return option_table<T>().write(&options);
 }
 
-/// What T's options are, for help and schema.
+/// Describes T's options, for help and schema.
 template <class T>
 std::vector<OptionInfo> describe_options() {
   return option_table<T>().infos();
 }
 
 namespace detail {
-/// "at least 0", "below 1": the range of an option in words; empty when it has none.
+/// "at least 0", "below 1": the range of an option; empty: none.
 LEVIN_API std::vector<std::string> bounds(const OptionInfo& info);
 /// JSON Schema of a map with these options and no others.
 LEVIN_API Value schema_of_options(const std::vector<OptionInfo>& options);

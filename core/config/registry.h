@@ -16,8 +16,8 @@
 #include <torch/version.h>
 #endif
 
-// What a plug-in was built with, as a text in its file: the levin program reads it before it loads the plug-in, and refuses one
-// that does not fit, of which no code may run then. Whatever includes this carries it.
+// A text in a plug-in's file that says what it was built with. The levin program reads it before it loads the plug-in, and
+// refuses a mismatch without running any of its code. Every file that includes this header contains it.
 
 #define LEVIN_TEXT_OF_(number) #number
 #define LEVIN_TEXT_OF(number) LEVIN_TEXT_OF_(number)
@@ -38,7 +38,7 @@
 #define LEVIN_STAMPED_OPTIMIZATION "off"
 #endif
 
-/// The stamp's beginning, and the stamp for a levin, its public headers, and a LibTorch.
+/// The stamp's beginning, and the stamp for versions of levin, its public headers, and LibTorch.
 #define LEVIN_STAMP_BEGIN "levin-plug-in{"
 #define LEVIN_STAMP(levin, headers, torch)                                                             \
   LEVIN_STAMP_BEGIN "levin=" levin ";headers=" headers ";torch=" torch ";cxx11_abi=" LEVIN_TEXT_OF(    \
@@ -46,7 +46,7 @@
                                                                            ";optimization=" LEVIN_STAMPED_OPTIMIZATION "}"
 
 #ifndef LEVIN_BUILDS_ITSELF
-// Not for levin's own sources, all of which a change to any public header would compile anew.
+// Not in levin's own sources: a change to any public header would recompile all of them.
 #include "levin/core/headers_hash.h"
 namespace levin::detail {
 #if __has_attribute(retain)
@@ -65,17 +65,17 @@ class Metric;
 class OptimizerFactory;
 class Sampler;
 
-/// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
+/// A class in a registry, without its base: enough for `levin list`, --help and the JSON Schema.
 struct LEVIN_API ClassInfo {
   std::string name;
   std::string help;
   std::vector<OptionInfo> options;
-  /// Checks init_args and gives them back complete: every option, defaults and resolved paths included. Makes no object.
+  /// Checks init_args and returns them complete, with every default and with resolved paths. Makes no object.
   std::function<Value(const Value& init_args)> complete;
 };
 
 namespace detail {
-/// What the classes of a registry are called in YAML, help and error messages.
+/// The name of a registry's classes in YAML, help and error messages.
 constexpr const char* kind_of(const Accelerator*) { return "accelerator"; }
 constexpr const char* kind_of(const Callback*) { return "callback"; }
 constexpr const char* kind_of(const DataModule*) { return "data"; }
@@ -89,7 +89,7 @@ constexpr const char* kind_of(const Profiler*) { return "profiler"; }
 constexpr const char* kind_of(const Sampler*) { return "sampler"; }
 constexpr const char* kind_of(const Strategy*) { return "strategy"; }
 
-/// What a class is registered with, whether it has options or none.
+/// The registry entry of a class with or without options.
 template <class Derived>
 std::vector<OptionInfo> options_of() {
   if constexpr (requires { typename Derived::Options; }) return describe_options<typename Derived::Options>();
@@ -109,7 +109,7 @@ std::shared_ptr<Derived> make_object(const Value& init_args) {
   if constexpr (requires { typename Derived::Options; }) {
     const auto options = read_options<typename Derived::Options>(init_args);
     auto object = std::make_shared<Derived>(options);
-    // Modules and data modules carry what they were made with into hparams.yaml and checkpoints.
+    // Modules and data modules write their arguments to hparams.yaml and checkpoints.
     if constexpr (requires { object->set_hparams(Value()); }) {
       if (object->hparams().is_null()) object->set_hparams(write_options(options));
     }
@@ -120,16 +120,16 @@ std::shared_ptr<Derived> make_object(const Value& init_args) {
   }
 }
 
-/// What went wrong in registrations while libraries were loading. It is forgotten by this call. The `levin` program asks when
-/// it starts and after each plug-in.
+/// Returns and clears the errors of registrations while libraries were loading. The `levin` program calls it when it starts and
+/// after each plug-in.
 LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
 /// Module, DataModule, Dataset, Sampler, Metric, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by
 /// the program, the library and its plug-ins. A class is found by the last part of a dotted name:
-/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: registration happens while the program or a
-/// plug-in loads, in one thread.
+/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: the program or a plug-in registers classes while
+/// it loads, in one thread.
 template <class Base>
 class LEVIN_API Registry {
  public:
@@ -148,7 +148,7 @@ class LEVIN_API Registry {
         &make<Derived>);
   }
   void add(ClassInfo info, Factory factory);
-  /// add<Derived>() while a library loads, where no exception may pass: see detail::take_registration_errors().
+  /// add<Derived>() while a library loads, where exceptions cannot propagate: see detail::take_registration_errors().
   template <class Derived>
   void add_at_load(const char* name, const char* help) noexcept {
     add_at_load(name, help, &detail::options_of<Derived>, &detail::complete_arguments<Derived>, &make<Derived>);
@@ -158,7 +158,7 @@ class LEVIN_API Registry {
   std::shared_ptr<Base> make(const Value& class_path, const Value& init_args) const;
   /// ClassInfo::complete of the class. Throws as make() does.
   Value complete(const Value& class_path, const Value& init_args) const;
-  /// The entry of a class, or nullptr when it is unknown or the last part of the name fits several.
+  /// The entry of a class, or nullptr when it is unknown or the last part of the name matches several.
   const ClassInfo* find(std::string_view class_path) const;
   /// Every class, sorted by name.
   std::vector<const ClassInfo*> classes() const;
@@ -207,7 +207,7 @@ struct Registrar {
 #define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
 #define LEVIN_REGISTER_(Base, Derived, ...) \
   static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __COUNTER__)(__VA_ARGS__)
-// Each makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
+// Each makes a user's class available to YAML as `class_path: Derived`. Use it at namespace scope of a .cpp file.
 //
 //     LEVIN_REGISTER_MODULE(Digits);
 //     LEVIN_REGISTER_MODULE(Digits, "what --help and `levin list` say of it");

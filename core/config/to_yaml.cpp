@@ -35,13 +35,13 @@ bool is_plain(std::string_view text) {
          });
 }
 
-// What a YAML text may hold of a character: itself, an escape that stands for it, or neither.
+// How a YAML text may hold a character: itself, an escape, or not at all.
 enum class Writable { kRaw, kEscaped, kNever };
 
 Writable writable(char32_t point) {
-  // The emitter puts U+FFFD in place of these, although Unicode has them as numbers.
+  // The emitter replaces these by U+FFFD, although they are valid code points.
   if ((point & 0xfffe) == 0xfffe || (point >= 0xfdd0 && point <= 0xfdef)) return Writable::kNever;
-  // To YAML 1.1 these two break lines, and the last is no text.
+  // In YAML 1.1 these two break lines, and the last is not text.
   return point == 0x2028 || point == 0x2029 || point == 0x7f ? Writable::kEscaped : Writable::kRaw;
 }
 
@@ -85,21 +85,21 @@ class Writer {
 
   std::string document(const Value& value) {
     if (value.size() == 0) return scalar_text(value) + "\n";
-    children(value, 0, /*goes_on=*/false);
+    children(value, 0, /*continues_line=*/false);
     return std::move(text_);
   }
 
  private:
-  /// `goes_on`: the first child continues the line that a "- " has begun.
-  void children(const Value& value, std::size_t indent, bool goes_on) {
+  /// `continues_line`: the first child continues the line after a "- ".
+  void children(const Value& value, std::size_t indent, bool continues_line) {
     const bool in_map = value.is_map();
     for (std::size_t i = 0; i < value.size(); ++i) {
       const Value& child = in_map ? value.as_map()[i].second : value.as_list()[i];
       path_.push_back(in_map ? value.as_map()[i].first : std::to_string(i));
-      if (i > 0 || !goes_on) begin_line(indent);
+      if (i > 0 || !continues_line) begin_line(indent);
       text_ += in_map ? key_text(path_.back(), indent) : "-";
       text_ += child.size() == 0 ? format(" {}\n", scalar_text(child)) : in_map ? "\n" : " ";
-      children(child, indent + 2, /*goes_on=*/!in_map);
+      children(child, indent + 2, /*continues_line=*/!in_map);
       path_.pop_back();
     }
   }

@@ -32,7 +32,7 @@ Devices from_indices(std::vector<int> indices) {
   std::vector<int> sorted = indices;
   std::sort(sorted.begin(), sorted.end());
   if (sorted.empty() || sorted.front() < 0 || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    throw ConfigError(format("{}; indices are different and not negative", kExpected));
+    throw ConfigError(format("{}; indices must be distinct and not negative", kExpected));
   }
   return Devices(std::move(indices));
 }

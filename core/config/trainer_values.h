@@ -24,7 +24,7 @@ class LEVIN_API Devices {
   static Devices parse(const std::string& text);
   bool is_auto() const { return !count_ && indices_.empty(); }
   bool is_all() const { return count_ == -1; }
-  /// How many; 0 for auto and all.
+  /// The number of devices; 0 for auto and all.
   int count() const { return count_ ? (*count_ > 0 ? *count_ : 0) : static_cast<int>(indices_.size()); }
   const std::vector<int>& indices() const { return indices_; }
   std::string str() const;
@@ -51,8 +51,8 @@ class LEVIN_API Limit {
   bool is_share() const { return std::holds_alternative<double>(value_); }
   std::int64_t batches() const { return std::get<std::int64_t>(value_); }
   double share() const { return std::get<double>(value_); }
-  /// How many of `total` batches: min(batches, total), or share of total rounded down. Throws ConfigError, naming the option,
-  /// when a share above 0 leaves no batch of a loader that has some.
+  /// The number out of `total` batches: min(batches, total), or the share rounded down. Throws a ConfigError with the option's
+  /// name when a share above 0 leaves no batch of a loader that has some.
   std::int64_t of(std::int64_t total, const std::string& option_name) const;
   friend bool operator==(const Limit&, const Limit&) = default;
 
@@ -60,7 +60,7 @@ class LEVIN_API Limit {
   std::variant<std::int64_t, double> value_;
 };
 
-/// When validation runs in training: after so many batches, a share of an epoch, or a time since the validation before.
+/// When validation runs in training: after a number of batches, a share of an epoch, or a time since the last validation.
 class LEVIN_API CheckInterval {
  public:
   CheckInterval(int batches) : interval_(Limit(batches)) {}
@@ -72,7 +72,7 @@ class LEVIN_API CheckInterval {
 
   bool is_time() const { return std::holds_alternative<Duration>(interval_); }
   Duration time() const { return std::get<Duration>(interval_); }
-  /// Called: when it is no time.
+  /// Called: when it is not a time.
   const Limit& limit() const { return std::get<Limit>(interval_); }
 
  private:
@@ -92,7 +92,7 @@ class LEVIN_API FastDevRun {
   std::int64_t batches_;
 };
 
-/// deterministic: true, false, or "warn": operations that have no deterministic algorithm warn, and compute all the same.
+/// deterministic: true, false, or "warn": operations without a deterministic algorithm warn, and still compute.
 class LEVIN_API Deterministic {
  public:
   enum Warn { kWarn };

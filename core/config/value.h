@@ -13,8 +13,8 @@
 
 namespace levin {
 
-/// A tree of plain values: what a YAML document, a command-line override, a checkpoint's manifest or a callback's state
-/// holds. Maps keep the order in which keys were added. Each node may carry the place it was written at, for error messages.
+/// A tree of plain values: a YAML document, a command-line override, a checkpoint's manifest or a callback's state. Maps
+/// preserve the order in which keys were added. A node may carry its position in the source, for error messages.
 class LEVIN_API Value {
  public:
   using List = std::vector<Value>;
@@ -50,11 +50,11 @@ class LEVIN_API Value {
   const Map& as_map() const&;
   List& as_list() &;
   Map& as_map() &;
-  /// Of a value that goes away, so that a loop over `f().as_list()` does not outlive what it reads.
+  /// For temporaries, so that a loop over `f().as_list()` does not outlive its list.
   List as_list() && { return std::move(as_list()); }
   Map as_map() && { return std::move(as_map()); }
 
-  /// The value under a key of a map; nullptr when the key is missing or this is no map.
+  /// The value under a key of a map; nullptr when the key is missing or this is not a map.
   const Value* find(std::string_view key) const;
   Value* find(std::string_view key);
   /// The value under a key of a map. Throws ConfigError when it is missing.
@@ -72,16 +72,16 @@ class LEVIN_API Value {
     mark_ = std::move(mark);
     return std::move(*this);
   }
-  /// The place of the key that this value stands under, for errors about the key; mark() when it is not known.
+  /// The position of this value's key, for errors about the key; mark() when unknown.
   Mark key_mark() const;
   void set_key_position(int line, int column);
-  /// The text that a number was read from (0x10, 1_000, 0123), for who takes texts; empty: nobody wrote one.
+  /// The text that a number was read from (0x10, 1_000, 0123), for options that are texts; empty: none.
   std::string_view written() const { return written_ ? std::string_view(*written_) : std::string_view(); }
   /// The value itself, read from that text.
   Value&& with_written(std::string text) &&;
   /// "null", "bool", "int", "float", "string", "list" or "map".
   const char* type_name() const;
-  /// Equal content; marks and how it was written do not count. An int and a float of the same number differ.
+  /// Compares contents, without marks and written(). An int and a float of the same number differ.
   friend bool operator==(const Value& left, const Value& right) { return left.data_ == right.data_; }
 
  private:
@@ -92,7 +92,7 @@ class LEVIN_API Value {
   int key_column_ = 0;
 };
 
-/// A value in an error message: "string 'abc'", "float 0.1", "list of 3 elements". Long strings are cut.
+/// A value in an error message: "string 'abc'", "float 0.1", "list of 3 elements". Long strings are truncated.
 LEVIN_API std::string describe(const Value& value);
 
 }  // namespace levin

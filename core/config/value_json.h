@@ -26,7 +26,7 @@ struct JsonLimits {
 /// Throws IoError when the tree is deeper than kMaxJsonDepth or has more than kMaxJsonValues.
 std::string to_json(const Value& value);
 
-/// Writes it indented, for other programs: without forms of its own, so that what JSON lacks is null or replaced.
+/// Writes it indented, for other programs, in plain JSON: values that JSON lacks become null or are replaced.
 std::string plain_json(const Value& value);
 
 /// Reads what to_json() wrote, or any other JSON. Throws IoError on text that is not JSON, a key that occurs twice in a map, an

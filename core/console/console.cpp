@@ -65,8 +65,8 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   return file;
 }
 
-/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one's. A
-/// FIFO that nobody reads from is an error, and no wait.
+/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one. A
+/// FIFO without a reader is an error, not a wait.
 Descriptor open_for_appending(const std::filesystem::path& path, int rank) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
@@ -174,7 +174,7 @@ struct Console::Impl {
   std::int64_t runs = 0;
   std::vector<std::string> warnings;
   FirstInRun is_first_in_run;
-  std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
+  std::vector<std::exception_ptr> reported;  ///< stored, so that no other error gets the same address
   std::string live_text;
   bool live_shown = false;
   LiveBlock block;
@@ -291,14 +291,14 @@ void Console::ask_before_warning(FirstInRun is_first_in_run) {
   impl_->is_first_in_run = std::move(is_first_in_run);
 }
 
-void Console::mark_told(std::exception_ptr error) {
+void Console::mark_reported(std::exception_ptr error) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->told.push_back(std::move(error));
+  impl_->reported.push_back(std::move(error));
 }
 
-bool Console::was_told(const std::exception_ptr& error) const {
+bool Console::was_reported(const std::exception_ptr& error) const {
   const std::lock_guard lock(impl_->mutex);
-  return std::find(impl_->told.begin(), impl_->told.end(), error) != impl_->told.end();
+  return std::find(impl_->reported.begin(), impl_->reported.end(), error) != impl_->reported.end();
 }
 
 bool Console::has_live_line() const { return impl_->live_fd >= 0 && !impl_->has_sink; }

@@ -20,7 +20,7 @@ namespace levin {
 
 struct TerminalSize;
 
-/// While it lives, messages of its thread say where the run of that thread is. Scopes nest; the innermost one counts.
+/// During its lifetime, messages of its thread say where that thread's run is. Scopes nest; the innermost one counts.
 class PlaceOfThread {
  public:
   explicit PlaceOfThread(std::function<Whereabouts()> place)
@@ -29,7 +29,7 @@ class PlaceOfThread {
   PlaceOfThread(const PlaceOfThread&) = delete;
   PlaceOfThread& operator=(const PlaceOfThread&) = delete;
 
-  /// Nothing for a thread that runs no hooks.
+  /// Unset for a thread that runs no hooks.
   static std::optional<Whereabouts> now() { return innermost_ == nullptr ? std::nullopt : std::optional(innermost_->place_()); }
 
  private:
@@ -39,49 +39,49 @@ class PlaceOfThread {
   const PlaceOfThread* outer_;
 };
 
-/// kNone is above all messages: none is shown.
+/// kNone shows no messages.
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };
 template <>
 inline constexpr std::array kChoices<LogLevel> = {Choice{LogLevel::kDebug, "debug"}, Choice{LogLevel::kInfo, "info"},
                                                   Choice{LogLevel::kWarning, "warning"}, Choice{LogLevel::kError, "error"},
                                                   Choice{LogLevel::kNone, "none"}};
 
-/// Whom a message speaks for.
+/// The subject of a message.
 enum class Speaker {
-  kRank,  ///< this rank: with several ranks each line carries it, "[rank 1] …"
-  kRun    ///< the run as a whole: printed by rank 0 alone, and the same for any number of ranks
+  kRank,  ///< this rank: with several ranks each line begins with it, "[rank 1] …"
+  kRun    ///< the whole run: only rank 0 prints it, the same for any number of ranks
 };
 
-/// What levin has to tell, as a sink gets it.
+/// A message of levin, as a sink gets it.
 struct LEVIN_API Message {
   LogLevel level = LogLevel::kInfo;
   int rank = 0;                      ///< of this process
-  Speaker speaker = Speaker::kRank;  ///< whether it speaks for this rank, or, on rank 0, for the run
-  std::optional<Whereabouts> place;  ///< where the run is whose hooks this thread runs; unset in other threads
+  Speaker speaker = Speaker::kRank;  ///< this rank, or, on rank 0, the run
+  std::optional<Whereabouts> place;  ///< where this thread's run is; unset in threads that run no hooks
   std::string text;                  ///< one line or several; without level and rank
 };
 
-/// From here on `sink` gets the messages of this process in place of standard output and error; null gives them back. Those
-/// below `log_level` are not made, `log_file` goes on, and no progress bar is drawn: its figures come as messages, one an
-/// epoch. What the sink itself prints with levin's functions, and what it throws on, goes to standard output and error.
-/// Threading: any. Whichever thread has something to tell calls the sink, one at a time, and the one before no more after this.
+/// Sends the messages of this process to `sink` instead of standard output and error; null restores these. Messages below
+/// `log_level` are not made, `log_file` continues, and instead of a progress bar there is one message per epoch. What the sink
+/// itself prints with levin's functions, and messages on which it throws, go to standard output and error. Threading: any.
+/// Every thread calls the sink, one at a time; after this call no thread calls the previous sink.
 LEVIN_API void set_message_sink(std::function<void(const Message&)> sink);
 
 struct LEVIN_API ConsoleOptions {
   LogLevel level = LogLevel::kInfo;  ///< lines below it are neither shown nor written to the file
   int rank = 0;
   int world_size = 1;
-  /// A file that also receives every line, with time and level. `{rank}` in it becomes the rank; without it and with several
-  /// ranks, `.rank_{rank}` is put before the extension, so that ranks never share a file. It is appended to.
+  /// A file to which every line is also appended, with time and level. `{rank}` in it becomes the rank; without it and with
+  /// several ranks, `.rank_{rank}` is put before the extension, so that ranks never share a file.
   std::optional<std::filesystem::path> log_file = std::nullopt;
 };
 
-/// The one place through which levin talks to a person. Debug and info lines go to standard output, warnings and errors to
-/// standard error; each message is written by a single write(), so lines of several ranks do not mix. Colour appears only on a
-/// terminal, and not when NO_COLOR is set. A message of several lines keeps together. With several ranks each line of a message
-/// that speaks for a rank carries the rank; blank lines stay blank. Users have rank_info() and its like, below.
+/// Prints all of levin's messages. Debug and info lines go to standard output, warnings and errors to standard error; each
+/// message, also one of several lines, is a single write(), so that ranks do not mix. Colour appears only on a terminal, and
+/// not when NO_COLOR is set. With several ranks each line of a rank's message begins with the rank; blank lines stay blank.
+/// Users call rank_info() and the other functions below.
 ///
-/// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it. Threading: any.
+/// Messages are printed above the live line (a progress bar) at the bottom of the terminal. Threading: any.
 class LEVIN_API Console {
  public:
   /// The console of this process, on standard output and error.
@@ -93,10 +93,11 @@ class LEVIN_API Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Sets level, rank and log file for the lines that follow. IoError when that cannot be opened; then all stays as it was.
+  /// Sets level, rank and log file for the lines that follow. Throws IoError when that cannot be opened, and then changes
+  /// nothing.
   void configure(const ConsoleOptions& options);
   int rank() const;
-  /// True when a message of this kind is printed on this rank; else its text need not be made.
+  /// True when this rank prints such a message; else the caller need not make its text.
   bool shows(LogLevel level, Speaker speaker = Speaker::kRank) const;
 
   // For this rank.
@@ -105,51 +106,51 @@ class LEVIN_API Console {
   void warn(std::string_view message);
   void error(std::string_view message);
   void print(LogLevel level, std::string_view message, Speaker speaker = Speaker::kRank);
-  /// Writes to the log file alone: for what somebody else, such as the launcher, shows to the person.
+  /// Writes only to the log file, for messages that another process, such as the launcher, shows.
   void record(LogLevel level, std::string_view message);
   /// As set_message_sink() says.
   void set_sink(std::function<void(const Message&)> sink);
-  /// Gives a message of any level to the sink. False when there is none, or it is at work and may never come back.
+  /// Passes a message of any level to the sink. False when there is none, or when it is running and may never return.
   bool hand_to_sink(LogLevel level, std::string_view message);
-  /// A run begins, such as a Trainer's that is made: warn_once() warns of all anew. Ranks: all, as they make the same runs.
+  /// Starts a run, such as a new Trainer's: warn_once() repeats its warnings. Ranks: all, as they make the same runs.
   void begin_run();
   /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default key: the message.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
 
-  /// The warnings that were printed since the last call, the first 20 at most.
+  /// The warnings printed since the last call, the first 20 at most.
   std::vector<std::string> take_warnings();
 
-  /// True for the first process of the run that asks with this key, as far as processes can know of one another.
+  /// True for the first process of the run that calls it with this key, as far as processes share memory.
   using FirstInRun = std::function<bool(std::string_view key)>;
-  /// Lets warn_once() say what every rank would say on the first of them only. Called: by a strategy whose ranks share
-  /// something that they can ask without waiting. Null: each rank speaks for itself.
+  /// Makes warn_once() print a warning of several ranks on the first of them only. Called: by a strategy whose ranks share
+  /// memory that they can read without waiting. Null: each rank prints its own.
   void ask_before_warning(FirstInRun is_first_in_run);
 
-  /// Notes that a person has been told of this error, with the place where it happened, so that nobody tells it a second time
-  /// while it leaves the program. It is known by the object that was thrown, however often that is caught and thrown on.
-  void mark_told(std::exception_ptr error);
-  bool was_told(const std::exception_ptr& error) const;
+  /// Marks an error as printed, with its position, so that it is not printed again on its way out of the program. The mark
+  /// belongs to the thrown object, however often it is caught and rethrown.
+  void mark_reported(std::exception_ptr error);
+  bool was_reported(const std::exception_ptr& error) const;
 
-  /// True when a live line can be shown: there is no sink, and standard output or error is a terminal that redraws.
+  /// True when there is no sink, and standard output or error is a terminal that redraws.
   bool has_live_line() const;
-  /// Columns that a live line may take now: the terminal's width less one (the last column would make some terminals wrap).
+  /// The columns of a live line now: the terminal's width less one (some terminals wrap at the last column).
   int live_line_width() const;
-  /// Shows `text` as the bottom line, in place of the one before. Without a terminal nothing happens. `text` is one line
-  /// without control characters; what does not fit is cut.
+  /// Replaces the bottom line by `text`. Does nothing without a terminal. `text` is one line without control characters, cut to
+  /// the width.
   void set_live_line(std::string_view text);
-  /// Takes the live line away.
+  /// Removes the live line.
   void clear_live_line();
-  /// Leaves the live line as an ordinary line of output and goes on below it.
+  /// Turns the live line into an ordinary line of output and continues below it.
   void keep_live_line();
 
-  /// The size of the terminal that live lines go to, and whether they may have colours.
+  /// The size of the terminal for live lines, and whether they may have colours.
   TerminalSize live_size() const;
   bool live_colors() const;
-  /// Shows lines at the bottom of the terminal, in place of those before, while everything else scrolls above: no wider than
-  /// a terminal of that size, and less than its rows; one line alone is a live line. Nothing is shown without a terminal, and
-  /// none is by a process that is about to be stopped.
+  /// Replaces the lines at the bottom of the terminal, above which all else scrolls. They are no wider than a terminal of
+  /// `size`, and fewer than its rows; a single line is a live line. Shows nothing without a terminal, or in a process that is
+  /// about to be suspended.
   void set_live_block(const std::vector<std::string>& lines, const TerminalSize& size);
-  /// Takes it away.
+  /// Removes the block.
   void clear_live_block();
 
  private:
@@ -157,13 +158,13 @@ class LEVIN_API Console {
   std::unique_ptr<Impl> impl_;
 };
 
-// What a user's code prints with, in place of std::cout, so that the lines of several ranks do not mix, stand above the
-// progress bar, obey `log_level`, go to the `log_file` too, and say whose they are:
+// Print with these functions instead of std::cout, so that lines of several ranks do not mix, stay above the progress bar, obey
+// `log_level`, go to `log_file` too, and begin with their rank:
 //
 //     levin::rank_info("read ", files, " files");               // [rank 1] read 12 files
 //     levin::rank_zero_info("best val_loss so far: ", best);    // best val_loss so far: 0.25
 //
-// The parts of a message, each as it prints to a std::ostream, as tensors do, are put together. Ranks: any. Threading: any.
+// The parts of a message are joined, each printed as to a std::ostream; tensors work, too. Ranks: any. Threading: any.
 
 namespace detail {
 
@@ -197,9 +198,9 @@ template <class... Parts>
 void rank_warn(const Parts&... parts) {
   detail::print_parts(LogLevel::kWarning, Speaker::kRank, parts...);
 }
-/// A warning of whichever rank says it first, on standard error: once in a run, however often and on however many ranks the
-/// same text is given; a Trainer that is made, as for the next fold, is another run. (Once on each host, where ranks are on
-/// several; once on each rank where they share no memory.)
+/// A warning of the first rank that gives it, on standard error: once in a run, for any number of calls and ranks with the same
+/// text. A new Trainer, such as for the next fold, is another run. (Once on each host, if ranks are on several; once on each
+/// rank without shared memory.)
 template <class... Parts>
 void rank_warn_once(const Parts&... parts) {
   Console::instance().warn_once(detail::joined(parts...));
@@ -226,7 +227,7 @@ void rank_zero_warn(const Parts&... parts) {
   detail::print_parts(LogLevel::kWarning, Speaker::kRun, parts...);
 }
 
-/// Calls `function` on rank 0 only; it must not communicate, since the other ranks do not take part.
+/// Calls `function` on rank 0 only; it must not communicate, because the other ranks do not take part.
 LEVIN_API void rank_zero_only(const std::function<void()>& function);
 
 }  // namespace levin

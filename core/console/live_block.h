@@ -9,14 +9,14 @@
 
 namespace levin {
 
-/// Lines that stand at the bottom of a terminal, while all else, whoever writes it, scrolls above them: the part of the screen
-/// that scrolls ends there, as a VT100 has it already. Makes texts; who writes them, each with one call, is not its business.
+/// Lines at the bottom of a terminal, above which all other output scrolls: they set the terminal's scrolling region, which
+/// even a VT100 has. Makes texts only; the caller writes each with one call.
 class LiveBlock {
  public:
-  /// Takes the block away, wherever it stands; the cursor stays at the end of what was written above.
+  /// Removes the block; the cursor stays at the end of the text above.
   static constexpr std::string_view kRemove = "\0337\033[r\0338\033[J";
 
-  /// Shows these lines, in place of the ones before. They are no wider than the terminal, and fewer than its rows.
+  /// Replaces the lines. They are no wider than the terminal, and fewer than its rows.
   std::string show(const std::vector<std::string>& lines, const TerminalSize& size);
 
  private:

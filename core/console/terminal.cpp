@@ -31,7 +31,7 @@ namespace {
   return true;
 }();
 
-// Widths must not depend on whether the program called setlocale(), so the functions below use a locale of their own.
+// Widths must not depend on whether the program called setlocale(), so the functions below use their own locale.
 class Utf8Locale {
  public:
   Utf8Locale() : previous_(uselocale(shared())) {}
@@ -232,9 +232,9 @@ LineParts parts_of(const ProgressLine& line, int omitted, std::size_t shown_metr
   const auto figure_of = [](const auto& figure) { return format("{}={}", one_line(figure.first), one_line(figure.second)); };
   std::vector<std::string> texts;
   if (omitted < kTimes) {
-    const bool tells_end = known && has_rate;
+    const bool knows_end = known && has_rate;
     texts.push_back(duration_text(line.elapsed_seconds) + "<" +
-                    (tells_end ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?"));
+                    (knows_end ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?"));
   }
   if (omitted < kRate) texts.push_back((has_rate ? format("{:5.2f}", rate) : "?") + "it/s");
   if (omitted < kSamplesRate && line.samples_rate) texts.push_back(samples_rate_text(*line.samples_rate));

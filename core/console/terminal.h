@@ -12,35 +12,35 @@ namespace levin {
 
 /// Opens /dev/null on those of the descriptors 0, 1 and 2 that are closed, so that no file, socket or shared memory that is
 /// opened later gets their numbers and, with them, every message. Done when liblevin is loaded, before main(); again before
-/// ranks are started, for a program that has closed them meanwhile. Threading: async-signal-safe.
+/// ranks are started, for a program that has closed them since. Threading: async-signal-safe.
 void open_standard_descriptors() noexcept;
 
-/// True when the file descriptor is a terminal, and not what Open MPI puts in place of one.
+/// True when the file descriptor is a terminal, not Open MPI's substitute for one.
 bool is_terminal(int fd);
 /// True when the terminal understands cursor movements, so that a line can be redrawn: a terminal, and TERM is not "dumb".
 bool terminal_redraws(int fd);
 /// True when text may be coloured: a terminal that redraws, and NO_COLOR is unset or empty (https://no-color.org).
 bool terminal_has_color(int fd);
-/// Columns of the terminal, asked anew on each call so that resizing is seen at once; `fallback` when that is not known.
+/// Columns of the terminal, read on each call so that resizing is seen at once; `fallback` when unknown.
 int terminal_width(int fd, int fallback = 80);
-/// Of a terminal.
+/// The size of a terminal.
 struct TerminalSize {
   int columns = 80;
   int rows = 24;
   bool operator==(const TerminalSize&) const = default;
 };
-/// Asked anew on each call; what it is by default where that is not known.
+/// Read on each call; the default when unknown.
 TerminalSize terminal_size(int fd);
 /// True when the environment's locale (LC_ALL, else LC_CTYPE, else LANG) uses UTF-8.
 bool locale_is_utf8();
 
-/// Writes a text, waiting where the other end is slow. A console that is gone (a closed pipe, a terminal that hung up) must not
-/// end a training run: an error ends the attempt only, and gives false with errno set.
+/// Writes a text, and waits if the other end is slow. A console that is gone (a closed pipe, a terminal that hung up) must not
+/// end a training run: an error only returns false, with errno set.
 bool write_whole(int fd, std::string_view text);
 
-/// Columns that a text takes on a terminal: 2 for wide characters, 0 for combining ones, 1 for controls and what is no UTF-8.
+/// The columns of a text on a terminal: 2 for wide characters, 0 for combining ones, 1 for controls and invalid UTF-8.
 std::size_t display_width(std::string_view text);
-/// The longest beginning of `text` that takes at most `width` columns. Never cuts a character in two.
+/// The longest beginning of `text` with at most `width` columns, never with a part of a character.
 std::string fit_to_width(std::string_view text, std::size_t width);
 
 /// The text with spaces for line breaks and tabs, and other control characters as printable() shows them ("\x1b"), so that it
@@ -49,8 +49,8 @@ std::string one_line(std::string_view text);
 
 enum class Align { kLeft, kRight };
 
-/// A table as text: a header, a rule, one line a row; columns are as wide as their widest cell and parted by " | ".
-/// A cell's line breaks and other control characters become spaces, missing cells are empty.
+/// A table as text: a header, a rule, one line per row; columns are as wide as their widest cell and separated by " | ". A
+/// cell's line breaks and other control characters become spaces, missing cells are empty.
 struct TextTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
@@ -60,7 +60,7 @@ struct TextTable {
   std::string str() const;
 };
 
-/// What a progress bar shows. Plain data: who draws it, when and where, is not its business.
+/// The content of a progress bar. Plain data, without drawing.
 struct ProgressLine {
   std::string description = {};            ///< "Epoch 3"
   std::int64_t current = 0;                ///< iterations done
@@ -69,18 +69,17 @@ struct ProgressLine {
   std::optional<double> rate = {};          ///< iterations a second; unset: current / elapsed
   std::optional<double> samples_rate = {};  ///< samples a second, over all ranks; unset: not shown
   using Figures = std::vector<std::pair<std::string, std::string>>;
-  Figures details = {};  ///< what may be missing first: which run it is
-  Figures metrics = {};  ///< metric and its text, see figure_text(); the last ones may be missing first
+  Figures details = {};  ///< the first to be omitted: the run
+  Figures metrics = {};  ///< metric and its text, see figure_text(); omitted from the last on
 };
 
-/// The line in tqdm's shape, at most `width` columns wide:
-/// `Epoch 3:  45%|████▌     | 45/100 [00:02<00:03, 18.20it/s, 582 samples/s, v_num=0, train_loss=0.123]`.
-/// The bar takes what room is left. When not even 1 column is left, parts are left out in this order: details, samples a
-/// second, iterations a second, times, the bar, the count beside the percentage, and metrics from the last on, with "…" in
-/// their place; what is still too long is cut. `utf8`: false draws the bar with '#' and digits.
+/// The line in tqdm's shape, at most `width` columns wide: `Epoch 3: 45%|████▌ | 45/100 [00:02<00:03, 18.20it/s, 582 samples/s,
+/// v_num=0, train_loss=0.123]`. The bar takes the remaining room. If less than 1 column remains, parts are omitted in this
+/// order: details, samples per second, iterations per second, times, the bar, the count after the percentage, and metrics from
+/// the last on, replaced by "…"; the rest is cut to the width. `utf8`: false draws the bar with '#' and digits.
 std::string progress_line(const ProgressLine& line, int width, bool utf8);
 
-/// The bar alone, `width` columns wide, filled from 0 to 1.
+/// Only the bar, `width` columns wide, filled from 0 to 1.
 std::string progress_bar(double fraction, int width, bool utf8);
 
 /// "582 samples/s", "7.5 samples/s", "29.1k samples/s", "1.20M samples/s": three digits.

@@ -26,7 +26,7 @@ bool is_foreground(int fd) { return isatty(fd) == 1 && tcgetpgrp(fd) == getpgrp(
 
 void give_back_keys() noexcept {
   const int fd = std::atomic_exchange(&keys_fd, -1);
-  // In the background it would stop the process; whoever has the foreground has its own modes.
+  // In the background it would stop the process; the foreground process has its own modes.
   if (fd >= 0 && is_foreground(fd)) tcsetattr(fd, TCSANOW, &found_modes);
 }
 
@@ -34,7 +34,7 @@ void stop_process(int) {
   const int before = errno;
   restore_terminal();
   kill(getpid(), SIGSTOP);
-  // The process may go on for a moment before it is stopped.
+  // The process may continue for a moment before it is stopped.
   constexpr timespec kMoment{0, 20'000'000};
   nanosleep(&kMoment, nullptr);
   nobody_draws = false;

@@ -8,15 +8,15 @@
 
 namespace levin {
 
-// What a run changes of its terminal, and how it comes back however the process ends or is stopped.
+// The changes of a run to its terminal, and their restoration, however the process ends or is suspended.
 
-/// From here on restore_terminal() takes a live block away from this terminal.
+/// Lets restore_terminal() remove a live block from this terminal.
 void note_live_block(int fd);
 
-/// Puts the terminal back as it was found: no live block, and keys as they were. Threading: async-signal-safe.
+/// Restores the terminal: no live block, and keys as before. Threading: async-signal-safe.
 void restore_terminal() noexcept;
 
-/// Keeps a process that is about to be stopped (Ctrl-Z) from drawing; false: it is, and nothing may be drawn.
+/// Prevents drawing by a process that is about to be suspended (Ctrl-Z); false: it is, and must not draw.
 class DrawingScope {
  public:
   DrawingScope();
@@ -29,31 +29,30 @@ class DrawingScope {
   bool may_draw_;
 };
 
-/// How ranks get the keys of a terminal that belongs to their launcher. Lies in shared memory, zero at first.
+/// Passes the keys of the launcher's terminal to ranks. In shared memory, zero at first.
 struct SharedKeys {
   std::atomic<std::uint32_t> are_offered;  ///< by the launcher: it is the terminal's foreground
   std::atomic<std::uint32_t> are_wanted;   ///< by rank 0
   std::atomic<std::uint32_t> key;          ///< one that was pressed; 0: none is waiting
 };
 
-/// The keys that a person presses in the terminal of this process, one by one, without their being shown. Only while the
-/// process is in the foreground: a terminal of another one is left alone, and so is a standard input that is none. Ctrl-C and
-/// Ctrl-Z mean what they always do. One at a time in a process.
+/// Reads the keys pressed in this process's terminal, one by one, without echo. Only while the process is in the foreground and
+/// its standard input is a terminal. Ctrl-C and Ctrl-Z work as usual. One object at a time in a process.
 class Keys {
  public:
   Keys();
-  /// Gives the terminal back.
+  /// Restores the terminal.
   ~Keys();
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  /// Of a rank: keys come from its launcher. The memory stays for as long as the process.
+  /// In a rank: takes keys from its launcher. The memory lives as long as the process.
   static void come_from(SharedKeys& launcher);
-  /// True while a person's keys would come here.
+  /// True while keys arrive here.
   static bool are_there();
-  /// The next key that was pressed; nothing where there is none. Never waits.
+  /// The next pressed key; unset: none. Never waits.
   std::optional<char> next();
-  /// Of a launcher: hands keys on, as long as they are wanted.
+  /// In a launcher: passes keys on while rank 0 wants them.
   void pass_to(SharedKeys& ranks);
 };
 

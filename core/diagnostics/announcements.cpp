@@ -44,7 +44,7 @@ std::string batch_share(const LoaderInUse& used) {
 }  // namespace
 
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
-  const char* does = stage == Stage::kTrain ? "fit goes on from" : "uses the weights of";
+  const char* does = stage == Stage::kTrain ? "fit resumes from" : "uses the weights of";
   const std::string who = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
   rank_zero_info(who, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
 }
@@ -56,12 +56,12 @@ void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
   if (lost > 0) {
     detail::print_parts(
         LogLevel::kInfo, speaker,
-        format("{} since the newest checkpoint {} lost; save_on_exception of the callback that saves keeps them.",
+        format("{} since the newest checkpoint {} lost; save_on_exception of the callback that saves would save them.",
                counted(static_cast<std::size_t>(lost), "step"), lost == 1 ? "is" : "are"));
   }
   detail::print_parts(LogLevel::kInfo, speaker,
-                      command ? "The run goes on with: " + command(file)
-                              : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
+                      command ? "Resume the run with: " + command(file)
+                              : "To resume from the newest checkpoint, give it as ckpt_path: " + file);
 }
 
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
@@ -80,7 +80,7 @@ void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loa
   for (const LoaderInUse& used : loaders) {
     const auto samples = used.loader->sample_share();
     text += format("; {}: {}{}", used.name, samples ? text_of(*samples) + ", " : "", batch_share(used));
-    // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
+    // Only the user's loader knows which part of the data it gives to which rank.
     if (strategy.world_size() > 1 && !samples) text += ", as the loader divides them";
   }
   rank_info(text);
@@ -88,7 +88,7 @@ void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loa
 
 namespace {
 
-/// A number of a matrix, by its key: "confusion_2_7", "confusion_2_7/dataloader_idx_1".
+/// An element of a matrix, by its key: "confusion_2_7", "confusion_2_7/dataloader_idx_1".
 struct Cell {
   std::string matrix;
   std::size_t row = 0;

@@ -16,12 +16,12 @@
 
 namespace levin {
 
-// What a run tells a person about itself. Nothing here communicates.
+// A run's messages about itself. None communicates.
 
-/// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
+/// Prints on rank 0 what an entry point starts from. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
-/// How a run that ended early goes on. `lost`: steps since that checkpoint. `command`: RunOptions::resume_command.
+/// How to resume a run that ended early. `lost`: steps since that checkpoint. `command`: RunOptions::resume_command.
 void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
                      const std::function<std::string(const std::filesystem::path&)>& command);
 
@@ -37,8 +37,8 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
 /// One line of this rank: its device, its process and its share of the data: "719 of 1438 samples, 23 batches of 32".
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders);
 
-/// What validate() and test() print: a table with a row a metric and a column a loader, and below it each metric that is a
-/// matrix, such as a confusion matrix.
+/// The output of validate() and test(): a table with a row per metric and a column per loader, and below it each matrix metric,
+/// such as a confusion matrix.
 std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results);
 
 }  // namespace levin

@@ -23,7 +23,7 @@ struct RunOfThread {
   std::atomic<pid_t> thread = 0;  ///< 0: none
   std::atomic<const HookTracker*> tracker = nullptr;
   std::atomic<int> rank = 0;
-  std::atomic<pid_t> alone_in = 0;  ///< the process in which a run without other ranks goes on; 0 for none
+  std::atomic<pid_t> alone_in = 0;  ///< the process that runs without other ranks; 0: none
 };
 
 namespace {
@@ -31,7 +31,7 @@ namespace {
 constexpr std::size_t kMostRuns = 64;
 std::array<RunOfThread, kMostRuns> runs;
 
-// Of an array that never changes its place: a handler may come at any time.
+// An array that never moves, because a handler may run at any time.
 RunOfThread* run_of(pid_t thread) {
   for (RunOfThread& run : runs) {
     if (run.thread.load() == thread) return &run;
@@ -51,7 +51,7 @@ RunOfThread* take_run(pid_t thread) {
 
 std::atomic<int> last_rank = 0;  ///< of this process
 
-/// Puts a line together without memory of its own: only async-signal-safe calls are allowed where it is used.
+/// Builds a line without allocating: its callers may make only async-signal-safe calls.
 class Line {
  public:
   template <class... Parts>
@@ -88,11 +88,11 @@ void report(int signal) {
   } else {
     line.add(" in a thread that runs no hooks");
   }
-  line.add("; its calls, the latest first (addr2line -Cfe PROGRAM ADDRESS names the line of one, when built with -g):\n");
+  line.add("; its stack, innermost call first (addr2line -Cfe PROGRAM ADDRESS prints a call's line, when built with -g):\n");
   line.write_out();
   std::array<void*, 64> frames;
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
-  // The first two are this handler and the kernel's way into it.
+  // The first two are this handler and the kernel's call of it.
   constexpr int kOwn = 2;
   if (count > kOwn) backtrace_symbols_fd(&frames[kOwn], count - kOwn, STDERR_FILENO);
 }
@@ -107,8 +107,8 @@ void end(int signal) {
 void end_of_process(int status, void*) {
   const RunOfThread* const own = run_of(gettid());
   const pid_t process = getpid();
-  const auto goes_on = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
-  if (own != nullptr ? !goes_on(*own) : std::ranges::none_of(runs, goes_on)) return;
+  const auto is_running = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
+  if (own != nullptr ? !is_running(*own) : std::ranges::none_of(runs, is_running)) return;
   Line line;
   line.add("levin: exit(", status, ") was called");
   if (own != nullptr) {
@@ -116,7 +116,7 @@ void end_of_process(int status, void*) {
   } else {
     line.add(" by a thread that runs no hooks");
   }
-  line.add(", in the middle of the run, which is not done: throw an exception, or ask with trainer().stop().\n");
+  line.add(", in the middle of the run: throw an exception instead, or call trainer().stop().\n");
   line.write_out();
   std::fflush(nullptr);
   if (status == 0) _exit(1);
@@ -134,7 +134,7 @@ void prepare() {
   backtrace(frame.data(), static_cast<int>(frame.size()));
 }
 
-/// Null where the thread has such a stack already.
+/// Null if the thread has such a stack already.
 std::unique_ptr<std::byte[]> make_handler_stack() {
   constexpr std::size_t kBytes = std::size_t{256} * 1024;
   stack_t present{};

@@ -25,7 +25,7 @@ namespace {
 
 double in_mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Adds up the memory of tensors on one device, each piece for the first that has it.
+/// Sums the memory of tensors on one device, each piece for its first owner.
 class MemoryCount {
  public:
   explicit MemoryCount(const at::Device& device) : device_(device) {}
@@ -53,7 +53,7 @@ struct Held {
   std::int64_t bytes;
 };
 
-/// What tensors that levin knows hold on the device.
+/// The device memory of tensors that levin knows.
 std::vector<Held> known_tensors(const RunParts& parts, const at::Device& device) {
   std::vector<at::Tensor> weights = parts.module->parameters();
   std::vector<at::Tensor> states;
@@ -70,7 +70,7 @@ std::vector<Held> known_tensors(const RunParts& parts, const at::Device& device)
           {"optimizer state", memory.add(states)}};
 }
 
-/// Of what the device had at its fullest, as the error came, the error itself has freed the most.
+/// The error has freed most of the memory that was in use when it came.
 std::string reserved_text(const DeviceMemory& memory, std::int64_t peak) {
   const std::int64_t unused = memory.reserved - memory.allocated;
   std::string text;
@@ -91,7 +91,7 @@ std::string held_memory(const RunParts& parts, const Strategy& strategy) {
   if (memory) {
     std::int64_t rest = memory->allocated;
     for (const Held& each : held) rest -= each.bytes;
-    held.push_back({"other: activations and graphs that are kept, what module and callbacks have", rest});
+    held.push_back({"other: live activations and graphs, tensors of module and callbacks", rest});
   }
   std::ranges::stable_sort(held, std::greater(), &Held::bytes);
   std::string text = format("Rank {} holds on {}, in MiB:", strategy.rank(), accelerator.describe(device));
@@ -111,7 +111,7 @@ void add_held_memory(c10::Error& error, const RunParts& parts, const Strategy& s
   try {
     const std::string held = held_memory(parts, strategy);
     if (!held.empty()) error.add_context(held);
-  } catch (...) {  // the error that is told counts
+  } catch (...) {  // the original error counts
   }
 }
 

@@ -21,10 +21,10 @@ namespace levin {
 namespace {
 
 constexpr const char* kAdvice =
-    " A lower learning rate, gradient_clip_val and a look at the data help most; detect_anomaly: true finds the operation, "
-    "on_nan: stop or skip says what follows.";
+    " Try a lower learning rate or gradient_clip_val, and check the data; detect_anomaly: true finds the operation, on_nan: "
+    "stop or skip sets the reaction.";
 
-/// Finite unless an element is not, or it overflows. Cheaper than a look at each, and takes no copy of the gradient.
+/// Finite unless an element is not, or it overflows. Cheaper than checking each, without a copy of the gradient.
 at::Tensor sum_of(const at::Tensor& gradient) {
   const at::Tensor numbers = gradient.is_sparse() ? gradient._values() : gradient;
   const at::Tensor real = numbers.is_complex() ? at::view_as_real(numbers.resolve_conj()) : numbers;
@@ -41,7 +41,7 @@ const char* text_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-/// Said once, whichever ranks find it in the same step.
+/// Reported once, whichever ranks find it in the same step.
 void warn_once(const std::string& text, const Progress& progress, const char* what) {
   const std::string key = format("{} of fit {}, epoch {}, step {}", what, progress.fit, progress.epoch, progress.global_step);
   Console::instance().warn_once(text, key);
@@ -74,20 +74,20 @@ void NanGuard::look_at_loss(const at::Tensor& loss) {
     return;
   state_.loss_is_bad = true;
   state_.rank_of_bad_loss = setup_.strategy->rank();
-  if (setup_.options.on_nan == OnNan::kWarn) tell_of_loss(value, place(setup_.strategy->rank(), Hook::kTrainingStep));
+  if (setup_.options.on_nan == OnNan::kWarn) report_loss(value, place(setup_.strategy->rank(), Hook::kTrainingStep));
 }
 
-void NanGuard::tell_of_loss(double value, const std::string& place) {
-  if (std::exchange(state_.told, true)) return;
+void NanGuard::report_loss(double value, const std::string& place) {
+  if (std::exchange(state_.reported, true)) return;
   warn_once(format("The loss is {} {}.{}", text_of(value), place, kAdvice), progress_, "loss");
 }
 
 void NanGuard::look_at_deferred() {
   const auto loss = std::exchange(state_.loss, std::nullopt);
   const auto gradients = std::exchange(state_.gradients, std::nullopt);
-  if (loss && !std::isfinite(loss->number->read())) tell_of_loss(loss->number->read(), loss->place);
-  if (!gradients || state_.told || std::isfinite(gradients->number->read())) return;
-  if (const auto parameter = gradients->sums.first_bad()) tell_of_gradient(*parameter, gradients->place);
+  if (loss && !std::isfinite(loss->number->read())) report_loss(loss->number->read(), loss->place);
+  if (!gradients || state_.reported || std::isfinite(gradients->number->read())) return;
+  if (const auto parameter = gradients->sums.first_bad()) report_gradient(*parameter, gradients->place);
 }
 
 void NanGuard::restore(bool waits_to_skip) {
@@ -123,13 +123,13 @@ std::optional<std::string> NanGuard::GradientSums::first_bad() const {
     for (const auto& entry : module->named_parameters()) {
       if (entry.value().is_same(parameters[index])) return entry.key();
     }
-    return "a parameter that is not the module's";
+    return "a parameter outside the module";
   }
   return std::nullopt;
 }
 
-void NanGuard::tell_of_gradient(const std::string& parameter, const std::string& place) {
-  if (std::exchange(state_.told, true)) return;
+void NanGuard::report_gradient(const std::string& parameter, const std::string& place) {
+  if (std::exchange(state_.reported, true)) return;
   warn_once(format("The gradient of '{}' is NaN or infinite {}.{}", parameter, place, kAdvice), progress_, "gradient");
 }
 
@@ -137,10 +137,10 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
   const OnNan on_nan = setup_.options.on_nan;
   const std::optional<int> rank = std::exchange(state_.rank_of_bad_loss, std::nullopt);
   state_.loss_is_bad = false;
-  // The rank whose loss it was has told already.
-  if (on_nan == OnNan::kWarn && rank) state_.told = true;
-  if (on_nan == OnNan::kWarn && (state_.told || !state_.row_is_due)) return false;
-  // Gradients are the same on all ranks: each of them decides alike.
+  // The rank with the bad loss has reported it.
+  if (on_nan == OnNan::kWarn && rank) state_.reported = true;
+  if (on_nan == OnNan::kWarn && (state_.reported || !state_.row_is_due)) return false;
+  // Gradients are the same on all ranks, so all decide the same.
   std::optional<std::string> parameter;
   if (!rank) {
     GradientSums sums(optimizer, module);
@@ -161,21 +161,21 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
     ++state_.skipped;
     zero_grad(optimizer);
   }
-  if (!std::exchange(state_.told, true)) {
+  if (!std::exchange(state_.reported, true)) {
     warn_once(what + (on_nan == OnNan::kSkip ? "; the step is skipped." : ".") + kAdvice, progress_, "gradient");
   }
   return on_nan == OnNan::kSkip;
 }
 
 void NanGuard::look_at_metric(std::string_view name, double value) {
-  if (std::isfinite(value) || std::exchange(state_.told_of_metric, true)) return;
+  if (std::isfinite(value) || std::exchange(state_.metric_reported, true)) return;
   warn_once(format("The metric '{}' was logged as {} {}.", name, text_of(value), place(setup_.strategy->rank())), progress_,
             "metric");
 }
 
 void NanGuard::look_at_row(const MetricMap& row) {
   const auto bad = std::ranges::find_if(row, [](const auto& entry) { return !std::isfinite(entry.second); });
-  if (bad == row.end() || std::exchange(state_.told_of_metric, true)) return;
+  if (bad == row.end() || std::exchange(state_.metric_reported, true)) return;
   warn_once(format("The metric '{}' is {} in the row of {}, epoch {}, step {}.", bad->first, text_of(bad->second),
                    stage_name(progress_.stage), progress_.epoch, progress_.global_step),
             progress_, "metric");
@@ -186,7 +186,7 @@ void NanGuard::end_epoch() {
   if (skipped == 0) return;
   Console::instance().print(
       LogLevel::kWarning,
-      format("Epoch {}: {} skipped, since a loss or gradient was NaN or infinite (on_nan: skip).", progress_.epoch,
+      format("Epoch {}: {} skipped, because a loss or gradient was NaN or infinite (on_nan: skip).", progress_.epoch,
              counted(static_cast<std::size_t>(skipped), "step") + (skipped == 1 ? " was" : " were")),
       Speaker::kRun);
 }

@@ -36,12 +36,12 @@ void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t ind
   if (strangers.empty() && !parameters.empty()) return;
   const std::string who = format("Optimizer {} ({})", index, optimizer_class_name(optimizer));
   const std::string advice =
-      " Register what the module is made of with register_parameter() and register_module(): else it is neither saved, nor "
-      "moved to the device, nor made equal on all ranks.";
+      " Register parameters and submodules with register_parameter() and register_module(): otherwise they are neither saved, "
+      "nor moved to the device, nor made equal on all ranks.";
   if (strangers.size() == parameters.size()) {
     warn(who + " has none of the module's parameters, so its steps do not change the module." + advice);
   } else {
-    warn(format("{} has {} that the module does not know, of shape {}.", who, counted(strangers.size(), "parameter"),
+    warn(format("{} has {} unknown to the module, of shape {}.", who, counted(strangers.size(), "parameter"),
                 some_of(strangers)) +
          advice);
   }
@@ -59,7 +59,7 @@ std::string some_of(std::vector<std::string> names) {
 void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module) {
   const auto is_trained = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
   std::vector<std::string> layers;
-  std::string known;  // the last layer that was looked at with all that is in it
+  std::string known;  // the last layer that was checked with its submodules
   for (const auto& layer : module.named_modules("", /*include_self=*/false)) {
     if (layer.value()->is_training() || (!known.empty() && layer.key().starts_with(known + "."))) continue;
     known = layer.key();
@@ -68,8 +68,8 @@ void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module) {
   }
   if (layers.empty()) return;
   rank_zero_warn(
-      format("{} in evaluation mode when training begins, and stays so: {}. Call train() on it before fit(), or freeze() it if "
-             "it is meant to be.",
+      format("{} in evaluation mode when training starts, and stays in it: {}. Call train() on it before fit(), or freeze() it "
+             "if this is intended.",
              layers.size() == 1 ? "A layer is" : format("Each of {} layers is", layers.size()), join(layers)));
 }
 
@@ -87,8 +87,8 @@ void warn_of_idle_parameters(const RunParts& parts) {
   }
   if (!any_trained) {
     warn(known.empty()
-             ? "The module has no parameters: training changes nothing. Register them with register_parameter(), and the "
-               "modules that it is made of with register_module()."
+             ? "The module has no parameters: training changes nothing. Register them with register_parameter(), and "
+               "submodules with register_module()."
              : "All parameters of the module are frozen: training changes nothing. Unfreeze some with requires_grad_(true).");
   }
   for (std::size_t index = 0; index < parts.optimizers.size(); ++index) {
@@ -97,7 +97,7 @@ void warn_of_idle_parameters(const RunParts& parts) {
   if (idle.empty()) return;
   const char* which = parts.optimizers.size() == 1 ? "the optimizer" : "any optimizer";
   warn(
-      format("{} not in {}, so training leaves as it is: {}. Give all parameters to configure_optimizers' optimizer, or freeze "
+      format("{} not in {} and therefore not trained: {}. Give all parameters to configure_optimizers' optimizer, or freeze "
              "these with requires_grad_(false).",
              idle.size() == 1 ? "A parameter that requires a gradient is"
                               : format("{} parameters that require a gradient are", idle.size()),
@@ -119,12 +119,11 @@ void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
   if (strangers.empty()) return;
   std::vector<std::string> shapes;
   for (const at::Tensor& tensor : strangers) shapes.push_back(c10::str(tensor.sizes()));
-  Console::instance().warn_once(
-      format("The loss depends on {} that the module knows nothing of, of shape {}: not trained, not saved, and not made equal "
-             "on all ranks. Give each layer to register_module() in the constructor, and each weight to register_parameter(); "
-             "or detach() what is not to be trained.",
-             counted(shapes.size(), "weight"), some_of(shapes)),
-      "unregistered leaves", Speaker::kRun);
+  Console::instance().warn_once(format("The loss depends on {} unknown to the module, of shape {}: not trained, not saved, and "
+                                       "not made equal on all ranks. Pass each layer to register_module() in the constructor, "
+                                       "and each weight to register_parameter(); or detach() what should not be trained.",
+                                       counted(shapes.size(), "weight"), some_of(shapes)),
+                                "unregistered leaves", Speaker::kRun);
 }
 
 std::vector<at::Tensor> UnregisteredLeaves::strangers_in(const at::Tensor& loss) const {

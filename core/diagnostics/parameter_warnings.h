@@ -8,19 +8,18 @@
 
 namespace levin {
 
-/// "a, b, c": the first ten of these names, and how many more there are.
+/// "a, b, c": the first ten of these names, and the number of others.
 std::string some_of(std::vector<std::string> names);
 
-/// Warns on rank 0, once each, of parameters that training leaves as they are: a module with none to train, parameters in no
-/// optimizer, an optimizer with none of the module's, and one with parameters that the module does not know.
+/// Warns on rank 0, once each, of parameters that are not trained: a module without trainable ones, parameters in no optimizer,
+/// an optimizer without the module's parameters, and one with parameters unknown to the module.
 void warn_of_idle_parameters(const RunParts& parts);
 
-/// Warns on rank 0 of layers of a module that trains which are in evaluation mode themselves, and stay so. Those that are
-/// frozen are meant to be, and so are those in them.
+/// Warns on rank 0 of layers in evaluation mode in a module that trains. Frozen layers, and those in them, are excluded.
 void warn_of_layers_in_evaluation_mode(const torch::nn::Module& module);
 
-/// Finds layers that were never registered: tensors that the loss depends on and that require a gradient, of which neither the
-/// module nor an optimizer knows. They are not trained, saved or made equal on all ranks, and nothing else shows.
+/// Finds layers that were never registered: tensors of the loss that require a gradient, and are unknown to the module and the
+/// optimizers. They are not trained, saved or made equal on all ranks, without any other sign.
 class UnregisteredLeaves {
  public:
   explicit UnregisteredLeaves(const RunParts& parts) : parts_(parts) {}
@@ -30,10 +29,10 @@ class UnregisteredLeaves {
     passes_ = 0;
     suspects_.clear();
   }
-  /// Before each backward pass. Follows the first two of a fit through their graphs; what both have is no input of a step.
+  /// Called: before each backward pass. Traverses the graphs of a fit's first two; a leaf of both is not an input of a step.
   /// Warns once.
   void look_at_loss(const at::Tensor& loss);
-  /// There was a backward pass in this fit.
+  /// True after a backward pass in this fit.
   bool saw_loss() const { return passes_ > 0; }
 
  private:

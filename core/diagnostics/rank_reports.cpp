@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMemory = kKindsOfWork + 1;  // behind the time of waits
 }
 
-BoundaryPayload RankReports::tell(BoundaryPayload work, const Strategy& strategy) {
+BoundaryPayload RankReports::payload(BoundaryPayload work, const Strategy& strategy) {
   if (const double now = steady_seconds(); now - memory_since_ >= 1) {
     memory_since_ = now;
     memory_ = process_memory().resident;
@@ -26,11 +26,11 @@ BoundaryPayload RankReports::tell(BoundaryPayload work, const Strategy& strategy
 
 void RankReports::take(const std::vector<BoundaryPayload>& by_rank) {
   by_rank_.clear();
-  for (const BoundaryPayload& told : by_rank) {
-    const auto waits = static_cast<double>(told[kKindsOfWork]);
-    const auto work = static_cast<double>(std::accumulate(told.begin(), told.begin() + kKindsOfWork, std::int64_t{0}));
+  for (const BoundaryPayload& payload : by_rank) {
+    const auto waits = static_cast<double>(payload[kKindsOfWork]);
+    const auto work = static_cast<double>(std::accumulate(payload.begin(), payload.begin() + kKindsOfWork, std::int64_t{0}));
     const auto working = work + waits > 0 ? std::optional(work / (work + waits)) : std::nullopt;
-    by_rank_.push_back({.working = working, .memory = told[kMemory], .device_memory = told[kMemory + 1]});
+    by_rank_.push_back({.working = working, .memory = payload[kMemory], .device_memory = payload[kMemory + 1]});
   }
 }
 

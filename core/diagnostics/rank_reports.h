@@ -8,12 +8,12 @@
 
 namespace levin {
 
-/// What ranks tell of themselves beside their work (WorkMeter::take()) with a row of training steps. Threading: training's.
+/// Exchanges reports of ranks, with their work (WorkMeter::take()), at each row of training steps. Threading: training's.
 class RankReports {
  public:
   /// This rank's numbers, its memory among them, which is read once a second at most.
-  BoundaryPayload tell(BoundaryPayload work, const Strategy& strategy);
-  /// What all told.
+  BoundaryPayload payload(BoundaryPayload work, const Strategy& strategy);
+  /// The reports of all ranks.
   void take(const std::vector<BoundaryPayload>& by_rank);
   const std::vector<RankReport>& by_rank() const { return by_rank_; }
 

@@ -11,14 +11,13 @@
 
 namespace levin {
 
-/// What to look at, for the errors of LibTorch's that are met most often, and those that a device may tell of late; "" for any
-/// other.
+/// Advice for LibTorch's most frequent errors, and for those that a device may report late; "" for others.
 std::string hint_for_torch_error(const c10::Error& error);
 
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
 std::string describe_batch(const Batch& batch);
 
-/// The time in which a batch is in work. An error that leaves it leaves the batch's description behind.
+/// The scope of a batch's work. An error that leaves it stores the batch's description.
 class FailedBatchScope {
  public:
   /// Both outlive the scope.
@@ -39,7 +38,7 @@ class FailedBatchScope {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// Prints LibTorch's warnings through the console, once each and once for all ranks; else they tear the progress bar.
+/// Prints LibTorch's warnings through the console, once each and once for all ranks; otherwise they break the progress bar.
 class TorchWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override;

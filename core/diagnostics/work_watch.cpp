@@ -15,11 +15,11 @@ constexpr double kLeastWait = 1.0;
 constexpr double kLeastShare = 0.2;
 constexpr std::int64_t kLeastBatches = 5;
 
-/// Threads without which training goes on waiting: one reads a batch in the time in which training waits for it and works on
-/// another, and all of them together have to be done in the time of the work.
+/// The threads that end the waiting: one reads a batch in the time of a wait and a step, and all together must do so in the
+/// time of a step.
 double workers_needed(double waited, double worked, int workers) {
   const double reading = workers == 0 ? waited : workers * (waited + worked);
-  // For a hundredth nobody needs another one.
+  // A hundredth does not justify another one.
   return std::max(std::ceil(reading / std::max(worked, 1e-9) - 0.01), workers + 1.0);
 }
 
@@ -50,14 +50,14 @@ std::string LoaderWatch::advice(const std::optional<int>& workers, int cores, in
       waited_, waited_ + worked_, 1e3 * waited_ / batches, 1e3 * worked_ / batches);
   if (!workers)
     return text +
-           "Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work itself "
-           "overrides acts().";
+           "Let the loader read ahead on its own threads, or make reading cheaper; if making batches is the work itself, "
+           "override is_interactive().";
   const double needed = workers_needed(waited_, worked_, *workers);
   const int cores_of_rank = std::max(1, cores / ranks);
   if (needed <= cores_of_rank) return text + format("Try num_workers: {:.0f} (now {}).", needed, *workers);
   const std::string shared = ranks > 1 ? format(", which {} ranks share", ranks) : "";
   text += needed < 1000 ? format("It would take num_workers: {:.0f} (now {})", needed, *workers)
-                        : format("No number of workers would do (num_workers is {})", *workers);
+                        : format("No number of workers is enough (num_workers is {})", *workers);
   text += format(", more than the {}{}: ", counted(static_cast<std::size_t>(cores), "core"), shared);
   return text + (*workers < cores_of_rank ? format("try {}, and make reading cheaper.", cores_of_rank)
                                           : "make reading cheaper, by preparing the data once, before training.");
@@ -110,8 +110,8 @@ std::string Straggler::text(const std::string& host) const {
   const bool was_faster = own_before > 0 && own > kSlow * own_before;
   const std::string when = was_faster ? format("since step {}", since) : std::string("in this fit");
   return format(
-      "Rank {} on {} holds up the others: {} its own work has taken {} a step, that of the others {} (median){}. The "
-      "difference lies in {}: {}, the others' {}.",
+      "Rank {} on {} delays the others: {} its own work has taken {} per step, the others' {} (median){}. The difference is in "
+      "{}: {}, the others' {}.",
       rank, host, when, ms(own), ms(others), was_faster ? format("; before, it took {}", ms(own_before)) : "", name(kind),
       ms(own_of_kind), ms(others_of_kind));
 }
@@ -143,7 +143,7 @@ std::optional<Straggler> StragglerWatch::look(const std::vector<BoundaryPayload>
 
   const double own = total(slow_[slowest]);
   const double others = median_of_others(slow_, slowest, total);
-  if (slow_spans_ < kLeastSpans || own - others < kLeastLoss || !told_.insert(slowest).second) return std::nullopt;
+  if (slow_spans_ < kLeastSpans || own - others < kLeastLoss || !reported_.insert(slowest).second) return std::nullopt;
   const auto steps = static_cast<double>(step - slow_since_);
   Straggler straggler{.rank = static_cast<int>(slowest), .own = own / steps, .others = others / steps, .since = slow_since_};
   if (steps_before_ > 0) straggler.own_before = total(before_[slowest]) / static_cast<double>(steps_before_);

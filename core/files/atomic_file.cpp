@@ -50,8 +50,7 @@ bool write_all_at(const Descriptor& file, std::int64_t offset, std::string_view 
   });
 }
 
-/// True for what is no file that another one could take the place of: a device or a FIFO, or a link to an open file of a
-/// process, which is what /dev/stdout is.
+/// True for what a file cannot replace: a device or a FIFO, or a link to an open file of a process, such as /dev/stdout.
 bool takes_bytes_only(const std::filesystem::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return false;
@@ -140,7 +139,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::open_device() {
   is_device_ = committed_ = true;  // there is nothing to remove
-  // Behind what standard output has already, where that is a file. A FIFO that nobody reads from is an error, and no wait.
+  // Appends, where standard output is a file. A FIFO without a reader is an error, not a wait.
   descriptor_ = Descriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!descriptor_.is_open()) fail("open it", errno);
   const int flags = fcntl(descriptor_.number(), F_GETFL);
@@ -157,12 +156,12 @@ void AtomicFile::make_temporary() {
       committed_ = true;  // there is nothing to remove
       fail("write in its folder", error);
     }
-    // The lock says that a living process owns the file; the kernel takes it away when that process ends, however it ends. A
-    // file system without locks refuses it: then nobody else gets one either, and the file is taken for owned.
+    // The lock means that a living process owns the file; the kernel releases it when that process ends, however it ends. A
+    // file system without locks refuses it to everyone; the file then counts as owned.
     const bool seen = flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
     if (!seen && fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0) return;
-    // Who looks for abandoned files came between the two calls, and has removed it or is about to.
+    // A search for abandoned files came between the two calls, and has removed it or will.
   }
 }
 
@@ -185,13 +184,13 @@ void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_.number(), 
 
 void AtomicFile::commit(Disk disk) {
   if (is_device_) return;
-  if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("bring it to disk", errno);
-  // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
+  if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("flush it to disk", errno);
+  // A network file system may report a full disk only when a descriptor is closed: the file's own stays open.
   const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;
   if (copy >= 0 && close(copy) != 0) fail("write it", errno);
   WatchedFiles::note_progress();
   if (WatchedFiles::are_given_up()) fail("write it in time", ETIMEDOUT);
-  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
+  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("rename it", errno);
   committed_ = is_in_place_ = true;
   note_written(file_);
   if (disk == Disk::kLeaveToKernel) return;
@@ -200,7 +199,7 @@ void AtomicFile::commit(Disk disk) {
   if (!folder.is_open()) fail("open its folder", errno);
   const int failed = fsync(folder.number()) != 0 ? errno : 0;
   // Some file systems have no fsync for folders; the rename itself was atomic all the same.
-  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("bring its folder to disk", failed);
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("flush its folder to disk", failed);
 }
 
 OutputFile AtomicFile::take() {
@@ -212,9 +211,9 @@ void AtomicFile::fail(const std::string& doing, int error) const {
   // The destructor does not run when the constructor throws.
   if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
   const std::string why = format("could not {} ({})", doing, std::generic_category().message(error));
-  if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a loss of power: {}.", file_, why));
+  if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a power failure: {}.", file_, why));
   if (is_device_) throw IoError(format("Cannot write to '{}': {}.", file_, why));
-  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged.", file_, why));
+  throw IoError(format("Cannot save '{}': {}. The previous file is unchanged.", file_, why));
 }
 
 void write_file(const std::filesystem::path& file, std::string_view content, AtomicFile::MissingFolder missing) {
@@ -291,7 +290,7 @@ bool is_old(const struct stat& file) {
 void remove_if_abandoned(const std::filesystem::path& path, bool made_here) {
   struct stat named {};
   if (lstat(path.c_str(), &named) != 0 || named.st_uid != geteuid()) return;
-  // A link has no lock of its own, and exists for an instant only.
+  // A link has no lock, and exists only for an instant.
   if (S_ISLNK(named.st_mode) && is_old(named)) unlink(path.c_str());
   if (!S_ISREG(named.st_mode) || !(made_here || is_old(named))) return;
   // For writing, since a network file system may keep the lock as one of a range that is written to.

@@ -12,19 +12,19 @@
 
 namespace levin {
 
-/// A file that is open for writing at places of the writer's choice. Every failure is an IoError with path and reason.
+/// A file that is open for writing at any position. Every failure is an IoError with path and reason.
 class OutputFile {
  public:
-  /// Makes a file and opens it. Throws IoError when anything of that name is there, a link included.
+  /// Makes a file and opens it. Throws IoError when the name exists, also as a link.
   static OutputFile make(std::filesystem::path path);
   OutputFile(std::filesystem::path path, Descriptor descriptor) : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   void write_at(std::int64_t offset, std::string_view text);
-  /// Adds a text at the file's end, in one call of the system, wherever that end is by now. When it fails, as on a full disk,
-  /// the file has none of it.
+  /// Appends a text at the file's current end in one system call. When it fails, such as on a full disk, the file has none of
+  /// it.
   void append(std::string_view text);
   void resize(std::int64_t size);
-  /// The path still leads to this file. False: another file has taken its place, or there is none.
+  /// True while the path leads to this file. False: it was replaced or removed.
   bool is_in_place() const;
 
  private:
@@ -35,9 +35,9 @@ class OutputFile {
 };
 
 /// Writes a file such that at any instant its name leads to the old file or to the whole new one: the bytes go to a temporary
-/// file in the same folder, which takes the name when it is complete and on disk. The temporary has a name that nobody can
-/// foresee and is made anew, so that nothing which lies in the folder, such as a link to another file, is written to; a link
-/// in the file's own place is replaced, not followed.
+/// file in the same folder, which takes the name when it is complete and on disk. The temporary is a new file with an
+/// unpredictable name, so that no existing file or link in the folder is written to; a link with the file's name is replaced,
+/// not followed.
 ///
 /// A device, a FIFO, and the names of a process's open files (/dev/null, /dev/stdout, /dev/fd/3) take the bytes themselves, as
 /// they come, and are never replaced.
@@ -49,7 +49,7 @@ class AtomicFile {
   enum class MissingFolder { kMake, kRefuse };
   enum class Disk { kWait, kLeaveToKernel };
 
-  /// Throws IoError, such as where `missing` is kRefuse and there is no folder.
+  /// Throws IoError, for example when `missing` is kRefuse and the folder does not exist.
   explicit AtomicFile(std::filesystem::path file, MissingFolder missing = MissingFolder::kMake);
   /// Removes the temporary file, unless commit() has succeeded.
   ~AtomicFile();
@@ -58,13 +58,13 @@ class AtomicFile {
 
   /// Appends bytes. Throws IoError, such as on a full disk.
   void write(std::string_view bytes);
-  /// Writes over bytes that are there. Throws IoError, such as for a pipe.
+  /// Overwrites existing bytes. Throws IoError, such as for a pipe.
   void write_at(std::int64_t offset, std::string_view bytes);
-  /// Has the kernel bring to the disk what was written so far, without waiting: commit(kWait) then has less to wait for.
+  /// Makes the kernel start writing to disk, without waiting: commit(kWait) then has less to wait for.
   void send_to_disk();
-  /// Puts the new file in the old one's place. Throws IoError. kWait: for good, by fsync, rename, and fsync of the folder.
-  /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
-  /// Where nobody waits for it any more (FileWatch), the old one stays.
+  /// Replaces the old file by the new one. Throws IoError. kWait: durably, with fsync, rename, and fsync of the folder.
+  /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a power failure soon after may leave neither. If
+  /// the wait for it was given up (FileWatch), the old one stays.
   void commit(Disk disk = Disk::kWait);
   /// After commit(): the file, still open.
   OutputFile take();
@@ -78,8 +78,8 @@ class AtomicFile {
   std::filesystem::path temporary_;
   Descriptor descriptor_;
   std::int64_t size_ = 0;
-  bool is_device_ = false;    ///< or a FIFO and so on: bytes go there at once
-  bool committed_ = false;    ///< there is no temporary file, or none any more
+  bool is_device_ = false;    ///< or a FIFO and the like: bytes go there at once
+  bool committed_ = false;    ///< there is no temporary file, or no longer
   bool is_in_place_ = false;  ///< the new file has the name
 };
 
@@ -87,27 +87,28 @@ class AtomicFile {
 void write_file(const std::filesystem::path& file, std::string_view content,
                 AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
 
-/// A name for a file that is set aside: that with the number 1, 2, …
+/// A name for a file to preserve: its name with the number 1, 2, …
 using NameAside = std::function<std::string(int number)>;
-/// Gives a file the first of these names that is free in its folder, and returns its path then. Throws IoError.
+/// Renames a file to the first such name that is free in its folder, and returns its new path. Throws IoError.
 std::filesystem::path set_aside(const std::filesystem::path& file, const NameAside& name);
-/// write_file() with what stood there set aside, unless it was the same content.
+/// write_file() that first preserves an existing file with other content under such a name.
 void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
                              AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
 
 /// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
-/// Removes temporary files in `folder` that processes of levin left when they were killed. One goes when it belongs to this
-/// user, no living process holds its lock, and it was made on this machine; or on any machine more than a day ago, since not
-/// every file system shows a lock to other machines. What cannot be removed stays. Called: before the first file of a folder.
+/// Removes temporary files in `folder` that processes of levin left when they were killed. It removes a file that belongs to
+/// this user, has no living process with its lock, and was made on this machine; or on any machine more than a day ago, because
+/// not every file system shows a lock to other machines. What cannot be removed stays. Called: before the first file of a
+/// folder.
 void remove_abandoned(const std::filesystem::path& folder);
 
 /// A path in `folder` that no other process or thread chooses: ".levin-PID-RANDOM-HOST.tmp".
 std::filesystem::path temporary_in(const std::filesystem::path& folder);
-/// Of a name as temporary_in() makes it: the host that made it ("" of a version that did not say). Unset for any other name.
+/// The host in a name made by temporary_in() ("" for a version without hosts). Unset for any other name.
 std::optional<std::string> host_of_temporary(const std::string& name);
-/// This machine as temporary_in() writes it.
+/// This machine's name in temporary_in().
 std::string temporary_host();
 
 }  // namespace levin

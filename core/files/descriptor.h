@@ -14,7 +14,7 @@ namespace levin {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// A negative number is none.
+  /// A negative number: none.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (is_open()) close(number_);
@@ -26,14 +26,14 @@ class Descriptor {
   }
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  /// Its number, which is the caller's to close from here on.
+  /// Releases its number, which the caller must close.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
 };
 
-/// Waits for events as poll() has them, whatever signals come meanwhile. False when none has happened by the deadline.
+/// Waits for events of poll(), across signals. False when none has happened by the deadline.
 inline bool is_ready_by(std::chrono::steady_clock::time_point deadline, int descriptor, short events) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();

@@ -57,7 +57,7 @@ std::ifstream open_plain_stream(const std::filesystem::path& file) {
 }
 
 std::string why_not_opened(int error) {
-  if (error == EINVAL || error == ENXIO) return "it is no plain file";
+  if (error == EINVAL || error == ENXIO) return "it is not a regular file";
   return error == ELOOP ? "it is a symbolic link, which is not followed" : std::generic_category().message(error);
 }
 

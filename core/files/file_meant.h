@@ -10,7 +10,7 @@
 
 namespace levin {
 
-/// "; did you mean 'data/digits.csv'?" for a file that is not there, where its folder has one of nearly this name; else "".
+/// "; did you mean 'data/digits.csv'?" for a missing file whose folder has one with a similar name; else "".
 inline std::string file_meant(const std::filesystem::path& missing) {
   constexpr std::size_t kMost = 1000;
   std::vector<std::string> names;

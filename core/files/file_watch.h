@@ -6,15 +6,15 @@
 
 namespace levin {
 
-/// What a thread that writes files and one that waits for it tell one another. Threading: any.
+/// Shared by a thread that writes files and one that waits for it. Threading: any.
 struct FileWatch {
-  std::atomic<std::int64_t> progress = 0;  ///< grows whenever a file system has taken something
-  std::atomic<bool> is_given_up = false;   ///< nobody waits any more: no file is to be put into its place
+  std::atomic<std::int64_t> progress = 0;  ///< grows whenever a file system has accepted data
+  std::atomic<bool> is_given_up = false;   ///< the wait was given up: rename no more files
 
   void note_progress() { progress.fetch_add(1, std::memory_order_relaxed); }
 };
 
-/// While it lives, the AtomicFiles of its thread go with a watch, which it does not own.
+/// During its lifetime, the AtomicFiles of its thread use a watch, which it does not own.
 class WatchedFiles {
  public:
   explicit WatchedFiles(FileWatch& watch) : outer_(std::exchange(current_, &watch)) {}

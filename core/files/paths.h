@@ -11,13 +11,13 @@
 
 namespace levin {
 
-/// True for a name that, below a folder, may stand for something outside of it: it is absolute, or has "..".
+/// True for a name that can lead outside of a folder: it is absolute, or has "..".
 inline bool leaves_folder(const std::filesystem::path& name) {
   return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
 }
 
-/// The path with $HOME in place of a "~" that it begins with, as a shell makes of it: in YAML, and behind "--option=", none
-/// does. "~" is the folder itself, "~/" has a slash at its end, and "~other" stays as it is.
+/// The path with a leading "~" replaced by $HOME, as by a shell, which does not do it in YAML and after "--option=". "~" is the
+/// folder itself, "~/" has a slash at its end, and "~other" stays unchanged.
 inline std::filesystem::path expand_home(const std::filesystem::path& path) {
   const char* const home = std::getenv("HOME");
   const std::string& text = path.native();
@@ -27,7 +27,7 @@ inline std::filesystem::path expand_home(const std::filesystem::path& path) {
   return std::filesystem::path(home) / (rest == std::string::npos ? "" : text.substr(rest));
 }
 
-/// The path as a person would type it here: relative when it is below the current folder.
+/// The path as a user would type it: relative when it is below the current folder.
 inline std::string as_typed(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path below = path.lexically_relative(std::filesystem::current_path(error));
@@ -40,12 +40,12 @@ inline std::string working_folder_of(const std::filesystem::path& path) {
   return path.is_absolute() ? "" : " (working folder: " + std::filesystem::current_path(ignored).string() + ")";
 }
 
-/// The folder that a file lies in; "." when its path has none.
+/// The folder of a file; "." when its path has none.
 inline std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
-/// The files of a folder with this extension, the newest first. None where it cannot be read.
+/// The files of a folder with this extension, the newest first. Empty when it cannot be read.
 inline std::vector<std::filesystem::path> newest_files(const std::filesystem::path& folder,
                                                        const std::filesystem::path& extension) {
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;

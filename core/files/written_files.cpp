@@ -98,7 +98,7 @@ class Lists {
       if (!list.is_open() && errno == EEXIST) list = Descriptor(open(file.c_str(), kFlags));
     }
     text.append(below) += '\n';
-    // In one piece, beside those of other ranks.
+    // In one write, because other ranks write, too.
     return list.is_open() && ::write(list.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
 

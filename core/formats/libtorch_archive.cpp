@@ -40,13 +40,13 @@ bool is_optimizer(const PickleObject& archive) {
   return has("pytorch_version") && has("state") && has("param_groups");
 }
 
-/// Adds the tensors of an archive and of those in it. What else there is goes to `beside`.
+/// Adds the tensors of an archive and of nested ones. Other contents go to `beside`.
 void add_tensors(TorchFile& file, const PickleObject& archive, const std::string& prefix, std::size_t depth,
                  TensorFile& opened) {
   if (depth > kMaxJsonDepth) throw IoError(format("its modules are nested deeper than {} levels", kMaxJsonDepth));
   for (const auto& [key, value] : archive.items) {
     const std::string name = prefix + key_text(*key);
-    file.plain().pay(1, name.size());
+    file.plain().charge(1, name.size());
     if (const PickleObject* const below = archive_of(*value)) {
       add_tensors(file, *below, name + ".", depth + 1, opened);
     } else if (const auto* const described = value->as<PickleTensor>()) {
@@ -63,7 +63,7 @@ void add_tensors(TorchFile& file, const PickleObject& archive, const std::string
 
 bool is_libtorch_archive(const PickleValue& root) {
   const PickleObject* const archive = archive_of(root);
-  // A program knows whether it trains; an archive has tensors and what save() of a class of its own has written.
+  // A program stores whether it trains; an archive has tensors and what a user's save() has written.
   return archive != nullptr && root.find("training") == nullptr;
 }
 

@@ -8,8 +8,8 @@
 
 namespace levin {
 
-/// Whether this is what LibTorch's torch::save(module), torch::save(optimizer) or torch::save(tensor) writes in C++. A program
-/// of TorchScript's, whose file is built alike, is none.
+/// True for a file that LibTorch's torch::save(module), torch::save(optimizer) or torch::save(tensor) writes in C++; false for
+/// a TorchScript program, which has the same structure.
 bool is_libtorch_archive(const PickleValue& root);
 
 /// Its tensors by the names of the modules that they are in, joined by dots: parameters and buffers, or the state of an

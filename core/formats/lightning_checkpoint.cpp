@@ -20,7 +20,7 @@ namespace {
 
 /// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
 constexpr std::string_view kTrainedWeights = "current_model_state";
-/// And where the averages are then, for a callback that goes on averaging.
+/// And where the averages are then, for a callback that continues averaging.
 constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
 /// What is in a map; null where that, or the map, is not there.
@@ -33,7 +33,7 @@ const Value& part(const Value& map, std::string_view key) {
 std::int64_t number_or_zero(const Value& value) { return value.is_int() ? value.as_int() : 0; }
 std::int64_t number_or_zero(const Value& map, std::string_view key) { return number_or_zero(part(map, key)); }
 
-/// Where training goes on. An epoch that was under way begins again: its order of samples is not Lightning's.
+/// Where training resumes. An unfinished epoch starts again, because its order of samples differs from Lightning's.
 Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainValues& plain) {
   const PickleValue* fit_loop = lightning_loops == nullptr ? nullptr : lightning_loops->find("fit_loop");
   const Value loops = fit_loop == nullptr ? Value(Value::Map{}) : plain.of(*fit_loop);
@@ -60,7 +60,7 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
 /// What one optimizer keeps of one parameter: tensors into the checkpoint, numbers as a map.
 Value parameter_state(const PickleValue& state, const std::string& prefix, TorchFile& file, TorchFile::Tensors& tensors) {
   Value numbers(Value::Map{});
-  file.plain().pay(1, prefix.size());
+  file.plain().charge(1, prefix.size());
   for (auto& [name, tensor] : file.tensors(state)) {
     if (name == "step" && tensor.numel() == 1) {
       numbers["step"] = static_cast<std::int64_t>(tensor.item<double>());
@@ -80,7 +80,7 @@ Value parameter_state(const PickleValue& state, const std::string& prefix, Torch
 /// A group's options; a learning rate may be a tensor.
 Value group_options(const PickleValue& group, TorchFile& file) {
   Value options = file.plain().of(group);
-  if (!options.is_map()) throw IoError("a group of an optimizer is no dict");
+  if (!options.is_map()) throw IoError("a group of an optimizer is not a dict");
   for (const auto& [name, tensor] : file.tensors(group)) {
     if (tensor.numel() != 1) continue;
     options[name] = tensor.is_floating_point() ? Value(tensor.item<double>()) : Value(tensor.item<std::int64_t>());
@@ -90,7 +90,7 @@ Value group_options(const PickleValue& group, TorchFile& file) {
 
 Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& file, TorchFile::Tensors& tensors) {
   const auto check = [&](bool holds) {
-    if (!holds) throw IoError(format("the state of optimizer {} is none of torch's", index));
+    if (!holds) throw IoError(format("the state of optimizer {} is not torch's", index));
   };
   const PickleValue* const states = saved.find("state");
   const PickleValue* const groups = saved.find("param_groups");
@@ -112,15 +112,15 @@ Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& fi
 /// A scheduler's state as levin's: MultiStepLR of PyTorch counts how often each milestone is there.
 Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
   Value state = plain.of(saved);
-  if (!state.is_map()) throw IoError("the state of a scheduler is no dict");
+  if (!state.is_map()) throw IoError("the state of a scheduler is not a dict");
   const PickleValue* const milestones = saved.find("milestones");
   if (milestones != nullptr && milestones->as<PickleDict>() != nullptr) {
     Value::List list;
     for (const auto& [key, value] : *milestones->items()) {
       const auto* milestone = key->as<std::int64_t>();
       const auto* times = value->as<std::int64_t>();
-      if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are no numbers of steps");
-      plain.pay(static_cast<std::size_t>(*times));
+      if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are not numbers of steps");
+      plain.charge(static_cast<std::size_t>(*times));
       list.insert(list.end(), static_cast<std::size_t>(*times), Value(*milestone));
     }
     state["milestones"] = std::move(list);
@@ -135,7 +135,7 @@ Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
   return state;
 }
 
-/// What fit() needs to go on. Throws IoError for what is not as Lightning writes it.
+/// The state that fit() needs to resume. Throws IoError for an unexpected form.
 void read_training(TorchFile& file, Value& manifest, TorchFile::Tensors& tensors) {
   const PickleValue* const optimizers = file.root().find("optimizer_states");
   const PickleValue* const schedulers = file.root().find("lr_schedulers");
@@ -186,7 +186,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
         std::pair(std::string_view("averaging_state"), std::string_view("averaging_state."))}) {
     const PickleValue* const weights = root.find(key);
     if (weights == nullptr) continue;
-    if (weights->items() == nullptr) throw IoError(format("its {} is no dict", key));
+    if (weights->items() == nullptr) throw IoError(format("its {} is not a dict", key));
     for (const auto& [name, tensor] : file.tensors(*weights)) tensors.emplace_back(std::string(prefix) + name, tensor);
   }
 
@@ -220,7 +220,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
 
 namespace {
 
-/// The Lightning whose format this is: it tells a newer one what to change.
+/// The Lightning version of this format: newer ones migrate from it.
 constexpr const char* kFormatVersion = "2.6.0";
 
 using Map = Value::Map;
@@ -298,10 +298,9 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
     for (auto entry = checkpoint.tensors.lower_bound(prefix);
          entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
       if (const auto sparse = name_of_sparse_tensor(entry->first)) {
-        throw ConfigError(
-            format("'{}' is sparse, which no Lightning checkpoint of levin's can hold: export the weights alone "
-                   "(--to state_dict).",
-                   *sparse));
+        throw ConfigError(format(
+            "'{}' is sparse, which levin cannot write to a Lightning checkpoint: export only the weights (--to state_dict).",
+            *sparse));
       }
       state.items.emplace_back(tree.add(entry->first.substr(prefix.size())), writer.add(entry->second));
     }

@@ -54,7 +54,7 @@ void check_names(const ZipArchive& zip) {
     const bool climbs = std::ranges::any_of(name, [](const fs::path& part) { return part == ".."; });
     if (name.empty() || name.is_absolute() || climbs || entry.name.find('\\') != std::string::npos ||
         entry.name.find('\0') != std::string::npos || !seen.insert(entry.name).second) {
-      throw IoError(format("it has a file named {}, which no package has", quoted_text(entry.name)));
+      throw IoError(format("it has a file named {}, which does not belong to a package", quoted_text(entry.name)));
     }
   }
 }
@@ -160,13 +160,13 @@ void check_entry(const PackageFile& package, const PackageEntry& entry) {
   for (const Input& input : entry.inputs) {
     const bool is_weight = input.kind == Input::Kind::kParameter || input.kind == Input::Kind::kBuffer;
     if (is_weight && !has_weight(input.name))
-      throw ConfigError(format("its {} reads {}, which is no weight", entry.name, input.name));
+      throw ConfigError(format("its {} reads {}, which is not a weight", entry.name, input.name));
   }
   bool is_logged = false;
   for (const Output& output : entry.outputs) {
     const bool is_weight = output.kind == Output::Kind::kBuffer || output.kind == Output::Kind::kGradient;
     if ((is_weight && !has_weight(output.name)) || (output.kind == Output::Kind::kWeight && !is_logged)) {
-      throw ConfigError(format("its {} gives {}, which has no place", entry.name, output.name));
+      throw ConfigError(format("its {} returns {}, which has no target", entry.name, output.name));
     }
     is_logged = output.kind == Output::Kind::kLog || output.kind == Output::Kind::kMetric;
   }
@@ -188,7 +188,7 @@ PackageFile read_package(std::string_view bytes) {
   const ZipEntry* const description = entry_ending(zip, kDescription);
   const ZipEntry* const weights = entry_ending(zip, kWeights);
   if (description == nullptr || weights == nullptr) {
-    throw IoError("it is no package of levin_train.export(): levin.json or the weights are missing in it");
+    throw IoError("it is not a package of levin_train.export(): it lacks levin.json or the weights");
   }
   check_names(zip);
   for (const ZipEntry& entry : zip.entries()) {

@@ -9,7 +9,7 @@ namespace levin {
 
 /// Whether a file's bytes are a package of levin_train.export().
 bool is_package(std::string_view bytes);
-/// The package in these bytes, with weights of its own memory. Throws IoError, without the file's name.
+/// The package in these bytes, with copies of its weights. Throws IoError, without the file's name.
 PackageFile read_package(std::string_view bytes);
 /// The package as a file of tensors. Throws as read_package() does.
 TensorFile open_package(std::string_view bytes);

@@ -51,7 +51,7 @@ TensorFile open_package(std::string_view bytes) {
 PackageFile PackageFile::open(const fs::path& path) {
   return naming_file(path, [&] {
     const MappedFile file(path);
-    if (!file.bytes().starts_with("PK")) throw IoError("it is no package of levin_train.export(), which is a zip archive");
+    if (!file.bytes().starts_with("PK")) throw IoError("it is not a package of levin_train.export(), which is a zip archive");
     PackageFile package = read_package(file.bytes());
     package.path = path;
     return package;
@@ -65,8 +65,8 @@ const PackageEntry* PackageFile::find(std::string_view entry) const {
 
 void PackageFile::check_fits() const {
   const auto refuse = [&](std::string_view what, std::string_view wanted, std::string_view here) {
-    throw ConfigError(
-        format("'{}' was compiled for {} {}, and here is {}. Export it again with what is here.", path, what, wanted, here));
+    throw ConfigError(format("'{}' was compiled for {} {}, but this machine has {}. Export it again for this machine.", path,
+                             what, wanted, here));
   };
   utsname host{};
   uname(&host);

@@ -16,7 +16,7 @@
 
 namespace levin {
 
-/// A step or function of a package: what it takes, and what it gives.
+/// A step or function of a package, with its inputs and results.
 struct LEVIN_API PackageEntry {
   struct Input {
     enum class Kind : std::uint8_t { kParameter, kBuffer, kBatch, kNumber };
@@ -32,13 +32,13 @@ struct LEVIN_API PackageEntry {
     std::string name;
     LogOptions options = {};  ///< of kLog and kMetric
     Value metric = {};        ///< of kMetric: "class_path", "init_args" and "attribute"
-    bool taken = true;        ///< of kCondition: which way the step goes in the package
+    bool taken = true;        ///< of kCondition: the branch that the package takes
     std::string where = {};   ///< of kCondition: the line of the Python source
   };
   std::string name;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  std::map<std::string, std::int64_t> smallest;  ///< of dimensions that vary, by name, where it is more than 1
+  std::map<std::string, std::int64_t> smallest;  ///< minimum of dimensions that vary, by name, where above 1
 };
 
 /// A package, as Python's levin_train.export() writes it: compiled steps of a module and its weights (docs/from-python.md).
@@ -49,7 +49,7 @@ struct LEVIN_API PackageFile {
     std::vector<std::string> aliases;  ///< other names of the same tensor
     at::Tensor tensor;
     bool is_parameter = true;
-    bool is_trained = true;  ///< the package computes its gradient, if the loss depends on it
+    bool is_trained = true;  ///< the package computes a gradient for it, if the loss depends on it
     bool is_saved = true;    ///< it is in the module's state_dict
   };
   std::filesystem::path path;
@@ -58,14 +58,14 @@ struct LEVIN_API PackageFile {
   std::vector<Weight> weights;
   std::vector<PackageEntry> entries;
 
-  /// Throws IoError, naming the file, for one that is damaged, cut short, or no package.
+  /// Throws an IoError that names the file when it is damaged, truncated, or not a package.
   static PackageFile open(const std::filesystem::path& path);
   /// nullptr without an entry of that name.
   const PackageEntry* find(std::string_view entry) const;
-  /// Throws ConfigError, naming what the package is for and what is here, unless its code runs with this LibTorch, on this
-  /// system and on this processor.
+  /// Throws a ConfigError that names what the package requires and what this machine has, unless its code runs with this
+  /// LibTorch, system and processor.
   void check_fits() const;
-  /// What it is for, and what its entries take, give and log, in lines: for `levin inspect`.
+  /// Lines about its requirements and the inputs, results and logged values of its entries, for `levin inspect`.
   std::string summary() const;
 };
 

@@ -94,21 +94,21 @@ PlainValues::PlainValues(std::size_t bytes) {
   left_ = std::min(kFixed + bytes, kMaxJsonValues);
 }
 
-void PlainValues::pay(std::size_t values, std::size_t bytes) {
+void PlainValues::charge(std::size_t values, std::size_t bytes) {
   constexpr std::size_t kBytesOfValue = 64;
   const std::size_t price = values + bytes / kBytesOfValue;
-  if (price > left_) throw IoError("it stands for more values than its bytes can hold, as torch never writes");
+  if (price > left_) throw IoError("it expands to more values than its bytes can hold, which torch never writes");
   left_ -= price;
 }
 
 std::string PlainValues::paid(std::string text) {
-  pay(0, text.size());
+  charge(0, text.size());
   return text;
 }
 
 Value PlainValues::of(const PickleValue& value, std::size_t depth) {
   if (depth > kMaxJsonDepth) throw IoError(format("its values are nested deeper than {} levels", kMaxJsonDepth));
-  pay(1);
+  charge(1);
   if (const auto* elements = value.elements()) {
     Value list(Value::List{});
     for (const PickleValue* element : *elements) list.push_back(of(*element, depth + 1));
@@ -168,9 +168,9 @@ std::vector<std::string> contents(const PickleValue& dict, const PickleValue* le
         format("it holds an object, {}: levin runs no code from files; save its state_dict() in Python", foreign_text(value)));
   }
   constexpr const char* kCure = "save the dict of its tensors in Python, as model.state_dict()";
-  if (value.items() == nullptr) throw IoError(format("it holds no dict of tensors, but {}: {}", foreign_text(value), kCure));
+  if (value.items() == nullptr) throw IoError(format("it holds no dict of tensors, only {}: {}", foreign_text(value), kCure));
   if (value.find("state") != nullptr && value.find("param_groups") != nullptr)
-    throw IoError("it holds the state of an optimizer, and no weights");
+    throw IoError("it holds the state of an optimizer, not weights");
   const std::vector<std::string> texts = contents(value, nullptr, true);
   if (texts.empty()) throw IoError("it holds an empty dict");
   const bool has_choice = std::ranges::any_of(*value.items(), [](const auto& item) {
@@ -181,8 +181,8 @@ std::vector<std::string> contents(const PickleValue& dict, const PickleValue* le
     const std::string problem = has_choice ? "" : foreign_tensor(*item);
     if (!problem.empty()) throw IoError(format("{} in it is {}", quoted_text(key_text(*key)), problem));
   }
-  throw IoError(
-      format("it holds no weights by themselves, but {}; {}", join(texts), has_choice ? "choose with --key NAME" : kCure));
+  throw IoError(format("its weights are not at the top level; it holds {}; {}", join(texts),
+                       has_choice ? "choose with --key NAME" : kCure));
 }
 
 /// A name may have dots itself. Each part is a level down, so that this ends where values hold themselves.
@@ -201,7 +201,7 @@ const PickleValue* value_under(const PickleValue& root, const std::string& key) 
 const PickleValue& value_at_key(const PickleValue& root, const std::string& key) {
   if (const PickleValue* const found = value_under(root, key)) return *found;
   const std::string there = root.items() == nullptr ? foreign_text(root) : join(contents(root, nullptr, true));
-  throw IoError(format("there is no {} in it, but {}", quoted_text(key), there));
+  throw IoError(format("it has no {}, only {}", quoted_text(key), there));
 }
 
 PickledWeights find_weights(const PickleValue& root, const std::string& key) {

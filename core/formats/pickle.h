@@ -48,7 +48,7 @@ struct PickleTensor {
   bool is_conjugated = false;  ///< its elements are the conjugates of what is stored
   bool is_negated = false;     ///< its elements are the negatives of what is stored
 
-  /// How many elements of its storage it reaches over, from the first one on; unset when that is no number of 64 bits.
+  /// The number of storage elements that it spans, from the first one on; unset when that does not fit into 64 bits.
   std::optional<std::int64_t> end() const;
 };
 /// An object of a class that means nothing here, as data.
@@ -85,8 +85,7 @@ std::string key_text(const PickleValue& key);
 /// "class Net of module my.models": what a file refers to, and levin does not run.
 std::string foreign_text(const PickleValue& value);
 
-/// What a value is where it stands for a tensor that is not read, and what to do: "a sparse tensor, …". Empty for anything
-/// else.
+/// Describes an unsupported tensor, with a cure: "a sparse tensor, …". Empty for other values.
 std::string foreign_tensor(const PickleValue& value);
 
 /// Where the weights are in what torch.save() was given.
@@ -99,12 +98,12 @@ struct PickledWeights {
 /// What is under a key, or under several joined by dots. Throws IoError, which lists what is there.
 const PickleValue& value_at_key(const PickleValue& root, const std::string& key);
 
-/// The whole of it, or what training loops of one's own call it ("model"); with a `key`, what is there under that name, or
-/// under several joined by dots. Throws IoError, which lists what is there, where that is no dict of tensors, and no tensor.
+/// The whole value, or its part under a usual name ("model"); with a `key`, the part under that name, or several joined by
+/// dots. Throws an IoError that lists the content when that is neither a dict of tensors nor a tensor.
 PickledWeights find_weights(const PickleValue& root, const std::string& key);
 
-/// Makes plain values of a file's: containers, numbers and texts. Values may be shared, and hold themselves, so that a few
-/// bytes may stand for any number of them: all that one of these makes is counted, and has to be in proportion to the file.
+/// Makes plain values of a file's: containers, numbers and texts. Values may be shared, and contain themselves, so that a few
+/// bytes may expand without limit: each object counts all values that it makes, which must be in proportion to the file.
 class PlainValues {
  public:
   /// `bytes`: of the pickle.
@@ -113,8 +112,8 @@ class PlainValues {
   /// Keys become texts, and what has no plain form the text that says what it is. Throws IoError on what is nested deeper than
   /// a checkpoint's manifest may be, or larger, or out of proportion to the file.
   Value of(const PickleValue& value) { return of(value, 0); }
-  /// Counts what else is made of the file's values, and their texts by `bytes`. Throws IoError when it is out of proportion.
-  void pay(std::size_t values, std::size_t bytes = 0);
+  /// Counts other values that are made from the file, and their texts by `bytes`. Throws IoError when it is out of proportion.
+  void charge(std::size_t values, std::size_t bytes = 0);
 
  private:
   Value of(const PickleValue& value, std::size_t depth);
@@ -124,13 +123,13 @@ class PlainValues {
 };
 
 /// Reads Python's pickle format, protocols 2 to 5, as data: nothing is imported, called or made but plain containers and the
-/// descriptions of torch's tensors. What a pickle would have Python call otherwise is kept as a PickleObject. Values may be
-/// shared, and may hold themselves: whoever walks through them keeps count.
-/// Source: Lib/pickletools.py of CPython, and torch/_weights_only_unpickler.py of PyTorch.
+/// descriptions of torch's tensors. Other calls of a pickle become a PickleObject. Values may be shared, and may contain
+/// themselves: count them when you traverse. Source: Lib/pickletools.py of CPython, and torch/_weights_only_unpickler.py of
+/// PyTorch.
 class Pickle {
  public:
-  /// Throws IoError, which says at which byte, for what is no pickle, is cut short, has an operation that torch never writes,
-  /// or would take far more memory than torch's own.
+  /// Throws an IoError that names the byte for a malformed or truncated pickle, for an operation that torch never writes, and
+  /// for one that would take far more memory than torch's.
   explicit Pickle(std::string_view bytes);
   const PickleValue& root() const { return *root_; }
   std::size_t bytes() const { return bytes_; }
@@ -157,7 +156,7 @@ class PickleTree {
   std::deque<PickleValue> values_;
 };
 
-/// "torch.FloatStorage" of "float32"; that of bytes without a type for a dtype that has none of its own.
+/// "torch.FloatStorage" of "float32"; for a dtype without its own storage that of untyped bytes.
 std::string storage_class(std::string_view dtype);
 
 /// Writes a pickle of protocol 2 that Python's torch.load(weights_only=True) reads: an object becomes a call of its class with

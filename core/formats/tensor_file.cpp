@@ -54,8 +54,7 @@ TensorFile open_index(const fs::path& file, std::string_view text, const std::st
         is_torch_file(MappedFile(shard).bytes()) ? open_torch_file(shard, {}) : open_safetensors(shard, {}, {});
     for (const std::string& name : names) {
       const auto tensor = part.content.tensors.find(name);
-      if (tensor == part.content.tensors.end())
-        throw IoError(format("there is no {} in it, as the index says", quoted_text(name)));
+      if (tensor == part.content.tensors.end()) throw IoError(format("it lacks {}, which the index names", quoted_text(name)));
       opened.content.tensors[name] = tensor->second;
       opened.names.push_back(name);
     }
@@ -93,7 +92,7 @@ constexpr std::array kReaders = {
                  [](const fs::path&, std::string_view bytes) { return torch_file_checks(bytes); },
                  /*has_keys=*/true},
     FormatReader{looks_like_safetensors_index, open_index, index_checks},
-    // What nobody else reads.
+    // The reader of last resort.
     FormatReader{[](std::string_view) { return true; }, open_safetensors,
                  [](const fs::path&, std::string_view bytes) { return safetensors_checks(bytes); }},
 };
@@ -129,7 +128,7 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
     }
   } catch (const c10::Error& error) {
     throw ConfigError(
-        format("map_location: '{}' is no device that there is here: {}", map_location, error.what_without_backtrace()));
+        format("map_location: '{}' is not a device of this machine: {}", map_location, error.what_without_backtrace()));
   }
 }
 
@@ -150,10 +149,10 @@ fs::path TensorFile::place(const fs::path& path) {
     if (fs::exists(path / name, ignored)) return path / name;
   }
   if (fs::exists(path / ".metadata", ignored)) {
-    throw IoError(format(
-        "Cannot load '{}': it is a checkpoint in parts, as torch.distributed.checkpoint and FSDP write; bring it into one "
-        "file: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.",
-        path));
+    throw IoError(
+        format("Cannot load '{}': it is a sharded checkpoint of torch.distributed.checkpoint or FSDP; convert it to one file: "
+               "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.",
+               path));
   }
   throw IoError(format("Cannot load '{}': it is a folder without {} or {}.", path, kIndex, kWhole));
 }
@@ -191,8 +190,7 @@ std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {
 TensorFile TensorFile::open_weights(const fs::path& path, const std::string& map_location, const std::string& key) {
   TensorFile opened = open(path, map_location, key);
   if (opened.kind != TensorFileKind::kOptimizer) return opened;
-  throw ConfigError(
-      format("'{}' holds the state of an optimizer, and no weights: torch::load(optimizer, file) reads it.", path));
+  throw ConfigError(format("'{}' holds the state of an optimizer, not weights: torch::load(optimizer, file) reads it.", path));
 }
 
 bool TensorFile::is_model_folder(const fs::path& folder) {
@@ -203,7 +201,7 @@ bool TensorFile::is_model_folder(const fs::path& folder) {
 void export_file(const fs::path& file, const fs::path& output, const ExportOptions& options) {
   std::error_code ignored;
   if (fs::equivalent(file, output, ignored)) {
-    throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
+    throw ConfigError(format("'{}' would overwrite itself: give another --output.", output));
   }
   const TensorFile opened = TensorFile::open_weights(file, {}, options.key);
   NamedTensors weights;

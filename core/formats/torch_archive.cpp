@@ -27,16 +27,16 @@ constexpr std::uint64_t kLongestComment = 65535;
 constexpr std::uint32_t kInLargeSizes = 0xffffffff;
 
 [[noreturn]] void fail(std::uint64_t offset, const std::string& what) {
-  throw IoError(format("it is no whole zip archive: {} (byte {})", what, offset));
+  throw IoError(format("it is not a whole zip archive: {} (byte {})", what, offset));
 }
 
 /// Where the record is with which every archive ends, but for a comment.
 std::uint64_t place_of_end(std::string_view bytes) {
-  if (bytes.size() < kEndSize) fail(bytes.size(), "it is cut short");
+  if (bytes.size() < kEndSize) fail(bytes.size(), "it is truncated");
   const std::uint64_t last = bytes.size() - kEndSize;
   const std::uint64_t first = last > kLongestComment ? last - kLongestComment : 0;
   const std::size_t found = bytes.rfind("PK\x05\x06", last);
-  if (found == std::string_view::npos || found < first) fail(bytes.size(), "its end is missing, so that it is cut short");
+  if (found == std::string_view::npos || found < first) fail(bytes.size(), "its end is missing, so it is truncated");
   return found;
 }
 
@@ -126,7 +126,8 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 std::string_view ZipArchive::bytes(const ZipEntry& entry) const {
-  if (!entry.is_stored) throw IoError(format("the file {} in it is compressed, as torch never does", quoted_text(entry.name)));
+  if (!entry.is_stored)
+    throw IoError(format("the file {} in it is compressed, which torch never does", quoted_text(entry.name)));
   return bytes_.substr(entry.offset, entry.size);
 }
 
@@ -155,7 +156,7 @@ void TorchArchive::refuse_program() {
 TorchArchive::TorchArchive(std::string_view bytes) : zip_(bytes), folder_(folder_of(zip_)) {
   const ZipEntry* const byte_order = entry("byteorder");
   if (byte_order != nullptr && zip_.bytes(*byte_order) != "little") {
-    throw IoError("its numbers are big-endian: save it again on a machine that is little-endian, as nearly all are");
+    throw IoError("its numbers are big-endian: save it again on a little-endian machine, as nearly all are");
   }
   try {
     pickle_ = std::make_unique<Pickle>(checked_bytes(*entry("data.pkl")));
@@ -176,7 +177,7 @@ std::string_view TorchArchive::checked_bytes(const ZipEntry& entry) const {
 const ZipEntry& TorchArchive::storage(const PickleTensor& tensor, std::uint64_t element_size) const {
   const std::string& key = tensor.storage.key;
   const ZipEntry* const found = entry("data/" + key);
-  if (found == nullptr) throw IoError(format("there is no storage {} in it", quoted_text(key)));
+  if (found == nullptr) throw IoError(format("it has no storage {}", quoted_text(key)));
   const auto end = tensor.end();
   if (!end || static_cast<std::uint64_t>(*end) > found->size / element_size) {
     throw IoError(format("a tensor reaches beyond its storage {}, {} bytes from byte {} on", quoted_text(key), found->size,

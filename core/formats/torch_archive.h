@@ -16,15 +16,15 @@ struct ZipEntry {
   std::string name;
   std::uint64_t offset = 0;  ///< of its first byte in the archive
   std::uint64_t size = 0;
-  std::uint32_t crc32 = 0;  ///< 0: whoever wrote it has computed none
+  std::uint32_t crc32 = 0;  ///< 0: the writer has computed none
   bool is_stored = true;    ///< false: compressed or encrypted
 };
 
 /// The table of contents of a zip archive, zip64 too.
 class ZipArchive {
  public:
-  /// `bytes`, the whole archive, must outlive this. Trusts nothing: throws IoError, which says at which byte, for what is no
-  /// archive, is cut short, or has a file that does not lie in it.
+  /// `bytes`, the whole archive, must outlive this. Trusts nothing: throws an IoError that names the byte for a malformed or
+  /// truncated archive, or a file outside of it.
   explicit ZipArchive(std::string_view bytes);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -56,7 +56,7 @@ class TorchArchive {
   /// another kind, or with big-endian numbers.
   explicit TorchArchive(std::string_view bytes);
 
-  /// TorchScript's archives have the sources of classes beside the pickle; so have LibTorch's.
+  /// TorchScript's archives also have the sources of classes; so have LibTorch's.
   bool has_sources() const { return entry("constants.pkl") != nullptr; }
   /// Throws IoError, which says that it is a program of TorchScript's.
   [[noreturn]] static void refuse_program();

@@ -17,13 +17,13 @@
 namespace levin {
 namespace {
 
-/// What a module's get_extra_state() gives, which is no weight.
+/// The result of a module's get_extra_state(), which is not a weight.
 constexpr std::string_view kExtraState = "_extra_state";
 
 at::ScalarType scalar_type(const std::string& dtype) {
   const auto& types = c10::getStringToDtypeMap();
   const auto found = types.find(dtype);
-  if (found == types.end()) throw IoError(format("a tensor has the dtype {}, which is not read", quoted_text(dtype)));
+  if (found == types.end()) throw IoError(format("a tensor has the dtype {}, which levin does not read", quoted_text(dtype)));
   return found->second;
 }
 
@@ -46,7 +46,7 @@ c10::Storage storage_of(std::string_view bytes, const std::shared_ptr<MappedFile
 
 TorchFile::TorchFile(const std::filesystem::path& file)
     : mapping_(std::make_shared<MappedFile>(file)), archive_(mapping_->bytes()), plain_(archive_.pickle_bytes()) {
-  // Tensors may share their storage, and repeat its elements (with strides of 0); whoever copies one takes all of its bytes.
+  // Tensors may share their storage, and repeat its elements (with strides of 0); a copy of one has all of its bytes.
   constexpr std::uint64_t kFixed = std::uint64_t{256} << 20U;
   constexpr std::uint64_t kTimesItsSize = 64;
   bytes_left_ = kFixed + kTimesItsSize * mapping_->bytes().size();
@@ -85,7 +85,7 @@ TorchFile::Tensors TorchFile::tensors(const PickleValue& dict) {
     const auto* name = key->as<std::string>();
     if (name == nullptr) continue;
     if (const auto* described = value->as<PickleTensor>()) {
-      plain_.pay(1, name->size());
+      plain_.charge(1, name->size());
       found.emplace_back(*name, tensor(*described));
     } else if (const std::string problem = foreign_tensor(*value); !problem.empty() && !name->ends_with(kExtraState)) {
       throw IoError(format("{} in it is {}", quoted_text(*name), problem));
@@ -110,7 +110,7 @@ void TorchWriter::write(const PickleValue& root, const std::filesystem::path& fi
   const std::string pickle = write_pickle(root);
   AtomicFile output(file);
   std::exception_ptr failure;
-  // Between here and there is code in C, which no exception may pass. The archive is never told: its destructor would write
+  // C code lies between, through which no exception may pass. The archive does not learn of it: its destructor would write
   // again, and throw.
   const auto write_bytes = [&](const void* bytes, std::size_t size) {
     try {

@@ -22,7 +22,7 @@ namespace levin {
 bool is_torch_file(std::string_view bytes);
 /// Its tensors; `key` as for TensorFile::open(). Throws IoError, without the file's name.
 TensorFile open_torch_file(const std::filesystem::path& path, const std::string& key);
-/// Its checksums. Throws IoError when it is no whole archive.
+/// Its checksums. Throws IoError when it is not a whole archive.
 std::vector<ChecksumReport> torch_file_checks(std::string_view bytes);
 
 /// The tensors of a file that Python's torch.save() or LibTorch's torch::save() has written. Reading it runs no code of it: see
@@ -61,7 +61,7 @@ class TorchWriter {
 
   /// Tensors of one storage share it in the file.
   PickleValue* add(const at::Tensor& tensor);
-  /// Whole and in place of an older file, or not at all. Throws IoError.
+  /// Replaces an older file atomically. Throws IoError.
   void write(const PickleValue& root, const std::filesystem::path& file) const;
 
  private:

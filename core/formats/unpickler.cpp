@@ -24,11 +24,12 @@ std::string_view dtype_of_name(std::string_view name) {
 using Arguments = std::vector<PickleValue*>;
 
 std::vector<std::int64_t> integers(const PickleValue& value, const char* what) {
-  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is no tuple", what));
+  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is not a tuple", what));
   std::vector<std::int64_t> numbers;
   for (const PickleValue* item : *value.elements()) {
     const auto* number = item->as<std::int64_t>();
-    if (number == nullptr || *number < 0) throw IoError(format("a tensor's {} has something that is no natural number", what));
+    if (number == nullptr || *number < 0)
+      throw IoError(format("a tensor's {} has an element that is not a natural number", what));
     numbers.push_back(*number);
   }
   return numbers;
@@ -67,14 +68,14 @@ PickleDict dict_of(const Arguments& arguments) {
   if (pairs == nullptr) return dict;
   for (const PickleValue* pair : pairs->items) {
     const Arguments* const both = pair->elements();
-    if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is no pair");
+    if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is not a pair");
     dict.items.emplace_back((*both)[0], (*both)[1]);
   }
   return dict;
 }
 
-/// What a call in a pickle stands for, without calling anything: tensors, dicts and torch.Size as such, all else as a
-/// PickleObject. Throws IoError on arguments with which torch never calls them.
+/// The value of a call in a pickle, without calling anything: tensors, dicts and torch.Size as such, all else as a
+/// PickleObject. Throws IoError for arguments that torch never writes.
 PickleValue call_as_data(const std::string& callable, const Arguments& arguments) {
   if (callable == "torch._utils._rebuild_tensor_v2" || callable == "torch._utils._rebuild_tensor") {
     return PickleValue{tensor_of(arguments, 0)};
@@ -143,7 +144,7 @@ struct Unpickler {
   // Bytes of the program.
 
   std::string_view take(std::uint64_t size) {
-    if (size > bytes_.size() - next_) fail("it is cut short");
+    if (size > bytes_.size() - next_) fail("it is truncated");
     const std::string_view taken = bytes_.substr(next_, size);
     next_ += size;
     return taken;
@@ -157,7 +158,7 @@ struct Unpickler {
   }
   std::string_view line() {
     const std::size_t end = bytes_.find('\n', next_);
-    if (end == std::string_view::npos) fail("it is cut short");
+    if (end == std::string_view::npos) fail("it is truncated");
     const std::string_view text = take(end - next_);
     take(1);
     return text;
@@ -195,7 +196,7 @@ struct Unpickler {
   }
 
   /// Counts what is made: a few bytes of a pickle may ask for much, again and again.
-  void pay(std::uint64_t values) {
+  void charge(std::uint64_t values) {
     values_made_ += values;
     if (values_made_ > kMostValues) fail(format("it has more than {} values", kMostValues));
   }
@@ -205,7 +206,7 @@ struct Unpickler {
 
   template <class Data>
   void push(Data&& data) {
-    pay(1);
+    charge(1);
     stack_.push_back(&values_.emplace_back(PickleValue{std::forward<Data>(data)}));
   }
   void push_bytes(std::string_view) { push(PickleBytes()); }
@@ -230,7 +231,7 @@ struct Unpickler {
     if (auto* list = target->as<PickleList>()) {
       list->items.insert(list->items.end(), items.begin(), items.end());
     } else if (target->as<PickleObject>() == nullptr) {
-      fail("it appends to something that is no list");
+      fail("it appends to something other than a list");
     }
   }
   void set_items(const std::vector<PickleValue*>& keys_and_values) {
@@ -238,7 +239,7 @@ struct Unpickler {
     PickleValue* const target = top();
     auto* dict = target->as<PickleDict>();
     auto* object = target->as<PickleObject>();
-    if (dict == nullptr && object == nullptr) fail("it sets an item of something that is no dict");
+    if (dict == nullptr && object == nullptr) fail("it sets an item of something other than a dict");
     auto& items = dict != nullptr ? dict->items : object->items;
     for (std::size_t i = 0; i < keys_and_values.size(); i += 2) items.emplace_back(keys_and_values[i], keys_and_values[i + 1]);
   }
@@ -248,7 +249,7 @@ struct Unpickler {
     set_items(items);
   }
   void put(std::uint64_t place) {
-    pay(1);
+    charge(1);
     memo_[place] = top();
   }
   void get(std::uint64_t place) {
@@ -264,7 +265,7 @@ struct Unpickler {
     const auto names = pop_many(2);
     const auto* module = names[0]->as<std::string>();
     const auto* name = names[1]->as<std::string>();
-    if (module == nullptr || name == nullptr) fail("a class is named by something that is no text");
+    if (module == nullptr || name == nullptr) fail("a class is named by something other than a text");
     push(PickleName{*module + "." + *name});
   }
   /// `has_names`: arguments by name, which are of no use here.
@@ -274,16 +275,16 @@ struct Unpickler {
     const PickleValue* const callable = pop();
     const auto* name = callable->as<PickleName>();
     const auto* tuple = arguments->as<PickleTuple>();
-    if (name == nullptr) fail("it calls something that is no class or function");
-    if (tuple == nullptr) fail(format("it calls {} with something that is no tuple", name->name));
+    if (name == nullptr) fail("it calls something other than a class or function");
+    if (tuple == nullptr) fail(format("it calls {} with something other than a tuple", name->name));
     PickleValue made = call_as_data(name->name, tuple->items);
-    pay(copied(made));
+    charge(copied(made));
     push(std::move(made.data));
   }
   void push_stored() {
     const PickleValue* const id = pop();
     PickleStorage storage = storage_of_id(*id);
-    pay(storage.key.size() / 8);
+    charge(storage.key.size() / 8);
     push(std::move(storage));
   }
   /// Gives an object its attributes, which are of use only where they are what a TorchScript file holds.
@@ -291,11 +292,11 @@ struct Unpickler {
     const PickleValue* const attributes = pop();
     auto* const object = top()->as<PickleObject>();
     if (object == nullptr || !object->class_name.starts_with("__torch__.") || attributes->items() == nullptr) return;
-    pay(attributes->items()->size());
+    charge(attributes->items()->size());
     object->items = *attributes->items();
   }
   static void check_protocol(unsigned char protocol) {
-    if (protocol < 2 || protocol > 5) fail(format("protocol {} is not read, only 2 to 5", protocol));
+    if (protocol < 2 || protocol > 5) fail(format("protocol {} is not supported, only 2 to 5", protocol));
   }
 
   std::string_view bytes_;
@@ -381,10 +382,10 @@ constexpr auto kByCode = [] {
 PickleValue* Unpickler::run() try {
   constexpr unsigned char kStop = '.';
   for (auto code = number<unsigned char>(); code != kStop; code = number<unsigned char>()) {
-    if (kByCode[code] == nullptr) fail(format("operation 0x{:02x} is none that torch writes", code));
+    if (kByCode[code] == nullptr) fail(format("torch does not write operation 0x{:02x}", code));
     kByCode[code](*this);
   }
-  if (stack_.size() != 1) fail("the program ends with more or less than one value");
+  if (stack_.size() != 1) fail("it does not end with exactly one value");
   return stack_.back();
 } catch (const IoError& error) {
   throw IoError(format("{} (byte {} of the pickle)", error.what(), next_));

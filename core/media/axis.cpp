@@ -38,7 +38,7 @@ double Axis::place_of(double value) const {
 
 Axis axis_for(double least, double greatest, int most_ticks) {
   const double size = std::max(std::abs(least), std::abs(greatest));
-  // Numbers that differ by less than what a step between ticks can be told apart by are one.
+  // Numbers that differ by less than the resolution of a step between ticks are equal.
   if (!(greatest - least > size * 1e-9)) {
     const double around = size > 0 ? size / 2 : 1;
     least -= around;

@@ -5,7 +5,7 @@
 
 namespace levin {
 
-/// An axis that holds numbers from `low` to `high`, low < high, with ticks at round ones.
+/// An axis from `low` to `high`, low < high, with ticks at round numbers.
 struct Axis {
   struct Tick {
     double value = 0;
@@ -16,11 +16,11 @@ struct Axis {
   double high = 1;
   std::vector<Tick> ticks = {};
 
-  /// Where a number lies on it, from 0 to 1.
+  /// The position of a number on it, from 0 to 1.
   double place_of(double value) const;
 };
 
-/// The axis for finite numbers between these, with at most `most_ticks` ticks. Of one number alone, one around it.
+/// The axis for finite numbers between these, with at most `most_ticks` ticks. For a single number an axis around it.
 Axis axis_for(double least, double greatest, int most_ticks);
 
 /// "0.25", "1e-05", "12000": four digits at most.

@@ -19,11 +19,11 @@ struct Point {
   double y = 0;
 };
 
-/// Where a text lies beside its point.
+/// The side of a point on which a text is drawn.
 enum class Align { kBefore, kCentre, kAfter };
 
 struct TextStyle {
-  double height = 15;             ///< of capital letters and what is above them, pixels
+  double height = 15;             ///< of capital letters and ascenders, in pixels
   Align across = Align::kCentre;  ///< kBefore: it ends at the point
   bool upwards = false;           ///< turned by 90 degrees, to be read from below
   Color color = {38, 38, 38};
@@ -37,9 +37,9 @@ class Canvas {
   /// A rectangle of whole pixels.
   void fill(Point upper_left, Point lower_right, Color color);
   void line(std::span<const Point> points, double width, Color color);
-  /// In AGG's own letters, drawn with strokes. What is not ASCII is "?". The point is at half their height.
+  /// Draws text in AGG's stroke font. Non-ASCII characters become "?". The point is at half their height.
   void text(std::string_view text, Point at, const TextStyle& style);
-  /// How wide a text is, pixels.
+  /// The width of a text, in pixels.
   static double text_width(std::string_view text, double height);
 
   int width() const { return width_; }

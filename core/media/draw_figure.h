@@ -7,7 +7,7 @@
 namespace levin {
 
 /// Draws a plot, 960 x 640 pixels, with axes, a legend where several lines or colours of bars have names, and the numbers of a
-/// small heat map. What is not finite is left out. Needs no fonts of the system. Threading: any.
+/// small heat map. Omits numbers that are not finite. Needs no system fonts. Threading: any.
 LoggedImage draw_figure(const FigureOf<std::vector<double>>& figure);
 
 }  // namespace levin

@@ -35,10 +35,10 @@ LoggedHistogram histogram_of_numbers(std::span<const Number> numbers) {
   LoggedHistogram histogram = totals_of(numbers);
   if (histogram.number == 0) return histogram;
   const double least = histogram.min;
-  // In halves: the whole range of doubles is no double.
+  // In halves: the whole range of doubles is not a double.
   const double width = histogram.max / kBuckets - least / kBuckets;
   for (int bucket = 1; bucket < kBuckets && width > 0; ++bucket) histogram.limits.push_back(least + bucket * width);
-  // Numbers beside one another, among the greatest there are, may have fewer limits between them.
+  // Adjacent numbers among the greatest doubles may have fewer limits between them.
   histogram.limits.erase(std::unique(histogram.limits.begin(), histogram.limits.end()), histogram.limits.end());
   while (!histogram.limits.empty() && histogram.limits.back() >= histogram.max) histogram.limits.pop_back();
   histogram.limits.push_back(histogram.max);

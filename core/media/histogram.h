@@ -6,8 +6,8 @@
 
 namespace levin {
 
-/// How these numbers are distributed: in 64 buckets of one width between the least and the greatest that is finite, in a single
-/// one where these are the same.
+/// The distribution of these numbers: 64 buckets of one width between the least and the greatest finite number, or a single one
+/// if these are equal.
 LoggedHistogram histogram_of(std::span<const float> numbers);
 LoggedHistogram histogram_of(std::span<const double> numbers);
 

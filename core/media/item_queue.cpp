@@ -82,7 +82,7 @@ void ItemQueue::open(std::vector<std::shared_ptr<Logger>> loggers) {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->loggers = std::move(loggers);
-    if (!shared_->items.empty()) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    if (!shared_->items.empty()) shared_->exit_guard = std::make_shared<ExitGuard>();
   }
   shared_->changed.notify_all();
 }
@@ -107,11 +107,11 @@ void ItemQueue::give(WaitingItem item) {
       if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
     } catch (const std::system_error& error) {
       throw IoError(
-          format("{}: the system gives no thread to pass it on ({}). Allow this user or container more processes and "
+          format("{}: cannot start a thread to pass it on ({}). Allow this user or container more processes and "
                  "threads.",
                  call_text(item.item), error.code().message()));
     }
-    if (shared_->loggers && !shared_->unfinished) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    if (shared_->loggers && !shared_->exit_guard) shared_->exit_guard = std::make_shared<ExitGuard>();
     shared_->bytes += item.bytes;
     shared_->items.push_back(std::move(item));
   }
@@ -142,12 +142,12 @@ void ItemQueue::leave_behind() {
   {
     const std::lock_guard lock(left->mutex);
     left->ends = true;
-    left->unfinished.reset();
+    left->exit_guard.reset();
     call = left->at_work;
   }
-  Console::instance().warn(format(
-      "A logger has not come back from {} for {} s after a signal came, and is left behind: what it was given may be lost.",
-      call, std::chrono::duration<double>(bounds_.patience).count()));
+  Console::instance().warn(
+      format("A logger has not returned from {} for {} s after a signal, and is abandoned: its items may be lost.", call,
+             std::chrono::duration<double>(bounds_.patience).count()));
 }
 
 void ItemQueue::finish() {
@@ -162,7 +162,7 @@ void ItemQueue::finish() {
     error = std::exchange(shared_->error, nullptr);
   }
   if (is_stuck) leave_behind();
-  tell_dropped(std::exchange(dropped_by_signal_, false));
+  report_dropped(std::exchange(dropped_by_signal_, false));
   if (error) std::rethrow_exception(error);
 }
 
@@ -191,7 +191,7 @@ void ItemQueue::work(const std::shared_ptr<Shared>& shared) {
       shared->items.clear();
       shared->bytes = 0;
     }
-    if (shared->items.empty()) shared->unfinished.reset();
+    if (shared->items.empty()) shared->exit_guard.reset();
     shared->changed.notify_all();
   }
 }
@@ -205,7 +205,7 @@ void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers, Shared& s
       const auto& logger = *loggers[index];
       if (loggers[index]->log_item(item) || !shared.not_shown.emplace(index, item.kind()).second) continue;
       const std::string_view kind = kind_name(item.kind());
-      rank_zero_info(format("{} shows no {}s: what log_{}() gives goes past it", class_name_of(typeid(logger)), kind, kind));
+      rank_zero_info(format("{} does not show {}s: it ignores log_{}()", class_name_of(typeid(logger)), kind, kind));
     }
   } catch (Error& error) {
     error.set_place(call_text(item));
@@ -221,12 +221,12 @@ void ItemQueue::drop_waiting() {
   shared_->items.clear();
 }
 
-void ItemQueue::tell_dropped(bool by_signal) {
+void ItemQueue::report_dropped(bool by_signal) {
   for (std::size_t kind = 0; kind < kItemKinds; ++kind) {
     const Count count = std::exchange(counts_[kind], {});
     if (count.dropped == 0) continue;
-    const std::string why = by_signal ? "a signal came before the loggers had all."
-                                      : format("no more than {} and {} MB may wait for the loggers. Log them less often.",
+    const std::string why = by_signal ? "a signal came before the loggers had received all."
+                                      : format("the queue for the loggers holds at most {} and {} MB. Log them less often.",
                                                counted(bounds_.items, "item"), bounds_.bytes >> 20);
     Console::instance().warn(
         format("Dropped {} of {}: {}", count.dropped,

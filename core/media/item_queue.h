@@ -22,24 +22,23 @@
 
 namespace levin {
 
-/// An item on its way to the loggers.
+/// An item in the queue.
 struct WaitingItem {
   LoggedItem item;                              ///< of the right kind; its content, unless `complete` makes it
   std::function<void(LoggedItem&)> complete{};  ///< makes the content, on the queue's thread: waits for a device, encodes
-  std::size_t bytes = 0;                        ///< of the tensors that wait with it, beside the content
+  std::size_t bytes = 0;                        ///< of the tensors that wait with it, in addition to the content
 };
 
-/// Takes what log_image() and its like are given to the loggers, on a thread of its own that begins with the first item, one
-/// item at a time and in order. Items that come before the loggers are open wait for them.
+/// Passes items of log_image() and similar functions to the loggers, on a thread that starts with the first item, one at a time
+/// and in order. Items that come before the loggers are open wait for them.
 ///
-/// It never keeps the caller waiting: what does not fit is dropped, and told in the end, as is what waits still when a signal
-/// comes in the end. A logger that does not come back then is left behind. After an error nothing more is done until somebody
-/// was told of it.
+/// The caller never waits: items beyond the limit, and those that still wait at the end when a signal comes, are dropped and
+/// reported. A logger that does not return then is abandoned. After an error the queue stops until the error was reported.
 ///
 /// Threading: for the thread that runs the hooks.
 class ItemQueue {
  public:
-  /// How much may wait, and for how long, once a signal has come, who does not come back from a call.
+  /// How much may wait, and how long the end waits for a call to return after a signal.
   struct Bounds {
     std::size_t items = 1024;
     std::size_t bytes = std::size_t{256} << 20;
@@ -48,18 +47,18 @@ class ItemQueue {
 
   ItemQueue() : ItemQueue(Bounds()) {}
   explicit ItemQueue(Bounds bounds);
-  /// Drops what waits, and waits for the call under way as finish() does.
+  /// Drops waiting items, and waits for the running call as finish() does.
   ~ItemQueue();
   ItemQueue(const ItemQueue&) = delete;
   ItemQueue& operator=(const ItemQueue&) = delete;
 
-  /// The loggers are open: from here on they are given items.
+  /// Starts passing items to the open loggers.
   void open(std::vector<std::shared_ptr<Logger>> loggers);
-  /// Adds an item. Throws what an earlier one has failed with, once.
+  /// Adds an item. Throws the error of an earlier one, once.
   void give(WaitingItem item);
-  /// Waits until the loggers have all that they were to have, tells what was dropped, and lets go of the loggers. A signal ends
-  /// the wait, for the item under way after the patience of the bounds. Throws what an item has failed with. Called: in the end
-  /// of a run, before the loggers' finalize().
+  /// Waits until the loggers have received all items, reports what was dropped, and releases the loggers. A signal ends the
+  /// wait, for the current item after the patience of the bounds. Throws the error of an item. Called: at the end of a run,
+  /// before the loggers' finalize().
   void finish();
 
  private:
@@ -69,19 +68,18 @@ class ItemQueue {
   };
   using Loggers = std::vector<std::shared_ptr<Logger>>;
 
-  /// What the thread works with. It has it to its end, which may be after the queue's.
+  /// The thread's data. The thread may outlive the queue.
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<Loggers> loggers;  ///< none before they are open
-    std::deque<WaitingItem> items;   ///< without the one under way
-    std::size_t bytes = 0;           ///< of all of them, the one under way included
-    std::string at_work;             ///< the call under way; empty: none
+    std::deque<WaitingItem> items;   ///< without the current one
+    std::size_t bytes = 0;           ///< of all of them, with the current one
+    std::string at_work;             ///< the running call; empty: none
     std::exception_ptr error;
     bool ends = false;
-    std::set<std::pair<std::size_t, LoggedItem::Kind>>
-        not_shown;                     ///< by which loggers, of which a person was told; the thread's
-    std::shared_ptr<void> unfinished;  ///< exit() waits for it while there is something to do
+    std::set<std::pair<std::size_t, LoggedItem::Kind>> not_shown;  ///< by which loggers, reported already; the thread's
+    std::shared_ptr<void> exit_guard;                              ///< exit() waits for it while there is something to do
   };
 
   bool fits(const WaitingItem& item) const;
@@ -89,11 +87,11 @@ class ItemQueue {
   void drop_waiting();
   static void work(const std::shared_ptr<Shared>& shared);
   static void hand_over(WaitingItem waiting, const Loggers& loggers, Shared& shared);
-  /// Waits for the item under way, with the lock. False where a signal ends that.
+  /// Waits for the current item, with the lock. False when a signal ends the wait.
   bool wait_for_idle(std::unique_lock<std::mutex>& lock);
-  /// Lets go of a thread that does not come back, and begins anew.
+  /// Abandons a thread that does not return, and starts again.
   void leave_behind();
-  void tell_dropped(bool by_signal);
+  void report_dropped(bool by_signal);
 
   const Bounds bounds_;
   std::array<Count, kItemKinds> counts_{};

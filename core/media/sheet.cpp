@@ -40,7 +40,7 @@ double widest(const std::vector<std::string>& texts) {
 }  // namespace
 
 Color Sheet::color_of(std::size_t series) {
-  // Okabe and Ito's, which the colour-blind tell apart, without yellow.
+  // Okabe and Ito's, which colour-blind people can distinguish, without yellow.
   constexpr std::array<Color, 7> kColors = {
       {{0, 114, 178}, {213, 94, 0}, {0, 158, 115}, {204, 121, 167}, {230, 159, 0}, {86, 180, 233}, {60, 60, 60}}};
   return kColors.at(series % kColors.size());

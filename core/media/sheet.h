@@ -10,13 +10,13 @@
 
 namespace levin {
 
-/// What a plot is drawn on: an area, and what is written around it. Places in the area are shares of it, y from below.
+/// The sheet of a plot: an area, and the texts around it. Positions in the area are shares of it, y from below.
 class Sheet {
  public:
   using Plot = FigureOf<std::vector<double>>;
 
   /// With title, labels and, above the area, the names of series in their colours, as many as have room. `beside` and `below`:
-  /// the texts that will stand left of the area and under it.
+  /// the texts left of the area and under it.
   Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below);
 
   Canvas& canvas() { return canvas_; }
@@ -24,7 +24,7 @@ class Sheet {
   double height() const { return bottom_ - top_; }
   Point at(double x, double y) const { return {left_ + x * width(), bottom_ - y * height()}; }
 
-  /// A text left of the area, or under it; there turned where they have not enough room beside one another.
+  /// A text left of the area, or under it; there rotated if they do not fit side by side.
   void write_beside(const std::string& text, double y);
   void write_below(const std::string& text, double x);
   /// Lines across the area at an axis' ticks, and their numbers.
@@ -35,7 +35,7 @@ class Sheet {
   static Color color_of(std::size_t series);
 
  private:
-  /// Begins the names at this height, and gives that of their end.
+  /// Starts the names at this height, and returns the height of their end.
   double draw_legend(const Plot& plot, double top);
 
   Canvas canvas_;

@@ -11,7 +11,7 @@
 
 namespace levin {
 
-/// A call of log_image() or its like.
+/// A call of log_image() or a similar function.
 struct ItemCall {
   std::string_view function;
   std::string_view name;
@@ -21,8 +21,8 @@ struct ItemCall {
   [[noreturn]] void misuse(const std::string& why) const;
 };
 
-// What is logged of tensors, for the queue: each checks what it is given, and throws MisuseError where that cannot be shown.
-// Tensors are copied where they are; the queue's thread waits for the device, encodes and draws.
+// Make the queue's items from tensors. Each checks its argument, and throws MisuseError if it cannot be shown. Tensors are
+// copied on their device; the queue's thread waits for the device, encodes and draws.
 
 /// `image`: [H, W], [C, H, W] or [N, C, H, W], where C is 1, 3 or 4, of floats from 0 to 1 or bytes.
 WaitingItem image_item(const at::Tensor& image, const ItemCall& call);

@@ -11,7 +11,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void refuse_archive(const torch::optim::Optimizer& optimizer) {
-  throw MisuseError(format("{} is not saved to LibTorch's archives: save a checkpoint, with Trainer::save_checkpoint().",
+  throw MisuseError(format("{} cannot be saved to LibTorch's archives: save a checkpoint, with Trainer::save_checkpoint().",
                            optimizer_class_name(optimizer)));
 }
 
@@ -19,8 +19,7 @@ void check_can_step(const torch::optim::Optimizer& optimizer, const at::Tensor& 
   if (!gradient.is_complex() && gradient.layout() == (steps_sparse ? at::kSparse : at::kStrided)) return;
   const bool is_dense = gradient.layout() == at::kStrided;
   throw MisuseError(
-      format("{} has the gradient of a parameter that is {}, and steps {}, real ones only: use {}, or keep the "
-             "parameter out of it.",
+      format("{} got a gradient that is {}, but takes only {}, real ones: use {}, or remove the parameter from it.",
              optimizer_class_name(optimizer),
              gradient.is_complex() ? "complex"
              : is_dense            ? "dense"

@@ -18,7 +18,7 @@
 
 namespace levin {
 
-/// Options that belong together, as Adam's betas: a list of as many in YAML.
+/// Options that belong together, such as Adam's betas: a list of fixed length in YAML.
 template <class... Members>
 struct OptionType<std::tuple<Members...>> {
   using Tuple = std::tuple<Members...>;
@@ -38,27 +38,27 @@ struct OptionType<std::tuple<Members...>> {
   }
 };
 
-/// A tensor of an optimizer's state that has not the shape of its parameter.
+/// A tensor of an optimizer's state whose shape differs from its parameter's.
 struct OwnShape {
   at::Tensor* tensor;
 };
 
-/// A part of the state of one parameter: its name, as checkpoints and PyTorch have it, and where it is. Tensors of a list have
-/// shapes of their own.
+/// A part of the state of one parameter: its name in checkpoints and PyTorch, and its address. Tensors of a list have their own
+/// shapes.
 struct StateField {
   std::string name;
   std::variant<at::Tensor*, OwnShape, std::int64_t*, double*, std::deque<at::Tensor>*> place;
 };
 using StateFields = std::vector<StateField>;
 
-/// State of one parameter, whose parts have names.
+/// The state of one parameter, with named parts.
 class LEVIN_API ParameterState : public torch::optim::OptimizerParamState {
  public:
   ~ParameterState() override;
   virtual StateFields fields() = 0;
 };
 
-/// Options of a parameter group, which have names.
+/// The named options of a parameter group.
 class LEVIN_API GroupOptions : public torch::optim::OptimizerOptions {
  public:
   ~GroupOptions() override;
@@ -67,7 +67,7 @@ class LEVIN_API GroupOptions : public torch::optim::OptimizerOptions {
   virtual void set_values(const Value& values) = 0;
 };
 
-/// Options as a parameter group has them: a struct with `lr` and a declare(), as OptionList says.
+/// The options of a parameter group: a struct with `lr` and a declare(), as in OptionList.
 template <class Options>
 class GroupOptionsOf final : public GroupOptions {
  public:
@@ -82,7 +82,7 @@ class GroupOptionsOf final : public GroupOptions {
 };
 
 namespace detail {
-/// What the fields() of a state says, or else its members under their names.
+/// The result of a state's fields(), or else its members under their names.
 template <class State>
 StateFields fields_of(State& state) {
   if constexpr (requires { state.fields(); }) {
@@ -96,28 +96,27 @@ StateFields fields_of(State& state) {
 }
 }  // namespace detail
 
-/// An optimizer whose options and state have names. Checkpoints hold them, also for PyTorch and Lightning; `ddp_sharded`
-/// divides it, schedulers and LearningRateMonitor know its momentum, betas and weight decay. Derive from OptimizerOf.
+/// An optimizer with named options and state. Checkpoints store them, also for PyTorch and Lightning; `ddp_sharded` divides the
+/// state, and schedulers and LearningRateMonitor use its momentum, betas and weight decay. Derive from OptimizerOf.
 class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  /// Steps every parameter that has a gradient. Throws MisuseError for a gradient that is complex, and for one that is sparse,
-  /// or dense where steps_sparse_gradients().
+  /// Steps every parameter that has a gradient. Throws MisuseError for a complex gradient, and for a sparse one, or with
+  /// steps_sparse_gradients() for a dense one.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// LibTorch's archives do not hold it: these throw MisuseError. Checkpoints of levin's do.
+  /// Throw MisuseError: LibTorch's archives cannot store it. Levin's checkpoints do.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  /// The state of a parameter before a checkpoint's is put into it.
+  /// A state to load a checkpoint's into.
   virtual std::unique_ptr<ParameterState> make_state() const = 0;
-  /// Whether each parameter is stepped by its own gradient and state, whatever those of others are. Override it, with false,
-  /// where that is not so.
+  /// True when each parameter's step depends only on its own gradient and state. Override it where that is not so.
   virtual bool steps_parameters_alone() const { return true; }
 
  protected:
   static void fill_with_zeros(const StateFields& fields, const at::Tensor& parameter);
-  /// Whether gradients are sparse instead of dense.
+  /// True when gradients are sparse instead of dense.
   virtual bool steps_sparse_gradients() const { return false; }
 
  private:
@@ -126,48 +125,48 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
 
 class StepRunner;
 
-/// An optimizer whose step a device can record (`cuda_graph: auto`), as those with fused kernels are.
+/// An optimizer whose step a device can record (`cuda_graph: auto`), such as those with fused kernels.
 class LEVIN_API RecordableOptimizer {
  public:
   virtual ~RecordableOptimizer() = default;
-  /// From now on `runner` does what a step has the device do. Null: the optimizer does, as at first. False where it goes on to,
-  /// since it was made to step in another way.
+  /// Makes `runner` run the device work of a step; null: the optimizer itself, the default. False when the optimizer's options
+  /// exclude it.
   virtual bool run_steps_by(StepRunner* runner) = 0;
 };
 
-/// The base of an optimizer that says what it does to one parameter; docs/extend/write-an-optimizer.md has a complete one. Its
-/// options are a struct (see OptionList), with an `lr`; one called `maximize` turns gradients round. Its state is a struct
-/// whose members are what there is of each parameter: tensors of its shape, and numbers. A `StateFields fields()` of the state
-/// says it where others are to be saved, under other names, or with an OwnShape.
+/// The base of an optimizer that defines the step of one parameter; docs/extend/write-an-optimizer.md has a complete one. Its
+/// options are a struct (see OptionList), with an `lr`; `maximize` negates gradients. Its state is a struct with the values of
+/// each parameter: tensors of its shape, and numbers. Give the state a `StateFields fields()` to save other members, under
+/// other names, or with an OwnShape.
 template <class OptionsType, class StateType>
 class OptimizerOf : public DescribedOptimizer {
  public:
   using Options = OptionsType;
   using State = StateType;
 
-  /// Throws ConfigError for options that YAML could not have either.
+  /// Throws ConfigError for invalid options.
   explicit OptimizerOf(std::vector<at::Tensor> parameters, Options options = {})
       : OptimizerOf(std::vector<torch::optim::OptimizerParamGroup>{std::move(parameters)}, std::move(options)) {}
-  /// A group's own options: std::make_unique<levin::GroupOptionsOf<Options>>(options).
+  /// The options of a group: std::make_unique<levin::GroupOptionsOf<Options>>(options).
   explicit OptimizerOf(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options options = {})
       : DescribedOptimizer(groups, std::make_unique<GroupOptionsOf<Options>>(checked("The optimizer", std::move(options)))) {}
 
   std::unique_ptr<ParameterState> make_state() const override { return std::make_unique<StateOf>(State{}); }
 
  protected:
-  /// The state with which a parameter is stepped for the first time. Default: zeros in the parameter's shape for each tensor
-  /// that has it, and what the struct says for all else.
+  /// The state of a parameter before its first step. Default: zeros for each tensor of the parameter's shape, and the struct's
+  /// defaults for all else.
   virtual State first_state(const at::Tensor& parameter, const Options&) const {
     State state;
     fill_with_zeros(detail::fields_of(state), parameter);
     return state;
   }
-  /// The state of a parameter; null before it was stepped.
+  /// The state of a parameter; null before its first step.
   const State* state_of(const at::Tensor& parameter) const {
     const auto found = this->state().find(parameter.unsafeGetTensorImpl());
     return found == this->state().end() ? nullptr : &static_cast<const StateOf&>(*found->second).state;
   }
-  /// Called: without gradients being recorded. `gradient` is not to be changed.
+  /// Called: without recording of gradients. It must not change `gradient`.
   virtual void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) = 0;
 
  private:
@@ -190,23 +189,22 @@ class OptimizerOf : public DescribedOptimizer {
   }
 };
 
-/// A parameter or buffer of a module, and what stands in its place while the module is evaluated.
+/// A parameter or buffer of a module, and its replacement in evaluations.
 struct LEVIN_API WeightPair {
   at::Tensor trained;
   at::Tensor evaluated;  ///< of the same shape and type, on any device
 };
 
-/// What has a module evaluated with other weights than those that it trains. An optimizer or a callback derives from it too,
-/// and says which; fit() copies them into the module for each validation and, when it has trained, for whoever has the module
-/// afterwards. An error leaves the trained ones there. In checkpoints `state_dict` has the weights to evaluate, and
-/// `current_model_state` those that a resumed fit goes on with, from whichever hook they are saved.
+/// A second base of an optimizer or callback that evaluates with other weights than it trains, such as averages. fit() copies
+/// them into the module for each validation and after training; after an error the trained ones stay. In checkpoints of every
+/// hook, `state_dict` has the weights to evaluate, and `current_model_state` the trained ones, from which a fit resumes.
 class LEVIN_API EvaluatedWeights {
  public:
   virtual ~EvaluatedWeights();
-  /// Each tensor once; none as long as the trained weights are the ones to evaluate. Ranks: any; the same tensors on all.
+  /// Each tensor once; none while the trained weights are to be evaluated. Ranks: any; the same tensors on all.
   virtual std::vector<WeightPair> evaluated_weights() const = 0;
-  /// Called: when fit() has trained, and when a run that it goes on from had, before the weights to evaluate come into the
-  /// module for good. Ranks: all.
+  /// Called: after training, and on resuming a finished run, before the weights to evaluate are copied into the module for
+  /// good. Ranks: all.
   virtual void on_training_done(Trainer&, Module&) {}
 };
 

@@ -22,8 +22,8 @@ std::int64_t ScheduleLength::unless(const std::optional<std::int64_t>& given, co
                class_name, option));
   }
   if (const auto steps = steps_()) return std::max<std::int64_t>(*steps, 1);
-  throw ConfigError(place_, format("{}: {} is not set, and how long training will be is not known: neither max_epochs nor "
-                                   "max_steps limits it, or the training loader does not tell its number of batches. Set {}.",
+  throw ConfigError(place_, format("{}: {} is not set, and the length of training is unknown: neither max_epochs nor max_steps "
+                                   "limits it, or the training loader's number of batches is unknown. Set {}.",
                                    class_name, option, option));
 }
 

@@ -23,45 +23,44 @@ class Optimizer;
 
 namespace levin {
 
-/// Gives a rate in place of another, of a parameter group; `key` says which it is, as PyTorch's state_dict does: "base_lrs",
-/// "_last_lr", "max_lr", "eta_min", …. A number that stands for all groups is that of group 0.
+/// Returns a new rate for a parameter group. `key` names the rate, as in PyTorch's state_dict: "base_lrs", "_last_lr",
+/// "max_lr", "eta_min", …. A rate of all groups has group 0.
 using RateChange = std::function<double(std::string_view key, std::size_t group, double rate)>;
 
-/// Changes the learning rate of an optimizer's parameter groups over time. Names, arguments and values are PyTorch's.
-/// A scheduler keeps a reference to its optimizer: the optimizer must outlive it.
+/// Changes the learning rate of an optimizer's parameter groups over time. Names, arguments and values are PyTorch's. A
+/// scheduler holds a reference to its optimizer, which must outlive it.
 class LEVIN_API LrScheduler {
  public:
   virtual ~LrScheduler();
-  /// One step of the schedule: a training step or an epoch, as SchedulerConfig::interval says. `metric` is for
-  /// ReduceLrOnPlateau; others ignore it.
+  /// Takes one step of the schedule: a training step or an epoch (SchedulerConfig::interval). Only ReduceLrOnPlateau uses
+  /// `metric`.
   virtual void step(std::optional<double> metric = std::nullopt) = 0;
   /// True for a scheduler that needs a monitored metric.
   virtual bool needs_metric() const { return false; }
-  /// The learning rate of each parameter group, as last set.
+  /// The last learning rate of each parameter group.
   virtual std::vector<double> last_lr() const = 0;
   virtual torch::optim::Optimizer& optimizer() const = 0;
-  /// What resuming needs.
+  /// The state for resuming.
   virtual Value state_dict() const = 0;
   virtual void load_state_dict(const Value& state) = 0;
-  /// Changes every rate that the schedule goes by from here on, the optimizer's own excepted. Default: those in its state that
-  /// have PyTorch's names. Override it where there are others, or schedulers in which there are.
+  /// Changes every rate of the schedule, except the optimizer's own. Default: those in its state under PyTorch's names.
+  /// Override it for other rates, or for schedulers that contain some.
   virtual void change_rates(const RateChange& change);
 };
 
-/// How many steps a schedule takes in all of training: what an option of a scheduler stands for that YAML leaves out, as
-/// OneCycleLR's total_steps. A scheduler class whose constructor takes one, after the optimizer and the options, is given it.
+/// The number of steps of a schedule in all of training: the default of options such as OneCycleLR's total_steps in YAML. A
+/// scheduler's constructor may take one after the optimizer and the options.
 class LEVIN_API ScheduleLength {
  public:
-  /// Not known, as in C++: an option that is left out is an error.
+  /// Unknown, as in C++: the options are then required.
   ScheduleLength() = default;
-  /// `steps`: unset when not known; called when a schedule needs it, as it may take the training loader. `place`: of the
-  /// scheduler, for errors.
+  /// `steps`: returns unset when unknown; called only when needed, because it may make the training loader. `place`: the
+  /// scheduler's position, for errors.
   ScheduleLength(std::function<std::optional<std::int64_t>()> steps, Mark place);
 
-  /// `given`; where it is unset the steps of all of training, at least 1. Throws ConfigError where these are not known, with
-  /// the names of both.
+  /// `given`, or if unset the steps of all of training, at least 1. Throws ConfigError with both names when these are unknown.
   std::int64_t unless(const std::optional<std::int64_t>& given, const std::string& class_name, const std::string& option) const;
-  /// Of a schedule that is due from step `begin` on, until step `end`; unset: until the end.
+  /// The length of a schedule that runs from step `begin` to step `end`; unset: to the end.
   ScheduleLength part(std::int64_t begin, std::optional<std::int64_t> end, const Mark& place) const;
 
  private:
@@ -69,8 +68,8 @@ class LEVIN_API ScheduleLength {
   Mark place_;
 };
 
-/// The scheduler of an optimizer that is still to be made: its options, where they name their class as `Scheduler`; a function
-/// that is given the optimizer; or a scheduler that is there already.
+/// Makes the scheduler of an optimizer, from its options, if they name their class as `Scheduler`; from a function of the
+/// optimizer; or from an existing scheduler.
 ///
 ///     levin::StepLr::Options{.step_size = 5}
 ///     [](torch::optim::Optimizer& optimizer) { return levin::LambdaLr(optimizer, [](std::int64_t step) { return 0.9; }); }
@@ -102,8 +101,8 @@ class LEVIN_API SchedulerMaker {
 struct LEVIN_API SchedulerConfig {
   std::shared_ptr<LrScheduler> scheduler = nullptr;
   Interval interval = Interval::kEpoch;
-  std::int64_t frequency = 1;  ///< every so many intervals
-  std::string monitor = {};    ///< key that ReduceLrOnPlateau looks at
+  std::int64_t frequency = 1;  ///< steps after this many intervals
+  std::string monitor = {};    ///< the metric of ReduceLrOnPlateau
   bool strict = true;          ///< a missing monitor is an error, not a warning
   std::string name = {};       ///< name for LearningRateMonitor; empty: "lr-" and the optimizer's class
 };

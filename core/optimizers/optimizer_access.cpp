@@ -29,7 +29,7 @@ namespace {
 namespace optim = torch::optim;
 using optim::OptimizerParamGroup;
 
-/// Calls visit(name, option) with each option of one of LibTorch's optimizers, and never for another.
+/// Calls visit(name, option) for each option of a LibTorch optimizer, and never for others.
 template <class Visit>
 void visit_options(optim::OptimizerOptions& options, const Visit& visit) {
   const auto visit_usual = [&](auto& of_class) {

@@ -22,7 +22,7 @@ class LEVIN_API OptimizerFactory {
  public:
   virtual ~OptimizerFactory();
   virtual std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const = 0;
-  /// One for a module's parameters that need a gradient: make() of all of them, unless it is overridden.
+  /// Makes one for a module's parameters that need a gradient. Default: make() of all of them.
   virtual std::shared_ptr<torch::optim::Optimizer> make_for(const torch::nn::Module& module) const;
 };
 
@@ -30,7 +30,7 @@ class LEVIN_API OptimizerFactory {
 class LEVIN_API LrSchedulerFactory {
  public:
   virtual ~LrSchedulerFactory();
-  /// `length`: of all of training, for options that are left out.
+  /// `length`: of all of training, for omitted options.
   virtual std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer, const ScheduleLength& length = {}) const = 0;
 };
 
@@ -39,7 +39,7 @@ namespace detail {
 /// Throws MisuseError when there are none.
 LEVIN_API void check_has_parameters(const std::vector<at::Tensor>& parameters);
 
-/// Makes objects of a class from its options, if it has any, and what else it is made of.
+/// Makes objects of a class from its options, if it has any, and other arguments.
 template <class Derived>
 class Recipe {
  public:
@@ -61,7 +61,7 @@ class Recipe<Derived> {
   std::shared_ptr<Derived> make(Arguments&&... arguments) const {
     return std::make_shared<Derived>(std::forward<Arguments>(arguments)..., options_);
   }
-  /// A scheduler; of a length where its class asks for one.
+  /// Makes a scheduler, with a length if its class takes one.
   std::shared_ptr<Derived> make_of_length(torch::optim::Optimizer& optimizer, const ScheduleLength& length) const {
     if constexpr (std::is_constructible_v<Derived, torch::optim::Optimizer&, const Options&, const ScheduleLength&>) {
       return std::make_shared<Derived>(optimizer, options_, length);
@@ -76,7 +76,7 @@ class Recipe<Derived> {
 
 }  // namespace detail
 
-/// The factory of an optimizer class, whose constructor takes the parameters and, where the class has Options, these.
+/// The factory of an optimizer class, whose constructor takes the parameters and the class's Options, if any.
 template <class Derived>
 class OptimizerFactoryOf final : public OptimizerFactory, public detail::Recipe<Derived> {
  public:
@@ -87,8 +87,8 @@ class OptimizerFactoryOf final : public OptimizerFactory, public detail::Recipe<
   }
 };
 
-/// The factory of a scheduler class, whose constructor takes the optimizer and, where the class has Options, these, and after
-/// them a ScheduleLength if it likes.
+/// The factory of a scheduler class, whose constructor takes the optimizer, the class's Options, if any, and optionally a
+/// ScheduleLength.
 template <class Derived>
 class LrSchedulerFactoryOf final : public LrSchedulerFactory, public detail::Recipe<Derived> {
  public:

@@ -6,7 +6,7 @@
 #include "levin/core/config/registry.h"
 #include "levin/core/optimizers/parameter_groups.h"
 
-// What the configuration says of parameter groups, without torch: dividing a module's parameters is in parameter_groups.cpp.
+// The configuration of parameter groups, without torch; parameter_groups.cpp divides a module's parameters.
 namespace levin {
 namespace {
 
@@ -26,7 +26,7 @@ NamePattern::NamePattern(std::string text, Mark place) : text_(std::move(text)),
   try {
     matches_ = [expression = std::regex(text_)](const std::string& name) { return std::regex_search(name, expression); };
   } catch (const std::regex_error& error) {
-    throw ConfigError(place_, format("{} is no regular expression: {}", quoted_text(text_), error.what()));
+    throw ConfigError(place_, format("{} is not a regular expression: {}", quoted_text(text_), error.what()));
   }
 }
 
@@ -40,11 +40,10 @@ Value ParameterGroup::options_in(const Value& init_args) const {
 
 void ParameterGroupOptions::declare(OptionList<ParameterGroupOptions>& options) {
   options.add("no_decay", &ParameterGroupOptions::no_decay,
-              "Parameters without weight decay, in whichever group: parts of their names, or regular expressions");
-  options.add(
-      "groups", &ParameterGroupOptions::groups,
-      "Parameters with options of their own: each a map of `parameters`, parts of their names or regular expressions, and "
-      "the options; the first that matches counts");
+              "Parameters without weight decay, in any group: parts of their names, or regular expressions");
+  options.add("groups", &ParameterGroupOptions::groups,
+              "Parameters with their own options: each a map of `parameters`, parts of their names or regular expressions, and "
+              "the options; the first match counts");
 }
 
 void ParameterGroupOptions::check(const Value& class_path, const Value& init_args) const {
@@ -76,7 +75,7 @@ ParameterGroup OptionType<ParameterGroup>::read(const Value& value) {
   group.options.set_mark(value.mark());
   const Value* patterns = value.find(kPatterns);
   if (patterns == nullptr) {
-    throw ConfigError(value.mark(), "missing key 'parameters' (which parameters the group is of: [bias, norm])");
+    throw ConfigError(value.mark(), "missing key 'parameters' (the group's parameters, such as [bias, norm])");
   }
   detail::naming(kPatterns, [&] {
     group.parameters = OptionType<NamePatterns>::read(*patterns);

@@ -19,7 +19,7 @@
 namespace levin {
 namespace {
 
-/// Names, and what they are made of.
+/// Names and their patterns.
 std::vector<std::string> name_parts(const std::vector<std::string>& names) {
   std::set<std::string> parts(names.begin(), names.end());
   for (const std::string& name : names) {
@@ -60,7 +60,7 @@ std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn::Module& m
   for (std::size_t index = 0; index < patterns.size(); ++index) {
     if (has_any[index] || patterns[index].empty()) continue;
     throw ConfigError(patterns[index].front().place(),
-                      format("all parameters whose names match {} are in groups before this one: the first that matches counts",
+                      format("all parameters whose names match {} are in earlier groups: the first match counts",
                              join(patterns[index], ", ", [](const NamePattern& one) { return quoted_text(one.text()); })));
   }
   return groups;
@@ -70,7 +70,7 @@ namespace {
 
 using torch::optim::Optimizer;
 
-/// A group to be.
+/// A group to make.
 struct Part {
   std::vector<at::Tensor> parameters;
   Value options;  ///< its own, of the optimizer's
@@ -130,11 +130,11 @@ class GroupedOptimizerFactory final : public OptimizerFactory {
       }
       if (single->param_groups().size() != 1 || dynamic_cast<torch::optim::LBFGS*>(single.get()) != nullptr) {
         throw ConfigError(class_path_.mark(),
-                          format("{} takes one group of parameters: leave out groups and no_decay", class_path_.as_string()));
+                          format("{} takes one group of parameters: remove groups and no_decay", class_path_.as_string()));
       }
-      // Not add_param_group(): it takes an option that has its class's default for one that is not set.
+      // Not add_param_group(): it treats an option with its class's default as unset.
       whole->param_groups().push_back(single->param_groups().front());
-      // What a constructor has given its parameters belongs to them.
+      // State that a constructor has set belongs to its parameters.
       for (auto& [parameter, state] : single->state()) whole->state()[parameter] = std::move(state);
     }
     std::string text = format("{} has {}:", class_path_.as_string(), counted(parts.size(), "parameter group"));

@@ -42,7 +42,7 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
                  .batches = batches,
                  .payload = payload});
   ++sequence_;
-  // Decided by the same bytes on every rank: nobody is left waiting in the second exchange.
+  // The same bytes decide on every rank: no rank waits alone in the second exchange.
   const bool any_new_metrics = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
                                            [](const FrameHeader& header) { return header.new_metrics_bytes > 0; });
   if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), boundary);
@@ -69,7 +69,7 @@ void BoundaryExchange::settle(BoundaryKind kind) {
     for_each([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
     // That which has been sent for last comes first: the others are there then.
     for (auto* const metrics : {&own_new_, &exchanged_.metrics}) {
-      for (auto metric = metrics->rbegin(); metric != metrics->rend(); ++metric) metric->tell(kind);
+      for (auto metric = metrics->rbegin(); metric != metrics->rend(); ++metric) metric->make_payload(kind);
     }
     return;
   } catch (const std::exception& error) {
@@ -79,8 +79,8 @@ void BoundaryExchange::settle(BoundaryKind kind) {
     failure_ = std::current_exception();
     failure_text_ = "an exception of unknown type";
   }
-  for (ExchangedMetric& metric : own_new_) metric.tell_nothing();
-  for (ExchangedMetric& metric : exchanged_.metrics) metric.tell_nothing();
+  for (ExchangedMetric& metric : own_new_) metric.clear_payload();
+  for (ExchangedMetric& metric : exchanged_.metrics) metric.clear_payload();
 }
 
 NewMetrics BoundaryExchange::own_new_metrics() const {
@@ -90,7 +90,7 @@ NewMetrics BoundaryExchange::own_new_metrics() const {
   for (const MetricEntry* entry : table_.new_entries()) {
     NewMetric& metric = new_metrics.metrics.emplace_back(NewMetric{
         entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->layout, entry->site, entry->loader, {}, {}});
-    for (; own != own_new_.end() && own->entry == entry; ++own) metric.told(own->level) = own->own;
+    for (; own != own_new_.end() && own->entry == entry; ++own) metric.payload(own->level) = own->own;
   }
   return new_metrics;
 }
@@ -101,7 +101,7 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
   append_number(frame_, header);
   std::size_t used = 0;
   for (const ExchangedMetric& metric : exchanged_.metrics) {
-    append_told(frame_, metric.own, *metric.entry);
+    append_payload(frame_, metric.own, *metric.entry);
     used += metric.entry->slots();
   }
   for (; used < table_.frame_slots(); ++used) append_number(frame_, Slot{});
@@ -116,7 +116,7 @@ void BoundaryExchange::gather_frames(const FrameHeader& header) {
   }
   require_same_boundary(exchanged_.headers);
   for (ExchangedMetric& metric : exchanged_.metrics) {
-    for (ByteReader& reader : readers) metric.told.push_back(read_told(reader, *metric.entry));
+    for (ByteReader& reader : readers) metric.payloads.push_back(read_payload(reader, *metric.entry));
   }
 }
 
@@ -160,14 +160,14 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
     if (entry == nullptr) entry = &table_.add(key, first.options, first.site, static_cast<int>(first_rank));
     if (entry->is_of_object() && entry->object == nullptr) {
       throw DesyncError(
-          format("rank {} logs a metric object as \"{}\" ({}), and the module of another rank has none of its name: every rank "
-                 "makes the same metric objects, in its module's constructor.",
+          format("rank {} logs a metric object as \"{}\" ({}), but another rank's module has none of its name: make the same "
+                 "metric objects on every rank, in the module's constructor.",
                  first_rank, first.name, first.site));
     }
     if (entry->layout != first.layout) {
       throw DesyncError(
-          format("rank {} logs a metric object as \"{}\" ({}) with {}, and that of another rank has {}: every rank makes the "
-                 "same metric objects, with the same options.",
+          format("rank {} logs a metric object as \"{}\" ({}) with {}, but another rank's has {}: make the same metric objects "
+                 "on every rank, with the same options.",
                  first_rank, first.name, first.site, first.layout.str(), entry->layout.str()));
     }
     // One description on all ranks, so that texts about it are the same.
@@ -183,14 +183,15 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, c
       ExchangedMetric& metric = exchanged_.metrics.emplace_back(ExchangedMetric{entry, level});
       const auto own = own_rows.find({entry, level});
       if (own != own_rows.end()) metric.own_rows = own->second;
-      for (const NewMetric* const of_rank : merged) metric.told.push_back(of_rank == nullptr ? Told() : of_rank->told(level));
+      for (const NewMetric* const of_rank : merged)
+        metric.payloads.push_back(of_rank == nullptr ? MetricPayload() : of_rank->payload(level));
     }
   }
   table_.clear_new_entries();
 }
 
 /// Rows of metric objects, which are as long as the data: in chunks, of which there are as many as the longest rank needs.
-/// Every rank knows from what all have told which rows come, and how long those of each rank are.
+/// Every rank knows from all payloads which rows come, and how long those of each rank are.
 void BoundaryExchange::gather_rows() {
   constexpr std::size_t kChunk = std::size_t{4} << 20;
   const std::size_t ranks = exchanged_.ranks();
@@ -200,13 +201,14 @@ void BoundaryExchange::gather_rows() {
   for (ExchangedMetric& metric : exchanged_.metrics) {
     MetricEntry& entry = *metric.entry;
     if (entry.layout.rows == 0 || !metric.any_present()) continue;
-    metric.rows_are_known = std::ranges::all_of(metric.told, [](const Told& told) { return knows_rows(told.slot); });
+    metric.rows_are_known =
+        std::ranges::all_of(metric.payloads, [](const MetricPayload& payload) { return knows_rows(payload.slot); });
     if (metric.rows_are_known) continue;
     coming.push_back(&metric);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (const double size : metric.told[rank].sizes_of_rows(entry.layout)) {
+      for (const double size : metric.payloads[rank].sizes_of_rows(entry.layout)) {
         if (!(size >= 0 && size <= kMostRowBytes))
-          throw DesyncError(format("rank {} announces rows that cannot be, at {}", rank, what_));
+          throw DesyncError(format("rank {} announces impossible rows, at {}", rank, what_));
         bytes[rank] += static_cast<std::uint64_t>(size);
       }
     }
@@ -214,7 +216,7 @@ void BoundaryExchange::gather_rows() {
       for (const std::string& rows : *metric.own_rows) mine += rows;
     }
     if (metric.level != Level::kEpoch) continue;
-    entry.told_changes = metric.own_rows == nullptr ? std::nullopt : std::optional(entry.object->changes());
+    entry.sent_changes = metric.own_rows == nullptr ? std::nullopt : std::optional(entry.object->changes());
   }
   const std::uint64_t longest = coming.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   std::vector<std::string> by_rank(ranks);
@@ -236,7 +238,7 @@ void BoundaryExchange::gather_rows() {
   for (ExchangedMetric* const metric : coming) {
     metric->rows.resize(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (const double size : metric->told[rank].sizes_of_rows(metric->entry->layout)) {
+      for (const double size : metric->payloads[rank].sizes_of_rows(metric->entry->layout)) {
         metric->rows[rank].push_back(by_rank[rank].substr(read[rank], static_cast<std::size_t>(size)));
         read[rank] += static_cast<std::size_t>(size);
       }

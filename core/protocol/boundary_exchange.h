@@ -37,9 +37,9 @@ class BoundaryExchange {
   /// The next meet() reads it with what is due, in one wait.
   void read_along(std::shared_ptr<DeferredValue> value) { read_along_.push_back(std::move(value)); }
 
-  /// Sends this rank's frame and takes in everyone's: one all_gather, and a second when any rank has metrics that the group has
-  /// not agreed on, or has failed. Afterwards all metrics are agreed. The result stays valid until the next call.
-  /// Ranks: all. Throws DesyncError or MisuseError, on every rank alike; a failure to read this rank's deferred values is
+  /// Exchanges the frames of all ranks: one all_gather, and a second when any rank has metrics that the group has not agreed
+  /// on, or has failed. Afterwards all metrics are agreed. The result stays valid until the next call.
+  /// Ranks: all. Throws DesyncError or MisuseError, the same on every rank; a failure to read this rank's deferred values is
   /// rethrown here, and is a DesyncError on the others.
   const Exchanged& meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                         std::int64_t batches);
@@ -47,8 +47,8 @@ class BoundaryExchange {
   std::int64_t collectives() const { return collectives_; }
 
  private:
-  /// Reads what is due of this rank's deferred values, all with one wait, and makes what it tells. A failure is kept for the
-  /// second exchange.
+  /// Reads this rank's due deferred values, all with one wait, and makes its payload. A failure is stored for the second
+  /// exchange.
   void settle(BoundaryKind kind);
   NewMetrics own_new_metrics() const;
   std::vector<NewMetrics> exchange_new_metrics(const std::vector<std::byte>& mine);
@@ -59,7 +59,7 @@ class BoundaryExchange {
 
   ControlGroup& group_;
   MetricTable& table_;
-  // Kept from one boundary to the next for their memory.
+  // Reused from one boundary to the next for their memory.
   std::vector<std::byte> frame_;   ///< this rank's: a header, then slots
   std::vector<std::byte> frames_;  ///< of all ranks
   Exchanged exchanged_;

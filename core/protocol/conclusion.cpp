@@ -24,7 +24,7 @@ std::string rank_prefix(std::int64_t rank) { return format("rank_{}_", rank); }
 /// and without it, the hook and the call site; the same on every rank.
 /// Excused are ranks without a batch (batches[rank] == 0) from what is logged in the hooks of a batch, every rank but 0 from
 /// what is rank_zero_only, and all others from `rank_{r}_…` logged by rank r.
-std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const Told> by_rank,
+std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const MetricPayload> by_rank,
                           std::span<const std::int64_t> batches) {
   if (entry.options.rank_zero_only) return {};
   const bool once_a_batch = !hook_policy(entry.hook).epoch_only;
@@ -46,8 +46,8 @@ std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const
                 entry.site, rank_list(with), rank_list(without), value);
 }
 
-constexpr std::size_t kToldOneByOne = 8;  // keys at a boundary
-constexpr std::size_t kToldInARun = 50;   // warnings
+constexpr std::size_t kWarnedSingly = 8;   // keys at a boundary
+constexpr std::size_t kWarnedInARun = 50;  // warnings
 
 // What to say of many keys at once: the first in full, and others by name.
 std::string summary_of(const Boundary& boundary, const std::vector<std::string>& names, const std::string& first) {
@@ -58,16 +58,16 @@ std::string summary_of(const Boundary& boundary, const std::vector<std::string>&
                 names.size() > kNamed ? format(" and {} more", names.size() - kNamed) : "");
 }
 
-void warn_of(const std::vector<std::string>& told, const BoundaryPolicy& policy) {
-  for (const std::string& text : told) {
-    if (policy.coverage_warnings > kToldInARun) return;
-    if (++policy.coverage_warnings > kToldInARun) {
-      policy.warn("More keys are logged by some ranks only; this run says no more of them. strict_logging makes it an error.");
+void warn_of(const std::vector<std::string>& warnings, const BoundaryPolicy& policy) {
+  for (const std::string& text : warnings) {
+    if (policy.coverage_warnings > kWarnedInARun) return;
+    if (++policy.coverage_warnings > kWarnedInARun) {
+      policy.warn("More keys are logged on only some ranks; this run does not report them. strict_logging makes it an error.");
       return;
     }
     policy.warn(text +
-                ". Log it on every rank, or pass .rank_zero_only = true. (Said once for each key; strict_logging makes it an "
-                "error.)");
+                ". Log it on every rank, or pass .rank_zero_only = true. (Reported once for each key; strict_logging makes it "
+                "an error.)");
   }
 }
 
@@ -77,24 +77,24 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
   for (const FrameHeader& header : exchanged.headers) batches.push_back(header.batches);
 
   std::vector<std::string> names;
-  std::vector<std::string> told;  // of the first ones
+  std::vector<std::string> warnings;  // of the first ones
   for (const ExchangedMetric& metric : exchanged.metrics) {
     MetricEntry& entry = *metric.entry;
     if (entry.warned || metric.level != level) continue;
-    std::string missing = missing_ranks(entry, level, metric.told, batches);
+    std::string missing = missing_ranks(entry, level, metric.payloads, batches);
     if (missing.empty()) continue;
     entry.warned = true;
     names.push_back(entry.plain_name);
-    if (told.size() < kToldOneByOne) told.push_back(std::move(missing));
+    if (warnings.size() < kWarnedSingly) warnings.push_back(std::move(missing));
   }
-  if (names.size() > told.size()) told = {summary_of(boundary, names, told.front())};
-  if (policy.strict_logging && !told.empty()) {
+  if (names.size() > warnings.size()) warnings = {summary_of(boundary, names, warnings.front())};
+  if (policy.strict_logging && !warnings.empty()) {
     throw of_all_ranks(
         MisuseError(format("strict_logging: not every rank logged the same metrics until {}:\n  {}\nLog them on every rank, or "
                            "pass .rank_zero_only = true.",
-                           describe(boundary), join(told, "\n  "))));
+                           describe(boundary), join(warnings, "\n  "))));
   }
-  if (policy.warn) warn_of(told, policy);
+  if (policy.warn) warn_of(warnings, policy);
 }
 
 /// Of an object's values the slots hold what each rank computed.
@@ -130,8 +130,8 @@ MetricState merged_state(const ExchangedMetric& metric) {
   const MetricObject& object = *metric.entry->object;
   MetricState total = object.empty_state();
   MetricState of_rank;
-  for (std::size_t rank = 0; rank < metric.told.size(); ++rank) {
-    const auto& [slot, numbers] = metric.told[rank];
+  for (std::size_t rank = 0; rank < metric.payloads.size(); ++rank) {
+    const auto& [slot, numbers] = metric.payloads[rank];
     if (!slot.present()) continue;
     of_rank.numbers.assign(numbers.begin(), numbers.begin() + metric.entry->layout.numbers);
     if (!metric.rows.empty()) of_rank.rows = metric.rows[rank];
@@ -150,18 +150,18 @@ std::vector<double> values_of_all_ranks(const ExchangedMetric& metric) {
   return entry.values_of(*entry.all_ranks);
 }
 
-/// `take`: is given the entry that has the names of a value, what each rank told of it, and what counts.
+/// `take` gets the entry that has the names of a value, each rank's value of it, and what counts.
 template <class Take>
 void for_each_value(const ExchangedMetric& metric, const Take& take) {
   MetricEntry& entry = *metric.entry;
   std::vector<Slot> own;
-  for (const Told& told : metric.told) own.push_back(told.slot);
+  for (const MetricPayload& payload : metric.payloads) own.push_back(payload.slot);
   if (!entry.is_of_object()) return take(entry, own, decided_value(entry, own, metric.level));
   if (entry.object == nullptr) return;  // the module that runs has it no more
   const std::vector<double> of_all = values_of_all_ranks(metric);
   for (std::size_t value = 0; value < entry.values.size(); ++value) {
     for (std::size_t rank = 0; rank < own.size(); ++rank) {
-      if (own[rank].present()) own[rank].value = metric.told[rank].values(entry.layout)[value];
+      if (own[rank].present()) own[rank].value = metric.payloads[rank].values(entry.layout)[value];
     }
     take(entry.values[value], own, decided_value(entry, own, metric.level, of_all[value]));
   }

@@ -29,7 +29,7 @@ ControlGroup::~ControlGroup() = default;
 void ControlGroup::check_sizes(std::span<const std::byte> mine, std::span<const std::byte> all, const char* what) const {
   if (all.size() == mine.size() * static_cast<std::size_t>(size())) return;
   throw MisuseError(
-      format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
+      format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} per rank", what, all.size(), mine.size()));
 }
 
 void ControlGroup::check_root(int root, const char* what) const {
@@ -77,7 +77,7 @@ std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64
   for (std::size_t index = 0; index < by_rank.size(); ++index) {
     const GroupCall& call = by_rank[index];
     if (call.operation == GroupOperation::kAllGather || call.bytes <= longest) continue;
-    return format("rank {} announces {} bytes in {}, where {} are the most", first_rank + static_cast<int>(index), call.bytes,
+    return format("rank {} announces {} bytes in {}, where the limit is {}", first_rank + static_cast<int>(index), call.bytes,
                   call.what, longest);
   }
   return "";
@@ -168,51 +168,51 @@ std::optional<RankDifference> difference(const std::string& first_text, const st
 
 }  // namespace
 
-Meeting::Meeting(const std::string& what, const std::string& every_rank)
+ExchangeSite::ExchangeSite(const std::string& what, const std::string& every_rank)
     : text_(format("{} (every rank comes here, since {})", what, every_rank)) {}
 
 std::string RankDifference::str() const {
   return format("Rank 0 has `{}`, rank {} has `{}` (line {})", first, rank, other, line);
 }
 
-std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
+std::vector<std::string> RankExchange::gather_text(const std::string& mine, const ExchangeSite& site, std::uint64_t longest) {
   // Through rank 0, so that a rank gets what all have, and not as often the longest.
   std::string joined;
-  for (const std::string& text : gather_text_to_rank_zero(mine, meeting, longest)) append_text(joined, text);
+  for (const std::string& text : gather_text_to_rank_zero(mine, site, longest)) append_text(joined, text);
   const auto ranks = static_cast<std::size_t>(group_.size());
-  joined = broadcast_text(joined, meeting, ranks * (longest + sizeof(std::uint32_t)));
+  joined = broadcast_text(joined, site, ranks * (longest + sizeof(std::uint32_t)));
   ByteReader reader(joined, "rank 0 has joined the texts of too few ranks");
   std::vector<std::string> texts;
   while (texts.size() < ranks) texts.push_back(reader.text());
   return texts;
 }
 
-std::vector<std::string> RankExchange::gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,
+std::vector<std::string> RankExchange::gather_text_to_rank_zero(const std::string& mine, const ExchangeSite& site,
                                                                 std::uint64_t longest) {
-  return group_.gather(mine, longest, meeting.text());
+  return group_.gather(mine, longest, site.text());
 }
 
-std::string RankExchange::broadcast_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
-  return group_.broadcast(mine, /*root=*/0, longest, meeting.text());
+std::string RankExchange::broadcast_text(const std::string& mine, const ExchangeSite& site, std::uint64_t longest) {
+  return group_.broadcast(mine, /*root=*/0, longest, site.text());
 }
 
-std::vector<std::byte> RankExchange::gather_bytes(std::span<const std::byte> mine, const Meeting& meeting) {
+std::vector<std::byte> RankExchange::gather_bytes(std::span<const std::byte> mine, const ExchangeSite& site) {
   std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group_.size()));
-  group_.all_gather(mine, all, meeting.text());
+  group_.all_gather(mine, all, site.text());
   return all;
 }
 
-std::optional<std::vector<std::string>> RankExchange::gather_if_different(const std::string& mine, const Meeting& meeting) {
+std::optional<std::vector<std::string>> RankExchange::gather_if_different(const std::string& mine, const ExchangeSite& site) {
   using Summary = std::array<std::uint64_t, 2>;
   Fnv1aHash hash;  // not std::hash, which hosts with another standard library compute in another way
   hash.add(mine);
-  const auto summaries = gather_values(Summary{mine.size(), hash.value()}, meeting);
+  const auto summaries = gather_values(Summary{mine.size(), hash.value()}, site);
   const bool same = std::all_of(summaries.begin(), summaries.end(), [&](const auto& other) { return other == summaries[0]; });
-  return same ? std::nullopt : std::optional(gather_text(mine, meeting));
+  return same ? std::nullopt : std::optional(gather_text(mine, site));
 }
 
-std::optional<RankDifference> RankExchange::first_difference(const std::string& mine, const Meeting& meeting) {
-  const auto texts = gather_if_different(mine, meeting);
+std::optional<RankDifference> RankExchange::first_difference(const std::string& mine, const ExchangeSite& site) {
+  const auto texts = gather_if_different(mine, site);
   for (std::size_t rank = 1; texts && rank < texts->size(); ++rank) {
     if (const auto found = difference(texts->front(), (*texts)[rank], static_cast<int>(rank))) return found;
   }

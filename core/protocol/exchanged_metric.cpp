@@ -5,10 +5,10 @@
 namespace levin::detail {
 
 bool ExchangedMetric::any_present() const {
-  return std::ranges::any_of(told, [](const Told& of_rank) { return of_rank.slot.present(); });
+  return std::ranges::any_of(payloads, [](const MetricPayload& of_rank) { return of_rank.slot.present(); });
 }
 
-void ExchangedMetric::tell_nothing() {
+void ExchangedMetric::clear_payload() {
   own = {};
   own_rows = nullptr;
 }
@@ -19,21 +19,21 @@ void ExchangedMetric::send_for_state() const {
   if (entry->step_state) entry->step_state->send();
 }
 
-void ExchangedMetric::tell(BoundaryKind kind) {
-  tell_nothing();
+void ExchangedMetric::make_payload(BoundaryKind kind) {
+  clear_payload();
   const bool is_step = level == Level::kStep;
   const bool is_new = !is_step || (kind == BoundaryKind::kTrainStep ? entry->step_is_new : entry->step_is_unshared);
   const Slot& slot = is_step ? entry->step : entry->epoch;
-  const bool is_told = is_new && slot.present();
+  const bool is_sent = is_new && slot.present();
   if (!entry->is_of_object()) {
-    if (is_told) own.slot = slot;
+    if (is_sent) own.slot = slot;
     return;
   }
   const bool has_state = entry->object != nullptr && (!is_step || entry->step_state != nullptr);
-  // Where this rank has nothing to tell, it has told all.
+  // A rank without new values has sent all.
   const bool knows_rows =
-      !is_step && entry->all_ranks != nullptr && (!is_told || (has_state && entry->told_changes == entry->object->changes()));
-  if (!is_told || !has_state) {
+      !is_step && entry->all_ranks != nullptr && (!is_sent || (has_state && entry->sent_changes == entry->object->changes()));
+  if (!is_sent || !has_state) {
     own.slot = object_slot(/*is_logged=*/false, 0, knows_rows);
     return;
   }

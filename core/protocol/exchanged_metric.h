@@ -14,23 +14,23 @@ namespace levin::detail {
 struct ExchangedMetric {
   MetricEntry* entry;
   Level level;
-  Told own{};                                          ///< what this rank tells
-  const std::vector<std::string>* own_rows = nullptr;  ///< of an object: whose sizes own.numbers say; null: none are told
-  std::vector<Told> told{};                            ///< by rank
+  MetricPayload own{};                                 ///< this rank's
+  const std::vector<std::string>* own_rows = nullptr;  ///< of an object: their sizes are in own.numbers; null: none are sent
+  std::vector<MetricPayload> payloads{};               ///< by rank
   std::vector<std::vector<std::string>> rows{};        ///< by rank: of an object, the lists of rows; see rows_are_known
   bool rows_are_known = false;                         ///< all ranks have them from before, in entry->all_ranks
 
   bool any_present() const;
-  /// Of an object: so that tell() of several waits once.
+  /// For an object: so that make_payload() of several waits once.
   void send_for_state() const;
-  /// Makes `own`: of a step what is new, for the step's row or for who decides before it. Waits for what is on a device. Throws
+  /// Makes `own`: for a step only new values, for the step's row or an earlier decision. Waits for values on a device. Throws
   /// what computing an object's values throws.
-  void tell(BoundaryKind kind);
-  /// Tells nothing, as a rank whose values cannot be read.
-  void tell_nothing();
+  void make_payload(BoundaryKind kind);
+  /// Sends nothing, for a rank whose values cannot be read.
+  void clear_payload();
 };
 
-/// What all ranks told one another at a boundary. Identical on all ranks, but for what is own.
+/// What all ranks exchanged at a boundary. Identical on all ranks, except the own parts.
 struct Exchanged {
   std::vector<FrameHeader> headers;      ///< by rank
   std::vector<ExchangedMetric> metrics;  ///< what this boundary carries, in the agreed order

@@ -17,7 +17,7 @@ namespace levin::detail {
 
 namespace {
 
-/// Empty for what is no kind of boundary.
+/// Empty for an unknown kind.
 std::string_view name_of(BoundaryKind kind) {
   constexpr std::array<std::string_view, static_cast<std::size_t>(BoundaryKind::kEnd) + 1> kNames = {
       "the setup",
@@ -38,16 +38,16 @@ std::string_view name_of(BoundaryKind kind) {
 /// What is wrong with a header: bytes that a rank did not write as one may name what is not there, and claim any size. Empty
 /// for nothing.
 std::string problem_of(const FrameHeader& header) {
-  if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
+  if (header.magic != FrameHeader::kMagic) return "in an exchange that is not a boundary";
   if (header.version != FrameHeader::kVersion) {
     return format("running another version of levin (protocol {})", header.version);
   }
   if (header.new_metrics_bytes > kMostNewMetricsBytes) {
-    return format("announcing {} bytes of new metrics, where {} are the most", header.new_metrics_bytes, kMostNewMetricsBytes);
+    return format("announcing {} bytes of new metrics, where the limit is {}", header.new_metrics_bytes, kMostNewMetricsBytes);
   }
   const bool can_be = !name_of(header.kind).empty() && stage_name(header.stage) != "unknown" && header.hook < Hook::kCount &&
                       header.failed <= 1;
-  return can_be ? "" : "sending what is no header of a boundary";
+  return can_be ? "" : "sending something other than a boundary's header";
 }
 
 /// What has to be the same on all ranks.
@@ -58,7 +58,7 @@ auto place_of(const FrameHeader& header) {
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
   if (std::string problem = problem_of(header); !problem.empty()) return problem;
   std::string position =
-      format("in {}, hook {}, meeting number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
+      format("in {}, hook {}, exchange number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
   if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
     position += ", with other metrics agreed on";
   return position;
@@ -88,7 +88,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
     place->second.push_back(static_cast<int>(rank));
   }
 
-  std::string text = "the ranks are not in the same place:";
+  std::string text = "the ranks are not at the same boundary:";
   for (const auto& [position, ranks] : positions) {
     text += format("\n  {}{}{}", rank_list(ranks), ranks.size() == 1 ? " is " : " are ", position);
   }
@@ -100,33 +100,33 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
 
 // Weights of a metric object's slot.
 namespace {
-constexpr double kTold = 0;
-constexpr double kToldAndKnown = 1;
-constexpr double kUntold = -1;
-constexpr double kUntoldButKnown = -2;
+constexpr double kSlotLogged = 0;
+constexpr double kSlotLoggedAndKnown = 1;
+constexpr double kSlotUnlogged = -1;
+constexpr double kSlotUnloggedButKnown = -2;
 }  // namespace
 
 Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows) {
-  if (!is_logged) return {0, knows_rows ? kUntoldButKnown : kUntold};
-  return {static_cast<double>(updates), knows_rows ? kToldAndKnown : kTold};
+  if (!is_logged) return {0, knows_rows ? kSlotUnloggedButKnown : kSlotUnlogged};
+  return {static_cast<double>(updates), knows_rows ? kSlotLoggedAndKnown : kSlotLogged};
 }
 
-bool knows_rows(const Slot& slot) { return slot.weight == kToldAndKnown || slot.weight == kUntoldButKnown; }
+bool knows_rows(const Slot& slot) { return slot.weight == kSlotLoggedAndKnown || slot.weight == kSlotUnloggedButKnown; }
 
-void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry) {
-  append_number(frame, told.slot);
-  std::vector<double> numbers = told.numbers;
+void append_payload(std::vector<std::byte>& frame, const MetricPayload& payload, const MetricEntry& entry) {
+  append_number(frame, payload.slot);
+  std::vector<double> numbers = payload.numbers;
   numbers.resize(2 * (entry.slots() - 1));
   for (const double number : numbers) append_number(frame, number);
 }
 
-Told read_told(ByteReader& frame, const MetricEntry& entry) {
-  Told told{.slot = frame.number<Slot>()};
+MetricPayload read_payload(ByteReader& frame, const MetricEntry& entry) {
+  MetricPayload payload{.slot = frame.number<Slot>()};
   const std::string_view bytes = frame.take((entry.slots() - 1) * sizeof(Slot));
-  if (!told.slot.present()) return told;
-  told.numbers.resize(entry.layout.size());
-  std::memcpy(told.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
-  return told;
+  if (!payload.slot.present()) return payload;
+  payload.numbers.resize(entry.layout.size());
+  std::memcpy(payload.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
+  return payload;
 }
 
 constexpr const char* kDamaged = "the description of metrics arrived damaged: do all ranks run the same build of levin?";
@@ -144,10 +144,10 @@ std::vector<std::byte> pack(const NewMetrics& new_metrics) {
     append_number(bytes, metric.layout);
     append_text(bytes, metric.site);
     append_number(bytes, metric.loader.index);
-    for (const Told* told : {&metric.step, &metric.epoch}) {
-      append_number(bytes, told->slot);
-      append_number(bytes, static_cast<std::uint32_t>(told->numbers.size()));
-      for (const double number : told->numbers) append_number(bytes, number);
+    for (const MetricPayload* payload : {&metric.step, &metric.epoch}) {
+      append_number(bytes, payload->slot);
+      append_number(bytes, static_cast<std::uint32_t>(payload->numbers.size()));
+      for (const double number : payload->numbers) append_number(bytes, number);
     }
   }
   return bytes;
@@ -170,13 +170,13 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     metric.layout = reader.number<ObjectLayout>();
     metric.site = reader.text();
     metric.loader.index = reader.number<std::int32_t>();
-    for (Told* told : {&metric.step, &metric.epoch}) {
-      told->slot = reader.number<Slot>();
+    for (MetricPayload* payload : {&metric.step, &metric.epoch}) {
+      payload->slot = reader.number<Slot>();
       const auto size = reader.number<std::uint32_t>();
-      const bool has_numbers = metric.options.object != 0 && told->slot.present();
+      const bool has_numbers = metric.options.object != 0 && payload->slot.present();
       if (size != (has_numbers ? metric.layout.size() : 0) || size > reader.left() / sizeof(double))
         throw DesyncError(kDamaged);
-      for (std::uint32_t number = 0; number < size; ++number) told->numbers.push_back(reader.number<double>());
+      for (std::uint32_t number = 0; number < size; ++number) payload->numbers.push_back(reader.number<double>());
     }
   }
   if (reader.left() > 0) throw DesyncError(kDamaged);
@@ -202,11 +202,11 @@ std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
       const bool is_alike = known[first]->layout == metric.layout;
       if (known[first]->options == metric.options && is_alike) continue;
       if (!is_alike && known[first]->options == metric.options) {
-        throw of_all_ranks(MisuseError(format(
-            "log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank {} ({}). Every "
-            "rank makes the same metric objects, with the same options.",
-            metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site, metric.layout.str(),
-            rank, metric.site)));
+        throw of_all_ranks(
+            MisuseError(format("log(\"{}\") in {} is of a metric object that differs by rank: {} on rank {} ({}), {} on rank "
+                               "{} ({}). Make the same metric objects on every rank, with the same options.",
+                               metric.name, hook_name(metric.hook), known[first]->layout.str(), first, known[first]->site,
+                               metric.layout.str(), rank, metric.site)));
       }
       throw of_all_ranks(MisuseError(
           format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "

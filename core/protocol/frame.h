@@ -18,13 +18,13 @@ enum class BoundaryKind : std::uint8_t {
   kSetup,          ///< start of an entry point: configuration and parameters are compared
   kEpochStart,     ///< lengths of the loaders are agreed; after the hooks of an epoch's start, whether parameters have changed,
                    ///< and what batch a rank begins with
-  kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: who has a batch
+  kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: which ranks have a batch
   kTrainStep,      ///< a training step on which step metrics are due
   kDecision,       ///< something is decided on a metric between the boundaries of steps and epochs: step values, and no row
   kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
   kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
   kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
-  kPause,          ///< ranks that pause ask one another, again and again, whether to go on
+  kPause,          ///< repeated by paused ranks: whether to continue
   kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
   kEnd             ///< end of an entry point
 };
@@ -37,7 +37,7 @@ struct Boundary {
   std::int64_t step = 0;
 };
 
-/// Numbers that ranks tell one another at a boundary (batches of a loader, say); their meaning belongs to the boundary's kind.
+/// Numbers that ranks exchange at a boundary, such as a loader's batches; the boundary's kind defines them.
 using BoundaryPayload = std::array<std::int64_t, 7>;
 
 /// What every rank knows after a boundary. `votes`, `rank_votes`, `payloads` and `rank_rows` are identical on all ranks.
@@ -62,7 +62,7 @@ struct FrameHeader {
   BoundaryKind kind = BoundaryKind::kSetup;
   Stage stage = Stage::kTrain;
   Hook hook = Hook::kNone;  ///< what the rank was doing when it came
-  std::uint8_t failed = 0;  ///< the rank cannot go on; what it sends next says why
+  std::uint8_t failed = 0;  ///< the rank has failed; its second message says why
   std::uint32_t slots = 0;  ///< room for so many slots follows
   std::uint64_t votes = 0;  ///< packed, see votes.h
   std::int64_t epoch = 0;
@@ -84,14 +84,14 @@ std::string describe(const Boundary& boundary);
 /// text names each boundary, its ranks, their hooks, epoch and step.
 void require_same_boundary(const std::vector<FrameHeader>& headers);
 
-/// What a rank tells of a metric's step or epoch. A frame is written from these and read into them.
-struct Told {
+/// A rank's values of a metric at a step or epoch, as frames carry them.
+struct MetricPayload {
   Slot slot;                      ///< of a metric object: object_slot()
   std::vector<double> numbers{};  ///< of a metric object, as its ObjectLayout says; none where the slot is not present
 
   /// Bytes of each list of rows.
   std::span<const double> sizes_of_rows(const ObjectLayout& layout) const { return part(layout.numbers, layout.rows); }
-  /// What the rank's own state computes to.
+  /// The values of the rank's own state.
   std::span<const double> values(const ObjectLayout& layout) const {
     return part(std::size_t{layout.numbers} + layout.rows, layout.values);
   }
@@ -102,16 +102,16 @@ struct Told {
   }
 };
 
-/// The slot of a metric object. Its value is how often the state was updated. Its weight, which a state has no use for, says
-/// beside whether the object was logged whether the rank still knows the rows of all ranks, as they told one another last, and
-/// has told all of its own then.
+/// The slot of a metric object. Its value is the number of updates of the state. Its weight, which a state does not need,
+/// encodes whether the object was logged, and whether the rank still has the rows of all ranks from the last exchange and sent
+/// all of its own then.
 Slot object_slot(bool is_logged, std::int64_t updates, bool knows_rows);
 bool knows_rows(const Slot& slot);
 
-void append_told(std::vector<std::byte>& frame, const Told& told, const MetricEntry& entry);
-Told read_told(ByteReader& frame, const MetricEntry& entry);
+void append_payload(std::vector<std::byte>& frame, const MetricPayload& payload, const MetricEntry& entry);
+MetricPayload read_payload(ByteReader& frame, const MetricEntry& entry);
 
-/// A metric that a rank knows of and the group does not.
+/// A metric that a rank knows and the group does not.
 struct NewMetric {
   Hook hook = Hook::kNone;
   std::int32_t dataloader_idx = -1;
@@ -120,17 +120,17 @@ struct NewMetric {
   ObjectLayout layout;  ///< of a metric object
   std::string site;
   LoaderOfMetric loader;
-  Told step;
-  Told epoch;
+  MetricPayload step;
+  MetricPayload epoch;
 
-  Told& told(Level level) { return level == Level::kStep ? step : epoch; }
-  const Told& told(Level level) const { return level == Level::kStep ? step : epoch; }
+  MetricPayload& payload(Level level) { return level == Level::kStep ? step : epoch; }
+  const MetricPayload& payload(Level level) const { return level == Level::kStep ? step : epoch; }
 };
 
-/// What one rank tells the others in the second exchange.
+/// A rank's message in the second exchange.
 struct NewMetrics {
   std::vector<NewMetric> metrics;
-  std::string failure;  ///< why the rank cannot go on; empty when it can
+  std::string failure;  ///< why the rank has failed; empty: it has not
 };
 
 std::vector<std::byte> pack(const NewMetrics& new_metrics);
@@ -143,8 +143,8 @@ using MergedMetric = std::vector<const NewMetric*>;
 /// The lowest rank that knows it.
 std::size_t first_rank_of(const MergedMetric& metric);
 /// The union, in the order of ranks and then of each rank's own. Throws MisuseError, with the same text on every rank, when two
-/// ranks log one key with different options, or metric objects that are not alike; it names both call sites. `by_rank` outlives
-/// what it gives.
+/// ranks log one key with different options, or different metric objects; it names both call sites. `by_rank` outlives the
+/// result.
 std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank);
 
 }  // namespace detail

@@ -96,7 +96,7 @@ struct MetricStore::State {
   detail::BoundaryExchange exchange;
   std::size_t coverage_warnings = 0;
   const std::thread::id thread = std::this_thread::get_id();
-  std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is no stage at all
+  std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is not a stage
   std::array<BatchCounts, detail::kMetricGroups + 1> counts_by_group{};
 };
 
@@ -137,7 +137,7 @@ void MetricStore::begin_batch(const BatchScope& batch) {
   if (batch.batch_size == 0) return;
   ++count.epoch;
   ++count.step;
-  // What batches took in that logged nothing is no part of this one's step.
+  // Updates of batches that logged nothing are not part of this batch's step.
   for (const MetricEntry& entry : state_->table.entries()) {
     const bool has_steps = entry.object != nullptr && entry.is_logged_at(Level::kStep);
     if (has_steps && entry.group == state_->now().group) entry.object->batch_state();
@@ -152,8 +152,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   const HookPolicy policy = hook_policy(hook);
   const std::int32_t loader = now().batch ? static_cast<std::int32_t>(now().batch->dataloader_idx) : LoaderOfMetric::kAny;
   if (std::this_thread::get_id() != thread) {
-    misuse(hook, name, where,
-           "another thread than the one that runs the hooks may not log; keep the value, and log it in the next hook");
+    misuse(hook, name, where, "only the thread that runs the hooks may log; store the value, and log it in the next hook");
   }
   if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
 
@@ -165,7 +164,7 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
   MetricOptions resolved = detail::resolve(log_options, policy);
   resolved.object = object;
   if (!resolved.on_step && !resolved.on_epoch)
-    misuse(hook, name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
+    misuse(hook, name, where, "on_step and on_epoch are both false, so the value would be dropped");
   if (policy.epoch_only && (resolved.on_step || !resolved.on_epoch))
     misuse(hook, name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
   MetricEntry* entry = table.find(key);
@@ -219,7 +218,7 @@ void MetricStore::State::log(Hook hook, std::string_view name, double value, std
     // Of a deferred value the weight is known here and now; the value follows when it is read.
     entry.epoch.accumulate(reduce, deferred ? detail::identity(reduce) : value, weight);
     if (deferred && (reduce != Reduce::kMean || weight > 0)) {
-      // What has been read goes back to where values are, so that a sum is the same to the bit whenever somebody reads it.
+      // A value that was read is put back with the values, so that a sum is the same to the bit whenever it is read.
       const double so_far = entry.deferred_epoch ? 0 : std::exchange(entry.epoch.value, detail::identity(reduce));
       entry.deferred_epoch = deferred->added_to(entry.deferred_epoch, reduce, weight, so_far);
     }
@@ -241,7 +240,7 @@ void MetricStore::set_objects(const std::vector<MetricObject*>& objects) {
   try {
     state_->views.maps();  // some may still have to be computed
   } catch (const std::exception&) {
-    // A GPU that has failed gives no number any more; with what it failed the run has ended.
+    // A failed GPU returns no numbers; its error has ended the run.
   }
   for (MetricObject* object : objects) {
     if (state_->table.find_object(detail::object_id(object->name())) != object) object->reset();
@@ -255,7 +254,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
     misuse(hook_, name, where, "the module has no such metric object: make it with add_metric(), in the module's constructor");
   }
   if (options.reduce != Reduce::kMean || options.batch_size) {
-    misuse(hook_, name, where, "a metric object says itself how its values become one: leave out reduce and batch_size");
+    misuse(hook_, name, where, "a metric object defines its own reduction: remove reduce and batch_size");
   }
   MetricEntry& entry = state_->entry_of(hook_, name, options, where, id);
   if (entry.object != &object) {
@@ -264,7 +263,7 @@ void MetricStore::log(std::string_view name, MetricObject& object, const LogOpti
   for (const MetricEntry& other : state_->table.entries()) {
     if (other.object != &object || other.group == entry.group) continue;
     misuse(hook_, name, where,
-           format("its metric object is also logged in {} ({}), whose epoch is another: make one for each stage",
+           format("its metric object is also logged in {} ({}), which has another epoch: make one for each stage",
                   hook_name(other.hook), other.site));
   }
   if (!state_->counts_here(entry)) return;
@@ -367,7 +366,7 @@ MetricSnapshot MetricStore::save() {
   }
   Value::List training;
   for (MetricEntry& entry : state_->table.entries()) {
-    // An object's key has begun anew, and its object does so with it, where it has no value of this epoch.
+    // An object's key has restarted, and so does the object, unless it has a value of this epoch.
     const bool is_kept = entry.object != nullptr || entry.epoch.present() || entry.step.present();
     if (entry.group != MetricGroup::kTrain || !is_kept) continue;
     for (const Level level : {Level::kStep, Level::kEpoch}) entry.settle(level, entry.options.reduce);
@@ -410,7 +409,7 @@ void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
       object->set_state(std::move(total));
     }
   }
-  // Ranks have them alike.
+  // They are the same on all ranks.
   for (MetricObject* object : objects) {
     const auto all_ranks = by_rank.front().states.find("all." + object->name());
     if (all_ranks == by_rank.front().states.end() || all_ranks->second.empty()) continue;

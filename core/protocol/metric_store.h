@@ -18,7 +18,7 @@
 
 namespace levin {
 
-/// All that one rank has recorded of training, and what it shows: a run that goes on from it has the same rows and decisions.
+/// All that one rank has recorded of training and shows: a run that resumes from it has the same rows and decisions.
 struct MetricSnapshot {
   /// As a checkpoint's manifest has it: what was recorded of each metric in the epoch under way, the names of metric objects,
   /// and how many batches there were since the last boundary at the end of an epoch, and of a step.
@@ -60,8 +60,7 @@ class MetricStore {
   void enter(Hook hook) { hook_ = hook; }
   Hook hook() const { return hook_; }
 
-  /// The metric objects of the module that runs, in place of those before; none, when it is gone. They outlive this, or are
-  /// taken away before they end.
+  /// Sets the metric objects of the running module; none, when it is gone. They outlive this, or are removed before they end.
   void set_objects(const std::vector<MetricObject*>& objects);
 
   /// Starts a stage: forgets what an earlier evaluation of the same kind accumulated. Training keeps its table while a
@@ -76,9 +75,9 @@ class MetricStore {
 
   /// What this rank has recorded of training, for a checkpoint, and the maps. Waits for values on a device.
   MetricSnapshot save();
-  /// Puts a snapshot back, in place of all that has been recorded of training and shown: `by_rank` is what this rank, or
-  /// several in place of which this one goes on, had. The maps are the first one's. A key whose options are others now starts
-  /// anew. Nothing is restored from an empty list.
+  /// Restores a snapshot, replacing all that was recorded of training and shown. `by_rank`: the snapshots of this rank, or of
+  /// several whose state this one takes over. The maps are the first one's. A key with changed options starts from zero.
+  /// Restores nothing from an empty list.
   void restore(const std::vector<MetricSnapshot>& by_rank);
 
   /// What each metric object holds, whether it was logged or not.
@@ -107,12 +106,12 @@ class MetricStore {
   MetricMaps maps_at_hand() const;
   /// The next boundary of a step reads this value along with its own, in one wait.
   void read_along(std::shared_ptr<DeferredValue> value);
-  /// What was logged under this name, as loggers see it, in the evaluation that ran last, belongs to this of its loaders: it
-  /// was logged for its batches, or in no batch, or for those of several. The same on all ranks, after a boundary.
+  /// The loader of the last evaluation to which this name, as loggers see it, belongs: it was logged in batches of one loader,
+  /// of several, or in none. The same on all ranks, after a boundary.
   bool is_of_loader(std::string_view name, std::int64_t loader) const;
-  /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
-  /// 0's. On one rank it is the newest; on several as of the last boundary that carries it. Unset while no rank has logged the
-  /// key.
+  /// The value for a monitor's decisions, identical on all ranks: the reduced or rank-zero value, or, for a local value, rank
+  /// 0's. On one rank it is the newest; on several that of the last boundary that carries it. Unset while no rank has logged
+  /// the key.
   std::optional<double> monitored(std::string_view name) const;
   /// Step values of this rank as they are now, unreduced, with the names loggers use.
   MetricMap local_step_row() const;

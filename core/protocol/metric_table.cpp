@@ -165,8 +165,8 @@ std::vector<double> MetricEntry::values_of(const MetricState& state) const {
   std::vector<double> computed = object->values_of(state);
   if (computed.size() == values.size()) return computed;
   throw MisuseError(
-      format("the metric object {}, logged as \"{}\" ({}), computes {} values of what it has seen, and {} where it has seen "
-             "nothing: compute() has to give as many of every state.",
+      format("the metric object {}, logged as \"{}\" ({}), computes {} values of its state, but {} of an empty one: compute() "
+             "must return the same number for every state.",
              quoted_text(object->name()), plain_name, site, computed.size(), values.size()));
 }
 
@@ -177,7 +177,7 @@ void MetricTable::set_objects(const std::vector<MetricObject*>& objects) {
   for (MetricObject* object : objects) {
     const auto [other, is_new] = objects_.emplace(object_id(object->name()), object);
     if (is_new) continue;
-    throw MisuseError(format("two metric objects of a module cannot be told apart by their names, {} and {}: rename one.",
+    throw MisuseError(format("two metric objects of a module cannot be distinguished by their names, {} and {}: rename one.",
                              quoted_text(other->second->name()), quoted_text(object->name())));
   }
   for (MetricEntry& entry : entries_) {
@@ -247,7 +247,7 @@ void MetricTable::reset(MetricGroup group) {
     const std::int64_t step_batch = entry.step_batch;
     static_cast<MetricRecord&>(entry) = {};
     entry.all_ranks.reset();
-    entry.told_changes.reset();
+    entry.sent_changes.reset();
     if (entry.object != nullptr) entry.object->reset();
     entry.step_batch = step_batch;
   }

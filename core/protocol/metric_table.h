@@ -23,7 +23,7 @@ namespace levin {
 struct Boundary;
 enum class BoundaryKind : std::uint8_t;
 
-/// A value on its way, such as one on a GPU: added up where it is, and read at a boundary, or when somebody looks at it.
+/// A value that is not read yet, such as one on a GPU: it is accumulated there, and read at a boundary or on demand.
 class DeferredValue {
  public:
   virtual ~DeferredValue() = default;
@@ -34,10 +34,9 @@ class DeferredValue {
   /// values are and waits for none, so that an epoch costs one read(), however many steps it has. `total` stays as it is.
   virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
                                                   double so_far) = 0;
-  /// The value is looked at after log() has returned, when whoever logged it may have changed what it was made of.
+  /// The value is read after log() has returned, when the caller may have changed its source.
   virtual void keep() {}
-  /// Waits once for all those of `values`, this one among them, that it can read together and nobody has; their read() does not
-  /// wait then.
+  /// Waits once for all unread ones of `values`, this one included, that it can read together; their read() then does not wait.
   virtual void read_with(std::span<DeferredValue* const> values);
   /// Sends for the same, without waiting: known() gives each once it has arrived.
   virtual void send_for(std::span<DeferredValue* const> values);
@@ -64,7 +63,7 @@ class DeferredValues {
   std::vector<DeferredValue*> values_;
 };
 
-/// What a metric object holds, to be given back to it when somebody else has used it meanwhile. The object outlives it.
+/// A snapshot of a metric object, to restore it after another use. The object outlives it.
 class HeldState {
  public:
   explicit HeldState(MetricObject& object) : object_(&object), state_(object.state()), all_ranks_(object.all_ranks()) {}
@@ -139,9 +138,9 @@ inline MetricOptions resolve(const LogOptions& options, const HookPolicy& policy
                                        : SyncDist::kNever};
 }
 
-/// One value with its weight: how metrics are kept and how they travel. A negative weight says "not logged".
-/// Of a step it holds the value itself. Of an epoch it holds, for a mean, the sum of value times weight; else the reduced value
-/// so far, with the number of values as weight.
+/// One value with its weight, as metrics are stored and sent. A negative weight means "not logged". For a step it is the value
+/// itself. For an epoch it is, for a mean, the sum of value times weight; else the reduced value so far, with the number of
+/// values as weight.
 struct Slot {
   double value = 0;
   double weight = -1;
@@ -177,7 +176,7 @@ bool carries_steps(BoundaryKind kind);
 /// Whether a boundary carries what a group's metrics have at a level.
 bool carries(const Boundary& boundary, MetricGroup group, Level level);
 
-/// Under what a metric is kept. The same name in two hooks is two metrics.
+/// The key of a metric. The same name in two hooks is two metrics.
 struct MetricKey {
   Hook hook = Hook::kNone;
   std::string_view name;             ///< as the user gave it
@@ -222,7 +221,7 @@ struct MetricRecord {
   const std::shared_ptr<DeferredValue>& deferred(Level level) const {
     return level == Level::kStep ? deferred_step : deferred_epoch;
   }
-  /// Takes what is deferred of a step or an epoch into its slot, and waits for it where nobody has read it before.
+  /// Moves the deferred value of a step or an epoch into its slot; waits for it unless it was read before.
   void settle(Level level, Reduce reduce);
 };
 
@@ -271,7 +270,7 @@ struct MetricEntry : MetricRecord {
   std::deque<MetricEntry> values;                ///< one for each value, with its names
   ObjectLayout layout;                           ///< what travels
   std::shared_ptr<const MetricState> all_ranks;  ///< its state of this epoch, as ranks exchanged it last
-  std::optional<std::int64_t> told_changes;      ///< MetricObject::changes() of what this rank told then; unset: nothing
+  std::optional<std::int64_t> sent_changes;      ///< MetricObject::changes() of what this rank sent then; unset: nothing
 
   bool agreed = false;  ///< every rank knows it and it has a slot in the frames
   bool warned = false;  ///< the ranks that do not log it have been named
@@ -341,8 +340,8 @@ class MetricTable {
 /// The maps that users read. Values are written when they become known: reading is pure, but waits for those on a device.
 class MetricViews {
  public:
-  /// A value of a step or an epoch, as this rank may show it; the plain name of a forked key follows whichever was shown last.
-  /// `deferred` takes the place of `value` when somebody reads it.
+  /// A value of a step or an epoch that this rank shows; the plain name of a forked key has the one that was shown last.
+  /// `deferred` replaces `value` when it is read.
   void show(MetricEntry& entry, Level level, double value, const std::shared_ptr<DeferredValue>& deferred = nullptr);
   /// The value that monitors decide on: the same on all ranks.
   void decide(MetricEntry& entry, Level level, double value);

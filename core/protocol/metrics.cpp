@@ -26,7 +26,7 @@ const char* reduce_name(Reduce reduce) {
 
 std::string CallSite::str() const {
   const std::string_view path = file;
-  return path.empty() ? "an unknown place" : format("{}:{}", path.substr(path.find_last_of("/\\") + 1), line);
+  return path.empty() ? "an unknown line" : format("{}:{}", path.substr(path.find_last_of("/\\") + 1), line);
 }
 
 std::string to_json(const MetricRow& row, const std::vector<MetricMap>& by_rank) {

@@ -9,7 +9,7 @@
 
 namespace levin::detail {
 
-/// The values of a metric object's batch, as entry.step_state has it: computed, all at once, when somebody reads one.
+/// The values of a metric object's batch, from entry.step_state: all are computed when the first is read.
 std::vector<std::shared_ptr<DeferredValue>> batch_values(const MetricEntry& entry);
 
 /// A state that is there, such as a checkpoint's.

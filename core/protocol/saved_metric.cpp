@@ -25,7 +25,7 @@ Value slot_value(const Slot& slot) {
 Slot slot_of(const Value& value) {
   if (value.is_null()) return {};
   const Value::List& parts = value.as_list();
-  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
+  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is not a value with a weight.");
   return {parts[0].as_double(), parts[1].as_double()};
 }
 

@@ -28,8 +28,8 @@ struct SavedMetric {
 
   /// Unset for one with a hook or options that this build does not know. Throws ConfigError when it is none at all.
   static std::optional<SavedMetric> read(const Value& value);
-  /// Takes it in beside what the entry, which is of the same metric, has of other ranks. `batch`: of its metric object, the
-  /// batch that was logged last.
+  /// Merges it into the entry of the same metric, which may have other ranks' values. `batch`: of its metric object, the batch
+  /// that was logged last.
   void join(MetricEntry& entry, const MetricState& batch) const;
 };
 

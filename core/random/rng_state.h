@@ -10,12 +10,11 @@
 
 namespace levin {
 
-/// From here on this process also computes on a device with random numbers of its own (Accelerator::generator), or, unset, no
-/// longer does. Snapshots, scopes and seeds hold for them too. `seed`: of seed_everything(), where that came before the device
-/// was known; a generator that was in use already goes on.
+/// Sets the generator of this process's device (Accelerator::generator); unset: none. Snapshots, scopes and seeds then include
+/// it. `seed`: of seed_everything(), if that came before the device was known; a generator that was in use already continues.
 void use_device_generator(const std::optional<at::Generator>& generator, std::optional<std::uint64_t> seed);
-/// The CPU's generator, the device's, and those of named streams. What at::manual_seed() asks beside that must not be asked
-/// before a device's library is loaded: LibTorch remembers for ever that there was none.
+/// The CPU's generator, the device's, and those of named streams. Do not use at::manual_seed() before a device's library is
+/// loaded: LibTorch remembers that there was no device.
 void seed_generators(std::uint64_t seed);
 
 /// A stream of random numbers that a program asks for by name: Trainer::shared_generator(), and rank_generator() of each rank.
@@ -34,7 +33,7 @@ at::Tensor seed_state();
 /// States of a process's generators as bytes, by name: cpu, device, own (of the rank) and shared, where they were asked for;
 /// and seed: that of streams, for those that were not.
 using RandomStates = std::map<std::string, at::Tensor>;
-/// Puts back those that are given. A stream that is not given begins anew. Throws IoError when the bytes are no state.
+/// Restores the given ones. A stream that is not given restarts. Throws IoError when the bytes are not a state.
 void set_random_states(const RandomStates& states, int rank);
 
 /// The state of the device's generator, as bytes. Undefined when there is none.
@@ -51,7 +50,7 @@ class RandomSnapshot {
  private:
   RandomSnapshot();
 
-  // Bytes, which nobody changes: copies share them.
+  // Bytes that never change: copies share them.
   at::Tensor cpu_;
   at::Tensor device_;  ///< undefined when there is none
   std::map<RandomStream, at::Tensor> streams_;

@@ -30,7 +30,7 @@ class Boundaries {
     const auto tell = c10::make_scope_exit([&] {
       try {
         if (profiler_ != nullptr) profiler_->waited(WaitReason::kMeeting, arrived, steady_seconds());
-      } catch (...) {  // it must not throw: the run goes on as without it
+      } catch (...) {  // it must not throw: the run continues without it
       }
     });
     // Every rank reaches this because each caller says why, above its call.

@@ -20,7 +20,7 @@ std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_b
   if (!limit->is_share() || limit->share() == 1.0) return std::nullopt;
   throw ConfigError(
       "trainer." + option_name + ": " + float_text(limit->share()) +
-      " is a share of a loader that does not know its number of batches. Give a number of batches (an int), 0.0 or 1.0.");
+      " is a share of a loader whose number of batches is unknown. Give a number of batches (an int), 0.0 or 1.0.");
 }
 
 std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit) {
@@ -48,9 +48,8 @@ ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& inter
     const double batches = std::floor(static_cast<double>(*batches_per_epoch) * every.share());
     every_n_batches_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(batches));
   } else if (every.share() != 1.0) {
-    throw ConfigError(
-        "trainer.val_check_interval: " + float_text(every.share()) +
-        " is a share of an epoch whose number of batches is not known. Give a number of batches (an int) or 1.0.");
+    throw ConfigError("trainer.val_check_interval: " + float_text(every.share()) +
+                      " is a share of an epoch whose number of batches is unknown. Give a number of batches (an int) or 1.0.");
   }
 }
 
@@ -129,7 +128,7 @@ std::optional<std::int64_t> TrainingLength::schedule_steps(Interval interval, st
   const auto steps = optimizer_steps();
   if (!steps) return std::nullopt;
   const std::int64_t batches = epoch_batches_();
-  // Epochs of unknown length begin to count anew somewhere: one long epoch has no fewer steps.
+  // Epochs of unknown length restart the count somewhere: one long epoch does not have fewer steps.
   if (batches <= 0) return schedule_steps_in(*steps * accumulate_, frequency);
   const std::int64_t whole_epochs = *steps / optimizer_steps_in(batches);
   const std::int64_t steps_left = *steps % optimizer_steps_in(batches);

@@ -21,7 +21,7 @@ std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_b
 /// After how many batches reading such a loader ends; nullopt: with its last. A limit in batches holds for unknown length, too.
 std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit);
 
-/// When validation runs during a training epoch, of known length or not. Where it goes by time, only in which epochs it may.
+/// When validation runs during a training epoch, of known length or not. For a time interval only in which epochs it may.
 class ValidationSchedule {
  public:
   /// The Trainer's val_check_interval and check_val_every_n_epoch. Throws ConfigError when the interval does not fit the epoch.
@@ -43,7 +43,7 @@ class ValidationSchedule {
   std::optional<std::int64_t> batches_per_epoch_;  ///< as loaders say
 };
 
-/// Who still has batches in a training epoch, so that all ranks go through it in step. An iteration is one micro-batch on every
+/// The ranks that still have batches in a training epoch, so that all stay in step. An iteration is one micro-batch on every
 /// rank that has one; the others take part without.
 class EpochPlan {
  public:
@@ -61,7 +61,7 @@ class EpochPlan {
   std::int64_t iterations_ = 0;
 };
 
-/// When training ends. Every answer follows from what all ranks know, so that they end alike.
+/// When training ends. All answers follow from shared values, so that all ranks end together.
 class StopConditions {
  public:
   StopConditions(const TrainerOptions& options, const Progress& progress, const RunWishes& wishes, int world_size)

@@ -25,7 +25,7 @@ struct Rows {
   std::int64_t count() const { return values.size(0); }
 };
 
-/// "Float [*, 3]": what all rows have to be.
+/// "Float [*, 3]": the required form of all rows.
 std::string kind_of_rows(const at::Tensor& rows) {
   return format("{} [*{}]", c10::toString(rows.scalar_type()),
                 join(rows.sizes().slice(1), "", [](std::int64_t size) { return format(", {}", size); }));
@@ -38,7 +38,7 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
     if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
     if (batch.dim() == 0)
       throw MisuseError(call + ": takes tensors of 1 dimension or more, the first of which counts samples; one has 0.");
-    // What a rank without a batch passes, torch::empty({0}), says nothing of a row's shape.
+    // torch::empty({0}), from a rank without a batch, has no row shape.
     if (batch.size(0) == 0) {
       empty = batch.detach().to(at::kCPU);
       continue;
@@ -52,12 +52,12 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
   return parts.empty() ? empty.clone() : at::cat(parts).contiguous();
 }
 
-/// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
+/// The non-empty rows of all ranks, on every rank. Throws the same error on every rank when they do not match.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
-  const Meeting meeting(call, "it is for all ranks to call, at one place");
+  const ExchangeSite site(call, "all ranks must call it together");
   std::vector<Rows> by_rank;
-  for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), meeting, kLongest)) {
+  for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), site, kLongest)) {
     const auto parts = unpickled(bytes);
     by_rank.push_back({parts[0].toTensor(), parts[1].toOptional<std::vector<std::int64_t>>()});
   }
@@ -74,7 +74,8 @@ std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::
   return by_rank;
 }
 
-/// Which of the joined rows to take, so that samples come in order and once; all as they are when a rank does not know its own.
+/// The joined rows to take, so that each sample comes once and in order; all rows unchanged when a rank does not know its
+/// samples.
 std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
   std::vector<std::int64_t> samples;
   std::int64_t rows = 0;
@@ -121,8 +122,8 @@ at::Tensor gather_rows(RankExchange exchange, const std::vector<at::Tensor>& bat
   const Rows mine{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
   if (mine.samples && static_cast<std::int64_t>(mine.samples->size()) != mine.count()) {
     throw MisuseError(
-        format("{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample, collected "
-               "since the epoch began.",
+        format("{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample since the start "
+               "of the epoch.",
                call, mine.count(), mine.samples->size(), progress.in_work ? "batch" : "epoch"));
   }
   const std::vector<Rows> by_rank = exchanged(exchange, mine, call);

@@ -38,9 +38,9 @@ class HookTracker {
  private:
   friend class HookScope;
   void enter(Hook hook) {
-    WorkingThread::stay_if_process_ends();
+    ThreadExitGuard::block_if_exiting();
     // By now LibTorch has made what a step needs.
-    if (hook == Hook::kOnTrainBatchEnd && !std::exchange(has_trained_, true)) WorkingThread::watch_exit();
+    if (hook == Hook::kOnTrainBatchEnd && !std::exchange(has_trained_, true)) ThreadExitGuard::watch_exit();
     hook_ = hook;
     metrics_.enter(hook);
     if (!failed_at_) strategy_.post_whereabouts(whereabouts());
@@ -62,7 +62,7 @@ class [[nodiscard]] HookScope {
     if (std::uncaught_exceptions() > exceptions_) tracker_.fail();
     try {
       tracker_.enter(outer_);
-    } catch (...) {  // where a rank is posted is for others to read; no error of it may end the process
+    } catch (...) {  // only other ranks read the posted hook; its error must not end the process
     }
   }
   HookScope(const HookScope&) = delete;

@@ -16,7 +16,7 @@ namespace levin {
 
 class BatchLoader;
 
-/// How far a stage has come through one of its loaders, so that collected rows can be told to samples.
+/// The progress of a stage through one of its loaders, so that collected rows can be matched to samples.
 struct LoaderProgress {
   const BatchLoader* loader = nullptr;
   std::int64_t batches = 0;  ///< taken in this epoch, the one in work included
@@ -34,7 +34,7 @@ struct BatchProgress {
   std::vector<LoaderProgress> loaders;  ///< of the stage that runs
 };
 
-/// How far a run has come, in plain numbers. The loops write it; everything else reads it.
+/// The progress of a run, in plain numbers. Only the loops write it.
 struct Progress {
   Stage stage = Stage::kTrain;
   bool fitting = false;  ///< inside fit(), its validation and its sanity check
@@ -51,7 +51,7 @@ struct Progress {
   std::vector<std::int64_t> evaluation_steps;  ///< evaluation batches so far, by loader: MetricRow::evaluation_batch
   bool validates = false;                      ///< fit() validates; agreed, where a rank's own number of batches may be 0
   EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
-  std::string end_reason;                      ///< why training ended, for the person who reads the console
+  std::string end_reason;                      ///< why training ended, for the console
 
   /// For a person: the place of training.
   std::string where() const { return format("in epoch {} after global step {}", epoch, global_step); }

@@ -24,7 +24,7 @@ namespace levin {
 
 namespace {
 
-/// Ranks: all, with one exchange where the texts are equal. `what`: "options".
+/// Ranks: all, with one exchange if the texts are equal. `what`: "options".
 void require_same(const RunSetup& setup, Stage stage, const std::string& what, const std::string& mine) {
   const auto difference = RankExchange(setup.strategy->control_group())
                               .first_difference(mine, {"comparing " + what + " for " + std::string(stage_name(stage)),
@@ -40,7 +40,7 @@ std::string ranks_of_host(const std::vector<int>& ranks, const std::string& plac
   return format("{} ({})", detail::rank_list(ranks), place.substr(place.find(' ') + 1));
 }
 
-/// One line a setting, with the names that lead to it, as the command line has them: "trainer.devices: 2".
+/// One line per setting, with its path as on the command line: "trainer.devices: 2".
 void add_settings(std::string& text, const std::string& path, const Value& settings) {
   if (settings.is_map() && !settings.as_map().empty()) {
     for (const auto& [name, value] : settings.as_map()) add_settings(text, format("{}.{}", path, name), value);
@@ -53,7 +53,7 @@ void add_settings(std::string& text, const std::string& path, const Value& setti
 }
 
 std::string describe_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run) {
-  // Callbacks and loggers may be objects, of which the options know nothing: they follow with what they say of themselves.
+  // Callbacks and loggers may be objects, unknown to the options: their own settings follow.
   TrainerOptions options = setup.options;
   options.callbacks.clear();
   options.logger = Loggers(options.logger.enabled());
@@ -85,17 +85,17 @@ std::string describe_optimizers(const RunParts& parts) {
                      get_lr(group), to_json(option_values(group.options())));
       for (const at::Tensor& parameter : group.params()) {
         const auto name = names.find(parameter.unsafeGetTensorImpl());
-        text += format("  {}\n", name == names.end() ? "a parameter that is not the module's" : name->second);
+        text += format("  {}\n", name == names.end() ? "a parameter outside the module" : name->second);
       }
     }
   }
   return text;
 }
 
-/// What ranks compare of a loader: nothing where they do not share its samples.
+/// The facts of a loader that ranks compare; none if they do not share its samples.
 struct SharedData {
   std::int64_t samples = -1;  ///< over all ranks; -1: not shared
-  std::string fingerprint;    ///< of what they are; "-": not known
+  std::string fingerprint;    ///< fingerprint of the data; "-": unknown
 };
 
 std::string describe(const LoaderList& loaders) {
@@ -133,8 +133,8 @@ void compare(const std::string& data, const std::vector<SharedData>& by_rank, co
   if (of_other_values.empty()) return;
   const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
   const std::string text = format(
-      "Ranks share the {}, but it holds something else on {} than on {}: other values, shapes or types in as many samples. "
-      "Give all ranks the same data (the same files, random numbers of one seed), or divide it in a loader of your own.",
+      "Ranks share the {}, but its data on {} differs from that on {}: other values, shapes or types in the same number of "
+      "samples. Give all ranks the same data (the same files, random numbers of one seed), or divide it in your own loader.",
       data, join(of_other_values, ", ", text_of), first);
   const auto is_elsewhere = [&](const auto& group) { return group.first != places.front(); };
   if (std::ranges::any_of(of_other_values, is_elsewhere)) throw MisuseError(text);
@@ -150,19 +150,19 @@ void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOpt
 std::int64_t agreed_seed(const RunSetup& setup) {
   const auto own = static_cast<std::int64_t>(global_seed().value_or(0));
   return RankExchange(setup.strategy->control_group())
-      .broadcast_value(own, {"telling the seed of data", "every entry point begins with it"});
+      .broadcast_value(own, {"agreeing on the seed of data", "every entry point begins with it"});
 }
 
 void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file) {
   if (setup.world_size() == 1) return;
   const MappedFile own(file);
   RankExchange ranks(setup.strategy->control_group());
-  const Meeting meeting("comparing the checkpoint", "all go on from the file that rank 0 has chosen");
+  const ExchangeSite site("comparing the checkpoint", "all resume from the file that rank 0 has chosen");
   const auto files =
-      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), checksum_of(own.bytes())), meeting);
+      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), checksum_of(own.bytes())), site);
   if (!files) return;
   // Every rank reaches this because all have the same texts.
-  const std::vector<std::string> hosts = ranks.gather_text(host_name(), meeting);
+  const std::vector<std::string> hosts = ranks.gather_text(host_name(), site);
   std::map<std::pair<std::string, std::string>, std::vector<int>> groups;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     groups[{(*files)[rank], hosts[rank]}].push_back(static_cast<int>(rank));
@@ -171,7 +171,7 @@ void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& f
     return format("{} on {}", group.first.first, ranks_of_host(group.second, group.first.second));
   };
   throw ConfigError(
-      format("ckpt_path: '{}' is not one file for all ranks: {}. Ranks would go on from different states. Give a folder that "
+      format("ckpt_path: '{}' differs between ranks: {}. Ranks would resume from different states. Use a folder that "
              "all hosts share, or copy one file to all of them.",
              file, join(groups, "; ", text_of)));
 }
@@ -187,7 +187,7 @@ void check_same_accumulation(const std::vector<Votes>& by_rank) {
   }
   const auto text_of = [](const auto& group) { return format("{} on {}", group.first, detail::rank_list(group.second)); };
   throw DesyncError(format(
-      "Ranks accumulate the gradients of different numbers of batches for a step: {}. Call set_accumulate_grad_batches() with "
+      "Ranks accumulate the gradients of different numbers of batches per step: {}. Call set_accumulate_grad_batches() with "
       "the same number on all ranks, in a hook that all of them run at the same batch, such as on_train_epoch_start.",
       join(ranks, "; ", text_of)));
 }
@@ -212,7 +212,7 @@ std::int64_t batch_fingerprint(const Batch& batch) {
   for (const auto& [name, tensor] : batch.items()) {
     hash.add(name + '|');
     if (!tensor.defined()) continue;
-    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
+    // Sparse and nested ones are not contiguous, and different ones may be of one kind.
     if (tensor.layout() != at::kStrided || tensor.is_nested()) return 0;
     hash.add(c10::str(tensor.sizes(), '|', tensor.scalar_type(), '|'));
     const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
@@ -238,8 +238,8 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
   if (first == 0 || first_batches.size() == 1 || !std::ranges::all_of(first_batches, is_first)) return;
   const std::size_t ranks = first_batches.size();
   const std::string cure = format(
-      "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by itself; a loader or a "
-      "sampler of your own takes one in {} of them, from its rank on (BatchLoader::set_shard). If it is meant, set "
+      "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so; your own loader or "
+      "sampler must take one in {} of them, starting at its rank (BatchLoader::set_shard). If this is intended, set "
       "trainer.allow_same_batches: true.",
       ranks);
   if (first % 2 == 0) {
@@ -257,11 +257,11 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
 void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {
   if (group.size() == 1) return;
   RankExchange ranks(group);
-  const Meeting meeting("comparing the " + what + " data", "all ask for their loaders at the same places of a run");
-  const auto texts = ranks.gather_if_different(describe(loaders), meeting);
+  const ExchangeSite site("comparing the " + what + " data", "all make their loaders at the same points of a run");
+  const auto texts = ranks.gather_if_different(describe(loaders), site);
   if (!texts) return;
   // Every rank reaches this because all have the same texts.
-  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), meeting);
+  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), site);
   std::vector<std::vector<SharedData>> by_loader;
   for (std::size_t rank = 0; rank < texts->size(); ++rank) {
     std::istringstream words((*texts)[rank]);
@@ -272,7 +272,8 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
     }
     if (loader == by_loader.size()) continue;
     throw MisuseError(
-        format("The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many, if need be without batches.",
+        format("The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank the same number, if necessary without "
+               "batches.",
                what, by_loader.size(), loader, rank));
   }
   for (std::size_t loader = 0; loader < by_loader.size(); ++loader) {

@@ -16,8 +16,8 @@ namespace levin {
 /// data. Ranks: all. Throws ConfigError on every rank, with the first difference: it would become a hang or a wrong average.
 void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage);
 
-/// Compares the file to go on from, of which each host may have another under one name. Ranks: all. Throws ConfigError on every
-/// rank, which names ranks and hosts.
+/// Compares the checkpoint to resume from, because hosts may have different files under one name. Ranks: all. Throws a
+/// ConfigError on every rank that names ranks and hosts.
 void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file);
 
 /// Throws DesyncError, which names ranks and numbers, when ranks make a step of different numbers of batches.
@@ -42,8 +42,8 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
 /// A number for a batch's names, shapes, types and values, never 0; others hardly ever have the same. 0: sparse or nested.
 std::int64_t batch_fingerprint(const Batch& batch);
 
-/// What a rank tells the others of its first training batch of an epoch: a number for its content and, where its loader knows
-/// them, its samples. Even: the samples are known. 0: ranks are not compared.
+/// A rank's fingerprint of its first training batch of an epoch: of its content and, if its loader knows them, its samples.
+/// Even: the samples are known. 0: ranks are not compared.
 std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vector<std::int64_t>>& samples);
 
 /// `first_batches`: each rank's mark. Ranks that all have the same train on the same samples: throws MisuseError where the

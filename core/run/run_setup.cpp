@@ -57,9 +57,9 @@ bool same_class(const Callback& one, const Callback& other) { return typeid(one)
 
 [[noreturn]] void throw_shared_key(const std::string& key, const Callback& first, const Callback& second) {
   throw ConfigError(
-      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same files, or "
-             "take one another's state. Remove one, or give them other options (of ModelCheckpoint: monitor, mode, or how "
-             "often it saves); a class of your own overrides state_key().",
+      format("trainer: callbacks: two callbacks have the same state_key(), {}{}: they would write the same files, or load each "
+             "other's state. Remove one, or give them different options (ModelCheckpoint: monitor, mode, or how often it "
+             "saves); override state_key() in your own class.",
              key,
              same_class(first, second)
                  ? ""
@@ -118,7 +118,7 @@ CallbackList make_callbacks(const TrainerOptions& options) {
     return true;
   };
   if (options.max_time && !add("Timer", true, Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}})) {
-    rank_zero_warn("max_time has no effect, since the callbacks hold a Timer, which ends training after its own duration.");
+    rank_zero_warn("max_time has no effect, because the callbacks hold a Timer, which ends training after its own duration.");
   }
   add("ProgressBar", options.enable_progress_bar.value_or(!options.quiet));
   add("ModelSummary", options.enable_model_summary.value_or(!options.quiet));
@@ -148,7 +148,7 @@ void warn_of_few_cores(const Strategy& strategy) {
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
   configure_console(setup);
-  // One that a hook makes, such as for a trial, is a part of the run that the hook is of.
+  // A Trainer that a hook makes, such as for a trial, is a part of the hook's run.
   if (!PlaceOfThread::now()) Console::instance().begin_run();
   announce_build(*setup.strategy);
   warn_of_few_cores(*setup.strategy);
@@ -204,7 +204,7 @@ CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
 }
 
 void RunSetup::end_loggers(RunOutcome outcome, const Caller& call) const {
-  // A rank that another one told of the signal may have got its own only now.
+  // A rank that learned of the signal from another may get its own only now.
   if (outcome.status == "interrupted") HeededSignals::settle();
   for (std::string* text : {&outcome.failure, &outcome.stop_reason}) *text = without_secrets(*text);
   if (is_global_zero()) outcome.warnings = Console::instance().take_warnings();

@@ -41,7 +41,7 @@ struct RunSetup {
   std::vector<std::shared_ptr<Logger>> loggers;
   std::shared_ptr<Profiler> profiler;  ///< null for none
   CallbackList callbacks;              ///< the options' own, without those of a module
-  /// By which loaders order their samples: rank 0's seed_everything(), or that of the fit which a checkpoint goes on with.
+  /// The seed of the loaders' order: rank 0's seed_everything(), or that of the resumed fit.
   std::int64_t data_seed = 0;
   // What trials have found for the fit.
   std::optional<double> learning_rate;     ///< that optimizers begin with
@@ -52,7 +52,7 @@ struct RunSetup {
 
   /// Calls what it is given.
   using Caller = std::function<void(const std::function<void()>&)>;
-  /// Tells the loggers how the run has ended, each by way of `call`.
+  /// Reports to each logger, through `call`, how the run has ended.
   void end_loggers(
       RunOutcome outcome, const Caller& call = [](const auto& end) { end(); }) const;
 };

@@ -34,7 +34,7 @@ void RunWishes::ask_to_stop(const std::string& reason) {
   stop_asked_ = true;
   if (!is_running_) asked_before_the_end_ = false;
   if (!reason.empty()) stop_reason_ = reason;
-  WorkingThread::go_on();
+  ThreadExitGuard::release();
 }
 
 void RunWishes::take_back_stop() {
@@ -104,7 +104,7 @@ void RunWishes::throw_if_signalled(const std::string& where) const {
 
 std::string RunWishes::why_stopping(int world_size) const {
   if (const std::string own = stop_reason(); !own.empty()) return own;
-  return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
+  return world_size == 1 ? "stop was requested" : format("rank {} requested it", first_rank_);
 }
 
 }  // namespace levin

@@ -14,7 +14,7 @@ namespace levin {
 
 namespace {
 
-/// Values of an epoch need more than a float holds. MPS has nothing wider.
+/// Values of an epoch need more precision than a float. MPS has nothing wider.
 at::ScalarType wide_type(const at::Tensor& value) { return value.is_mps() ? at::kFloat : at::kDouble; }
 
 void combine_into(at::Tensor& total, const at::Tensor& earlier, const at::Tensor& value, Reduce reduce, double weight) {
@@ -30,7 +30,7 @@ void combine_into(at::Tensor& total, const at::Tensor& earlier, const at::Tensor
 }  // namespace
 
 double scalar_value(const at::Tensor& value) {
-  // Of a lazy negation or an implied zero the memory says something else, or is not there.
+  // For a lazy negation or an implied zero the memory differs or is missing.
   const bool holds_value = value.layout() == at::kStrided && !value.is_neg() && !value._is_zerotensor();
   if (!holds_value) return value.item().toDouble();
   switch (value.scalar_type()) {

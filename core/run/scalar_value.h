@@ -20,13 +20,13 @@ namespace levin {
 /// The number in a CPU tensor of one element. Reads common types in place, without the dispatcher.
 double scalar_value(const at::Tensor& value);
 
-/// Tensors of one number on a device, used again and again: a step that logs what steps before it have logged takes no memory.
-/// Threading: any.
+/// Reused tensors of one number on a device: a step that logs the same metrics as earlier steps allocates no memory. Threading:
+/// any.
 class ScalarMemory {
  public:
-  /// One that what the calling thread gives the device from now on may be written to.
+  /// A tensor for the device work that the calling thread queues from now on.
   at::Tensor take(const at::Device& device, at::ScalarType type);
-  /// After what the calling thread has given the device, it is used for something else.
+  /// Returns a tensor, for reuse after the calling thread's queued device work.
   void give(at::Tensor scalar);
 
  private:
@@ -59,7 +59,7 @@ class DeferredScalar final : public DeferredValue {
  private:
   struct Arrival;
 
-  /// Those of `values` that are not known, on this one's device.
+  /// The unknown ones of `values` on this one's device.
   std::vector<DeferredScalar*> unread(std::span<DeferredValue* const> values) const;
   /// In one tensor, on their device.
   static at::Tensor numbers_of(const std::vector<DeferredScalar*>& scalars);
@@ -67,8 +67,8 @@ class DeferredScalar final : public DeferredValue {
   at::Tensor value_;
   std::shared_ptr<ScalarMemory> memory_;
   bool is_of_memory_ = false;
-  std::shared_ptr<Arrival> arrival_;  ///< once it has been sent for
-  std::int64_t place_ = 0;            ///< in what arrives
+  std::shared_ptr<Arrival> arrival_;  ///< once a copy was started
+  std::int64_t place_ = 0;            ///< in the copy
   std::optional<double> number_;      ///< once it has been read
 };
 

@@ -36,11 +36,10 @@ std::vector<WeightPair> WeightSwap::pairs() const {
 
 void WeightSwap::check() const {
   const std::vector<EvaluatedWeights*> all = sources();
-  // Several optimizers have parameters of their own.
+  // Several optimizers have different parameters.
   if (all.size() < 2 || dynamic_cast<Callback*>(all.back()) == nullptr) return;
-  throw ConfigError(
-      format("{} each average weights, and would have the module evaluated with their own: leave all but one of them out.",
-             join(all, " and ", [](const EvaluatedWeights* one) { return class_name_of(typeid(*one)); })));
+  throw ConfigError(format("{} each average weights for evaluation: remove all but one of them.",
+                           join(all, " and ", [](const EvaluatedWeights* one) { return class_name_of(typeid(*one)); })));
 }
 
 void WeightSwap::evaluate() {

@@ -10,24 +10,24 @@
 
 namespace levin {
 
-/// Brings the weights to evaluate (EvaluatedWeights) into the module, and those that are trained back.
+/// Swaps the weights to evaluate (EvaluatedWeights) and the trained ones in the module.
 class WeightSwap {
  public:
   explicit WeightSwap(const RunParts& parts) : parts_(parts) {}
 
   /// Throws ConfigError when several callbacks, or one and an optimizer, each have weights to evaluate.
   void check() const;
-  /// Those to evaluate, where there are any. They stay as they are, however the module's buffers change meanwhile.
+  /// The weights to evaluate, if any. They do not change when the module's buffers do.
   void evaluate();
-  /// Those that are trained, to the bit.
+  /// Restores the trained ones, to the bit.
   void train();
-  /// The module has those to evaluate.
+  /// True while the module has the weights to evaluate.
   bool is_evaluating() const { return !trained_.empty(); }
-  /// What the module has now is its own.
+  /// Makes the module's present weights its own.
   void forget() { trained_.clear(); }
-  /// Calls on_training_done() of all that have weights to evaluate.
+  /// Calls on_training_done() of all objects with weights to evaluate.
   void end_training(Trainer& trainer) const;
-  /// Gives a checkpoint, which has what the module has, both kinds of weights; `evaluated_only`: those to evaluate.
+  /// Adds both kinds of weights to a checkpoint of the module; `evaluated_only`: only those to evaluate.
   void add_to(Checkpoint& checkpoint, bool evaluated_only) const;
 
  private:

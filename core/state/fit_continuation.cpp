@@ -144,7 +144,7 @@ std::string checkpoint_summary(const Checkpoint& checkpoint) {
 
 RestartNotes::RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier)
     : ranks_(ranks), fit_(fit) {
-  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.kept_for_restarts() : "";
+  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.restart_state() : "";
   if (!kept.empty()) fits_ = OptionType<Fits>::read(parse_json(kept));
   // What this attempt has kept of its fits before; of this one it has nothing yet.
   if (!earlier) fits_.resize(fit);
@@ -168,7 +168,7 @@ void RestartNotes::keep() {
   if (ranks_.rank() != 0) return;
   std::size_t most = 0;
   for (const Fit& fit : fits_) most = std::max(most, fit.checkpoints.size());
-  while (!ranks_.keep_for_restarts(written())) {
+  while (!ranks_.store_restart_state(written())) {
     if (most <= kFewest) {
       return Console::instance().warn_once(
           "What this run tells an attempt after a failure has become too long: such an attempt goes on from an earlier "
@@ -243,7 +243,7 @@ std::string notes_from_queue(const fs::path& folder, const std::string& job) {
 std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::string>& given) {
   std::optional<std::string> earlier;
   if (goes_on()) {
-    std::string own = run_.is_global_zero() ? ranks().kept_for_restarts() : "";
+    std::string own = run_.is_global_zero() ? ranks().restart_state() : "";
     if (own.empty() && comes_from_queue() && run_.is_global_zero()) {
       own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
     }
@@ -253,8 +253,8 @@ std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::
   run_.resume.notes = std::make_shared<RestartNotes>(ranks(), static_cast<std::size_t>(run_.progress.fit), earlier);
   if (!earlier) return given;
   const auto file = run_.is_global_zero() ? run_.resume.notes->newest_checkpoint() : std::nullopt;
-  const Meeting meeting("choosing where to go on", "all ranks have been started again");
-  const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), meeting);
+  const ExchangeSite site("choosing where to go on", "all ranks have been started again");
+  const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), site);
   if (!path.empty()) return path;
   rank_zero_info("No whole checkpoint was written before: fit starts again from ", given ? *given : "the beginning");
   return given;

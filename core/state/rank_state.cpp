@@ -19,13 +19,14 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   // Rows of metric objects are as long as the data.
   longest += std::uint64_t{1} << 36;
-  const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
+  const ExchangeSite site("gathering the ranks' states for a checkpoint",
+                          "all have agreed to write one, or to end for a signal");
   const RankState own = run.sections->save_own(run);
   c10::Dict<std::string, at::Tensor> tensors;
   for (const auto& [name, tensor] : own.tensors) tensors.insert(name, tensor);
   const std::string message = pickled({to_json(own.manifest), tensors});
   std::vector<RankState> states;
-  for (const std::string& bytes : run.rank_exchange().gather_text_to_rank_zero(message, meeting, longest)) {
+  for (const std::string& bytes : run.rank_exchange().gather_text_to_rank_zero(message, site, longest)) {
     const auto parts = unpickled(bytes);
     RankState& state = states.emplace_back();
     state.manifest = parse_json(parts[0].toStringRef());

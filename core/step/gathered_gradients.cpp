@@ -52,8 +52,8 @@ class Tie final : public torch::autograd::Function<Tie> {
 
 }  // namespace
 
-std::vector<bool> marked_by_any(const Strategy& strategy, const std::vector<std::byte>& marks, const Meeting& meeting) {
-  const std::vector<std::byte> by_rank = RankExchange(strategy.control_group()).gather_bytes(marks, meeting);
+std::vector<bool> marked_by_any(const Strategy& strategy, const std::vector<std::byte>& marks, const ExchangeSite& site) {
+  const std::vector<std::byte> by_rank = RankExchange(strategy.control_group()).gather_bytes(marks, site);
   std::vector<bool> any(marks.size(), false);
   for (std::size_t at = 0; at < by_rank.size(); ++at) {
     if (by_rank[at] != std::byte{}) any[at % marks.size()] = true;

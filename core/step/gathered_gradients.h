@@ -12,11 +12,11 @@
 
 namespace levin {
 
-class Meeting;
+class ExchangeSite;
 class Strategy;
 
-/// Which of these marks, as many on all ranks, any rank has set. Ranks: all, with the same `meeting`.
-std::vector<bool> marked_by_any(const Strategy& strategy, const std::vector<std::byte>& marks, const Meeting& meeting);
+/// Which of these marks, as many on all ranks, any rank has set. Ranks: all, with the same `site`.
+std::vector<bool> marked_by_any(const Strategy& strategy, const std::vector<std::byte>& marks, const ExchangeSite& site);
 
 /// What modules gather over ranks so that gradients come back (Module::all_gather): the gradient of a rank's tensor is the sum
 /// of what all ranks' losses say of it. So ranks meet in backward passes, and each pass must come to the same gathers on all

@@ -196,10 +196,10 @@ at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimi
   if (step_.strategy.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
   const double weight = loss.defined() ? static_cast<double>(votes_.gradient_weight()) : 0;
   const std::array<double, 2> mine = {loss.defined() ? loss.item<double>() * weight : 0, weight};
-  const Meeting meeting("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
+  const ExchangeSite site("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
   double all_losses = 0;
   double all_weights = 0;
-  for (const auto& [its_loss, its_weight] : RankExchange(step_.strategy.control_group()).gather_values(mine, meeting)) {
+  for (const auto& [its_loss, its_weight] : RankExchange(step_.strategy.control_group()).gather_values(mine, site)) {
     all_losses += its_loss;
     all_weights += its_weight;
   }

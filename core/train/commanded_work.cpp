@@ -32,7 +32,7 @@ bool CommandedWork::obey() {
   const WorkScope work(run_.work, Work::kNone);
   while (run_.wishes.is_paused()) {
     std::this_thread::sleep_for(kBetweenLooks);
-    WorkingThread::stay_if_process_ends();
+    ThreadExitGuard::block_if_exiting();
     // Every rank reaches this because all agreed to pause, and nobody goes on alone.
     const Votes agreed = run_.boundaries.meet(BoundaryKind::kPause).votes;
     run_.wishes.adopt_commands(agreed);
@@ -52,9 +52,9 @@ bool CommandedWork::goes_on() {
 
 void CommandedWork::save() {
   // Every rank reaches this because all agreed to save.
-  const Meeting meeting("the name of a checkpoint that was asked for", "all agreed to save it");
+  const ExchangeSite site("the name of a checkpoint that was asked for", "all agreed to save it");
   const std::filesystem::path file =
-      run_.rank_exchange().broadcast_text(run_.is_global_zero() ? free_file().string() : "", meeting);
+      run_.rank_exchange().broadcast_text(run_.is_global_zero() ? free_file().string() : "", site);
   save_run(run_, file, {.in_background = true});
   if (run_.is_global_zero()) run_.files.when_done([file] { rank_zero_info("Saved ", as_typed(file), "."); });
 }

@@ -54,7 +54,7 @@ void keep_heap_memory() {
 void tell_that_it_failed_alike(const std::string& consequence) {
   if (!OwnProcess::is_one()) return;
   Console::instance().error(consequence);
-  Console::instance().mark_told(std::current_exception());
+  Console::instance().mark_reported(std::current_exception());
 }
 
 bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
@@ -362,8 +362,8 @@ void EntryPoint::open_loggers() {
     info.earlier_token = index < earlier.size() ? earlier[index] : "";
     if (resuming) info.resume_rows = LoggerRowSection::rows_of(*checkpoint_, info.rank, index);
     const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
-    const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
-    tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
+    const ExchangeSite site("opening a logger", "all have the same loggers, which were compared before");
+    tokens.push_back(run_.rank_exchange().broadcast_text(token, site));
     logger->attach(info, tokens.back());
     if (!logger->log_dir().empty()) info.open_folders.push_back(logger->log_dir());
   }

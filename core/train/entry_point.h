@@ -67,7 +67,7 @@ class EntryPoint {
   void agree_on_data_seed();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
-  WorkingThread working_;
+  ThreadExitGuard exit_guard_;
   TrainerState& run_;
   PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
   DataSource source_;

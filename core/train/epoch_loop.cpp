@@ -374,7 +374,7 @@ void EpochLoop::write_step_row(Iteration& iteration) {
 void EpochLoop::meet_for_row(std::int64_t step) {
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
   const BoundaryOutcome outcome =
-      run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.tell(run_.work.take(), run_.strategy()));
+      run_.boundaries.meet(BoundaryKind::kTrainStep, run_.reports.payload(run_.work.take(), run_.strategy()));
   run_.reports.take(outcome.payloads);
   warn_of_straggler(outcome, step);
   run_.nan.look_at_deferred();
@@ -385,8 +385,8 @@ void EpochLoop::meet_for_row(std::int64_t step) {
 void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step) {
   const auto straggler = run_.stragglers.look(outcome.payloads, step + 1);
   if (!straggler) return;
-  const Meeting meeting("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
-  const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), meeting);
+  const ExchangeSite site("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
+  const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), site);
   if (hosts.empty()) return;
   const auto rank = static_cast<std::size_t>(straggler->rank);
   Console::instance().warn_once(straggler->text(hosts[rank]), format("straggler {}", rank), Speaker::kRun);
@@ -434,7 +434,7 @@ void EpochLoop::end() {
   run_.boundaries.meet(BoundaryKind::kEpochReached);
   hooks_.callbacks_if(is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   hooks_.module(Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
-  // Every rank reaches this because it ends the hooks that follow the meeting above.
+  // Every rank reaches this because it ends the hooks that follow the exchange above.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   run_.nan.look_at_row(outcome.logger_row);
   run_.nan.end_epoch();

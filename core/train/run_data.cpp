@@ -115,7 +115,7 @@ void LoaderCursor::check_size(std::string_view name) {
   if (fetched_ < std::min(*size, limit_.value_or(*size))) {
     warn("fewer batches", format("gave {} {} and then no more, but its size() says {}: the epoch ended there", fetched_,
                                  batches(fetched_), *size));
-  } else if (limit_ == size && !loader_.acts() && !std::exchange(looked_for_more_, true) && has_more()) {
+  } else if (limit_ == size && !loader_.is_interactive() && !std::exchange(looked_for_more_, true) && has_more()) {
     warn("more batches", format("has more than the {} {} that its size() says: what lies behind them is left out in each epoch",
                                 *size, batches(*size)));
   }
@@ -225,7 +225,7 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, c
   const auto as_now = c10::make_scope_exit([&, now = counters_of(run_.progress)] { show(now, run_.progress); });
   show(read_at_, run_.progress);
   LoaderProgress progress{.loader = loader_.get()};
-  const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
+  const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->is_interactive();
   const auto restore = [&] {
     if (!random.empty()) set_random_states(random, run_.strategy().rank());
   };
@@ -255,7 +255,7 @@ Batch TrainingData::take() {
   read_at_ = counters_of(run_.progress);
   Batch batch = cursor_->take();
   watch_.end_reading();
-  if (watch_.is_bottleneck() && !loader_->acts()) {
+  if (watch_.is_bottleneck() && !loader_->is_interactive()) {
     const RankGroup& ranks = run_.strategy().ranks();
     Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
                                   "loader is the bottleneck");

@@ -75,7 +75,7 @@ class RecordedCudaWork final : public DeviceGraph {
     c10::cuda::device_synchronize();
     // CUDA records no default stream.
     const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_));
-    // Threads that read batches take page-locked memory meanwhile.
+    // Threads that read batches allocate page-locked memory during it.
     graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
@@ -93,7 +93,7 @@ class RecordedCudaWork final : public DeviceGraph {
   c10::MempoolId_t pool() const { return pool_; }
 
  private:
-  /// The stream must not go on recording. That what was recorded is of no use is known.
+  /// The stream must stop recording; the recorded work is discarded.
   void end_failed() noexcept {
     try {
       graph_.capture_end();

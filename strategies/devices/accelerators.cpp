@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kLibrary = "liblevin_cuda.so";
 
-/// The path of a library that lies beside the one which this code is in.
+/// The path of a library in the folder of this code's library.
 std::string path_beside(const void* code, const char* library) {
   Dl_info info{};
   if (dladdr(code, &info) == 0 || info.dli_fname == nullptr) return library;
@@ -45,22 +45,22 @@ const CudaApi* load() {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) throw ConfigError(format("CUDA cannot be loaded: {}; use accelerator: cpu to do without", dlerror()));
   const auto entry = reinterpret_cast<CudaApiEntry>(dlsym(library, "levin_cuda_api"));
-  if (entry == nullptr) throw ConfigError(path + " is no CUDA library of this levin");
+  if (entry == nullptr) throw ConfigError(path + " is not the CUDA library of this levin");
   return entry();
 }
 
 constexpr const char* kHooks = "CUDAHooks";
 
-/// LibTorch asks but once in a process whether there is CUDA, and torch::manual_seed() asks too: that a GPU can be used later,
-/// CUDA is loaded when it asks. Who then uses none has waited for a second, where a GPU is.
+/// LibTorch asks only once in a process whether there is CUDA, and torch::manual_seed() asks too: so that a GPU can be used
+/// later, CUDA is loaded when it asks. This takes a second on a machine with a GPU, even if the program then uses none.
 std::unique_ptr<at::CUDAHooksInterface> make_cuda_hooks(at::CUDAHooksArgs arguments) {
   try {
     if (has_gpu()) {
-      cuda_api();  // registers LibTorch's own, in place of this function
+      cuda_api();  // registers LibTorch's own, replacing this function
       return at::CUDAHooksRegistry()->Create(kHooks, arguments);
     }
   } catch (const ConfigError&) {
-    // Who asks levin for a GPU is told.
+    // A request for a GPU gets the error.
   }
   return std::make_unique<at::CUDAHooksInterface>();
 }
@@ -84,7 +84,7 @@ bool has_gpu() {
 const CudaApi& cuda_api() {
   if (!has_gpu())
     throw ConfigError(
-        "a GPU is asked for, but this machine has none (no /dev/nvidiactl), or CUDA_VISIBLE_DEVICES is empty; use accelerator: "
+        "a GPU is requested, but this machine has none (no /dev/nvidiactl), or CUDA_VISIBLE_DEVICES is empty; use accelerator: "
         "cpu or auto");
   static const CudaApi* const api = load();
   return *api;
@@ -98,7 +98,7 @@ std::shared_ptr<Accelerator> AutoAccelerator::resolve() {
     auto gpus = std::make_shared<CudaAccelerator>();
     if (gpus->device_count() > 0) chosen_ = std::move(gpus);
   } catch (const std::exception& error) {
-    Console::instance().warn("accelerator: auto takes the CPU, though this machine has a GPU: " + error_text(error));
+    Console::instance().warn("accelerator: auto uses the CPU, although this machine has a GPU: " + error_text(error));
   }
   return chosen_;
 }

@@ -10,13 +10,13 @@
 
 namespace levin {
 
-/// What levin asks of CUDA beyond what LibTorch knows of each kind of device, in a library of its own (liblevin_cuda.so): a run
-/// on the CPU never loads libtorch_cuda.
+/// CUDA functions that LibTorch has no general interface for, in a separate library (liblevin_cuda.so): a run on the CPU never
+/// loads libtorch_cuda.
 struct CudaApi {
   DeviceMemory (*memory)(int index);
-  /// What torch.cuda.memory_stats() gives, but of private pools.
+  /// As torch.cuda.memory_stats(), without private pools.
   std::map<std::string, double> (*statistics)(int index);
-  /// Gives LibTorch's unused memory back to the GPU.
+  /// Returns LibTorch's unused memory to the GPU.
   void (*clear_memory)(int index);
   /// See Accelerator::make_graph().
   std::unique_ptr<DeviceGraph> (*make_graph)(int index, const DeviceGraph* before);
@@ -36,12 +36,12 @@ bool has_gpu();
 /// machine has no GPU or levin was built without CUDA.
 const CudaApi& cuda_api();
 
-/// A GPU where this machine has one that this process may use, else the CPU. The name in YAML is "auto".
+/// A GPU if this machine has one for this process, else the CPU. The name in YAML is "auto".
 class AutoAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "auto"; }
   at::DeviceType device_type() const override { return at::kCPU; }
-  /// Chosen once. A GPU that cannot be used is told in a warning.
+  /// Chosen once. Warns of a GPU that cannot be used.
   std::shared_ptr<Accelerator> resolve() override;
 
  private:
@@ -55,7 +55,7 @@ class CpuAccelerator final : public Accelerator {
   at::DeviceType device_type() const override { return at::kCPU; }
   /// "cpu (2 threads)"
   std::string describe(const at::Device& device) const override;
-  /// One for each of so many ranks. Throws ConfigError for -1 and for indices, which choose among several devices.
+  /// One CPU for each rank. Throws ConfigError for -1 and for indices, which choose among several devices.
   std::vector<int> devices_of_ranks(const Devices& devices) const override;
   at::Device choose(const Devices& devices, int local_rank) const override;
   void synchronize(const at::Device&) const override {}
@@ -63,9 +63,8 @@ class CpuAccelerator final : public Accelerator {
   std::optional<at::ScalarType> autocast_type(PrecisionFormat) const override { return at::kBFloat16; }
 };
 
-/// NVIDIA's GPUs, those that CUDA_VISIBLE_DEVICES leaves. What LibTorch does not know of them it asks of liblevin_cuda.so,
-/// which device_count() loads; it throws ConfigError when there is no GPU, or when levin was built without CUDA. The names in
-/// YAML are "cuda" and "gpu".
+/// NVIDIA's GPUs that CUDA_VISIBLE_DEVICES allows. It uses liblevin_cuda.so, which device_count() loads; that throws
+/// ConfigError when there is no GPU, or when levin was built without CUDA. The names in YAML are "cuda" and "gpu".
 class CudaAccelerator final : public Accelerator {
  public:
   std::string name() const override { return "cuda"; }

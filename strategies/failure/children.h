@@ -8,7 +8,7 @@
 
 namespace levin {
 
-/// While it lives, no signal comes to its thread, or to those that it starts: none of these, or none at all.
+/// During its lifetime, its thread and those that it starts receive no signals: none of these, or none at all.
 class BlockedSignals {
  public:
   explicit BlockedSignals(std::initializer_list<int> signals = {});
@@ -21,7 +21,7 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// Ends children of this process, and waits until they are gone. 0 stands for none.
+/// Ends children of this process, and waits until they are gone. 0: none.
 void kill_processes(const std::vector<pid_t>& processes) noexcept;
 
 }  // namespace levin

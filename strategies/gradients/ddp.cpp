@@ -27,7 +27,7 @@ class DdpVariant final : public SingleDeviceStrategy {
 };
 
 LEVIN_REGISTER_(Strategy, AutoStrategy, "auto", "ddp for several devices, hosts or ranks, else single_device");
-LEVIN_REGISTER_(Strategy, DdpStrategy, "ddp", "One process a device, each with its own batches; gradients are averaged");
+LEVIN_REGISTER_(Strategy, DdpStrategy, "ddp", "One process per device, each with its own batches; gradients are averaged");
 LEVIN_REGISTER_(Strategy, DdpVariant<true>, "ddp_find_unused_parameters_true", "ddp with find_unused_parameters: true");
 LEVIN_REGISTER_(Strategy, DdpVariant<false>, "ddp_find_unused_parameters_false", "ddp with find_unused_parameters: false");
 
@@ -69,7 +69,7 @@ ModuleSynchronizer& DdpStrategy::synchronizer() const {
 }
 
 void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
-  // A rank alone has nobody to reduce with, and after_backward() is not called.
+  // A single rank does not reduce, and after_backward() is not called.
   if (synchronize && world_size() > 1) synchronizer().before_backward(loss);
 }
 
@@ -84,7 +84,7 @@ void DdpStrategy::reduce_gradients(Module& module) {
 }
 
 void DdpStrategy::end_reduction(const Module& module) {
-  // Under manual optimization nobody saves between a backward pass and the batch's end, and steps are the user's.
+  // Under manual optimization there is no checkpoint between a backward pass and the batch's end, and the user makes the steps.
   if (power_sgd_ && !module.automatic_optimization()) power_sgd_->end_step();
 }
 

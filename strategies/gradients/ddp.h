@@ -25,25 +25,25 @@ class DdpStrategy : public Strategy {
   ~DdpStrategy() override;
 
   std::string name() const override { return "ddp"; }
-  /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
+  /// Votes travel with the gradients, or in shared memory: reading them after a reduction needs no exchange.
   VoteChannel& vote_channel() override;
 
-  /// Over shared memory it is told of each bucket, else of each backward pass, in which a rank has come when it has its last
-  /// gradient.
+  /// Over shared memory the observer is called for each bucket, else for each backward pass, in which a rank arrives with its
+  /// last gradient.
   void observe_waits(const WaitObserver& observer) override { wait_observer_ = observer; }
-  /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
+  /// Throws a DesyncError on every rank that names the first difference when the ranks' modules differ.
   void setup_module(Module& module, bool training) override;
   void synchronize_batch_norms(const torch::nn::Module& module) override;
   /// Throws DesyncError as setup_module() does.
   void parameters_changed(Module& module, bool after_reduction) override;
   void before_backward(const at::Tensor& loss, bool synchronize) override;
-  /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
+  /// Throws MisuseError, only on this rank, when the loss did not use some parameters, so that the reduction has not ended.
   void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
   void reduce_gradients(Module& module) override;
   void synchronize_buffers(Module& module) override;
   void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
-  /// The state of PowerSGD goes with the first optimizer's.
+  /// The first optimizer's state includes that of PowerSGD.
   void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                       bool all_ranks) override;
   void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
@@ -63,12 +63,12 @@ class DdpStrategy : public Strategy {
   std::shared_ptr<ProcessWorld> world_;
   WaitObserver wait_observer_;
   std::optional<PowerSgd> power_sgd_;
-  std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
+  std::map<std::string, at::Tensor> kept_;      ///< state of power_sgd_, of all ranks, when they end for a signal
   std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
 };
 
-/// Chooses when the run is known: "ddp" when several devices or hosts are asked for or a launcher started several ranks; else
-/// it is itself, a single device. The name in YAML is "auto".
+/// Chooses for a run: "ddp" when several devices or hosts are requested or a launcher started several ranks; else itself, a
+/// single device. The name in YAML is "auto".
 class AutoStrategy final : public SingleDeviceStrategy {
  public:
   /// Throws ConfigError as detect_cluster_environment and LaunchRequest::ranks_per_host do.

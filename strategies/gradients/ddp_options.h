@@ -9,7 +9,7 @@
 
 namespace levin {
 
-/// In which form gradients travel.
+/// The compression of gradients.
 enum class CommHook : std::uint8_t { kNone, kFp16Compress, kBf16Compress, kPowerSgd };
 template <>
 inline constexpr std::array kChoices<CommHook> = {

@@ -84,7 +84,7 @@ void ShardedDdpStrategy::forget_shares() noexcept {
   owners_.clear();
   loads_.clear();
   stepped_.clear();
-  told_.clear();
+  reported_.clear();
 }
 
 void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
@@ -110,23 +110,21 @@ void ShardedDdpStrategy::check_same_step(const std::vector<at::Tensor>& paramete
   for (std::size_t at = 0; at < all.size(); ++at) {
     const std::size_t index = at % mine.size();
     if (all[at] == all[index]) continue;
-    throw DesyncError(format(
-        "strategy ddp_sharded: parameter {} of the optimizer has a gradient on rank {} and none on rank {}, so that they "
-        "would not step it alike. Reduce gradients before the step: manual_backward(loss) with synchronize.",
-        index, all[at] == std::byte{} ? 0 : at / mine.size(), all[at] == std::byte{} ? at / mine.size() : 0));
+    throw DesyncError(
+        format("strategy ddp_sharded: parameter {} of the optimizer has a gradient on rank {} and none on rank {}, so they "
+               "would step it differently. Reduce gradients before the step: manual_backward(loss) with synchronize.",
+               index, all[at] == std::byte{} ? 0 : at / mine.size(), all[at] == std::byte{} ? at / mine.size() : 0));
   }
 }
 
 void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimizer) {
   if (world_size() == 1) return;
   if (!steps_parameters_alone(optimizer) || dynamic_cast<const EvaluatedWeights*>(&optimizer) != nullptr) {
-    throw ConfigError(
-        format("strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
-               "parameter by itself, and whose weights are those to evaluate: LibTorch's but LBFGS, levin's but schedule-free "
-               "ones, and "
-               "those that derive from levin::OptimizerOf. Use one of them, "
-               "or strategy: ddp.",
-               optimizer_class_name(optimizer)));
+    throw ConfigError(format(
+        "strategy ddp_sharded: the state of {} cannot be divided over ranks. Supported are optimizers that step each parameter "
+        "by itself and evaluate with the trained weights: all of LibTorch's except LBFGS, all of levin's except the "
+        "schedule-free ones, and those that derive from levin::OptimizerOf. Use one of them, or strategy: ddp.",
+        optimizer_class_name(optimizer)));
   }
   kept_.clear();
   stepped_.clear();
@@ -150,7 +148,7 @@ void ShardedDdpStrategy::after_optimizer_step(torch::optim::Optimizer& optimizer
                    [](const Stepped& one, const Stepped& other) { return one.parameter.numel() > other.parameter.numel(); });
   gather_weights();
   stepped_.clear();
-  tell_memory(optimizer);
+  report_memory(optimizer);
 }
 
 void ShardedDdpStrategy::gather_weights() const {
@@ -178,15 +176,15 @@ void ShardedDdpStrategy::gather_weights() const {
   world.board().end_reduction();
 }
 
-void ShardedDdpStrategy::tell_memory(const torch::optim::Optimizer& optimizer) {
-  std::size_t& told = told_[&optimizer];
-  if (told == optimizer.state().size()) return;
-  told = optimizer.state().size();
+void ShardedDdpStrategy::report_memory(const torch::optim::Optimizer& optimizer) {
+  std::size_t& reported = reported_[&optimizer];
+  if (reported == optimizer.state().size()) return;
+  reported = optimizer.state().size();
   Checkpoint own;
   Strategy::save_optimizer(optimizer, 0, own, /*all_ranks=*/true);
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : own.tensors) bytes += tensor.nbytes();
-  rank_info(format("{} keeps the state of {} of {} parameters: {:.3f} MB", optimizer_class_name(optimizer), told,
+  rank_info(format("{} stores the state of {} of {} parameters: {:.3f} MB", optimizer_class_name(optimizer), reported,
                    all_parameters(optimizer).size(), static_cast<double>(bytes) * 1e-6));
 }
 
@@ -217,8 +215,8 @@ void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer
   const auto kept = kept_.find(index);
   if (!all_ranks && world_size() > 1 && kept == kept_.end()) {
     throw MisuseError(
-        "strategy ddp_sharded: the state of optimizers is divided over ranks, so that rank 0 alone cannot save it while an "
-        "error ends the run. Resume from the newest checkpoint that was written before.");
+        "strategy ddp_sharded: the state of optimizers is divided over ranks, so rank 0 alone cannot save it after an error. "
+        "Resume from the newest earlier checkpoint.");
   }
   DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (world_size() == 1) return;

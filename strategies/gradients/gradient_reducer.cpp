@@ -130,8 +130,8 @@ auto assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t cap_
   return std::pair(std::move(indices), std::vector<std::int64_t>(size_limits.begin(), size_limits.end()));
 }
 
-/// Tensors that are made while it lives are no views for autograd, which lets nobody detach a view: gradients that are parts of
-/// a bucket can then be cleared by Optimizer::zero_grad().
+/// Tensors made during its lifetime are not views for autograd, which forbids detaching views: Optimizer::zero_grad() can then
+/// clear gradients that are parts of a bucket.
 using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
 
 /// Frozen parameters among these require a gradient while it lives.
@@ -273,10 +273,10 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                            /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
   }
   if (!options.find_unused_parameters) {
-    // LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
-    // bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
-    // all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
-    // before the first step's backward pass.
+    // LibTorch's reducer rebuilds its buckets after the first backward pass, and a gradient's position in its bucket decides
+    // the order in which ranks are summed. A pass over zeros does that in advance, so that a run's first step sums like all
+    // others, and a resumed run gets the bits of an uninterrupted one. Ranks synchronize in it here, not before the first
+    // step's backward pass.
     reduce_zeros();
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     rebuild_buckets();
@@ -285,7 +285,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   }
   watch_gradients();
   const auto on_wait = [this](bool waits) {
-    if (tells_last_gradient() && context_.on_wait) context_.on_wait(waits);
+    if (reports_last_gradient() && context_.on_wait) context_.on_wait(waits);
   };
   if (const auto run = find_hook(process_group, options, context, on_wait)) {
     reducer_->register_comm_hook(std::make_unique<GradientHook>(run));
@@ -313,17 +313,16 @@ void GradientReducer::watch_gradients() {
 
 void GradientReducer::check_is_dense(const at::Tensor& gradient, std::size_t index) const {
   if (!gradient.is_sparse()) return;
-  throw MisuseError(
-      "strategy ddp: the gradient of " + names_[index] +
-      " is sparse, which on several ranks those of torch::nn::Embedding and EmbeddingBag may be. Use one of these "
-      "with sparse(true), or leave sparse out.");
+  throw MisuseError("strategy ddp: the gradient of " + names_[index] +
+                    " is sparse, which on several ranks only torch::nn::Embedding and EmbeddingBag support. Use one of these "
+                    "with sparse(true), or dense gradients.");
 }
 
 void GradientReducer::note_arrival(std::size_t index) {
   // Autograd keeps no gradient for it, and the bucket has zeros.
   if (!parameters_[index].requires_grad() && !parameters_[index].grad().defined()) came_frozen_[index] = 1;
   if (last_pass_.empty() || std::exchange(last_pass_[index], pass_) == pass_) return;
-  if (++arrived_ == parameters_.size() && tells_last_gradient() && context_.on_wait) context_.on_wait(true);
+  if (++arrived_ == parameters_.size() && reports_last_gradient() && context_.on_wait) context_.on_wait(true);
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
@@ -372,9 +371,9 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   if (names.empty()) return add_zeros(let_go, /*prepares=*/false);
   if (options_.static_graph) {
     throw MisuseError(
-        "strategy ddp: with static_graph each step must use what the first one used, but the backward pass gave "
-        "no gradient to " +
-        join(names) + ", so its reduction could not end. Set find_unused_parameters in its place.");
+        "strategy ddp: with static_graph each step must use the parameters of the first, but the backward pass gave no "
+        "gradient to " +
+        join(names) + ", so its reduction could not end. Set find_unused_parameters instead.");
   }
   throw MisuseError("strategy ddp: the backward pass gave no gradient to " + join(names) +
                     ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
@@ -396,7 +395,7 @@ void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool 
   loss.backward();
 }
 
-std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
+std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module) {
   std::vector<at::Tensor> sparse;
   const auto add = [&](const torch::nn::Module& part) {
     if (!has_sparse_gradient(part)) return;
@@ -404,19 +403,18 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
   };
   add(module);
   for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
-  std::vector<at::Tensor> apart;
+  std::vector<at::Tensor> non_bucketed;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
-    if (parameter.is_complex() || is_one_of(parameter, sparse)) apart.push_back(parameter);
+    if (parameter.is_complex() || is_one_of(parameter, sparse)) non_bucketed.push_back(parameter);
   }
-  return apart;
+  return non_bucketed;
 }
 
-void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting) {
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const ExchangeSite& site) {
   if (parameters.empty()) return;
   std::vector<std::int64_t> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(kind_of_gradient(parameter));
-  const std::vector<std::byte> bytes =
-      RankExchange(world.control_group()).gather_bytes(std::as_bytes(std::span(mine)), meeting);
+  const std::vector<std::byte> bytes = RankExchange(world.control_group()).gather_bytes(std::as_bytes(std::span(mine)), site);
   std::vector<std::int64_t> all(bytes.size() / sizeof(std::int64_t));
   std::memcpy(all.data(), bytes.data(), bytes.size());
   const at::NoGradGuard no_grad;

@@ -30,17 +30,17 @@ class SharedMemoryBackend;
 /// buckets.
 class GradientReducer {
  public:
-  /// What it works with beside the user's options.
+  /// Its context, in addition to the user's options.
   struct Context {
-    /// Parameters that the backward pass leaves out take part with zeros, and are no error, until a reducer is made without
-    /// them: for a static graph.
+    /// Parameters that the backward pass omits take part with zeros, without an error, until a reducer is made without them:
+    /// for a static graph.
     bool learns_unused = false;
-    std::vector<at::Tensor> left_out = {};         ///< what that reducer does not reduce
-    SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
-    BucketVoteChannel* votes = nullptr;            ///< travel along with the gradients; null when they go another way
+    std::vector<at::Tensor> left_out = {};         ///< not reduced by that reducer
+    SharedMemoryBackend* shared_memory = nullptr;  ///< the process group, if it is one
+    BucketVoteChannel* votes = nullptr;            ///< sent with the gradients; null: sent separately
     PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
-    /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
-    /// and with false when it goes on. Not called while tells_last_gradient() is false.
+    /// Called with true when this rank starts to wait for others inside of a backward pass, after its last gradient, and with
+    /// false when it continues. Not called while reports_last_gradient() is false.
     std::function<void(bool)> on_wait = nullptr;
   };
 
@@ -51,27 +51,27 @@ class GradientReducer {
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
-  /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
-  bool tells_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
-  /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
-  /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
-  /// then, here or on other ranks, and gradients are not what they should be.
+  /// False with find_unused_parameters, and while a static graph is learned: the last gradient is unknown.
+  bool reports_last_gradient() const { return !last_pass_.empty() && !context_.learns_unused; }
+  /// Called: after that backward pass, without which the reduction does not end. Parameters that are no longer trained, or no
+  /// longer the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has
+  /// then not ended, here or on other ranks, and gradients are wrong.
   void finish(const torch::nn::Module& module);
   /// Takes part in a reduction with gradients of zero.
   void reduce_zeros();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::string& name(std::size_t index) const { return names_[index]; }
-  /// Those that took part in the last reduction with zeros, and had no gradient before.
+  /// Parameters that took part in the last reduction with zeros, and had no gradient before.
   const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
 
  private:
   void watch_gradients();
   void note_arrival(std::size_t index);
-  /// Buckets have no room for others, and parameters_apart() did not know this one. Throws MisuseError, on all ranks alike.
+  /// Buckets have no room for others, and non_bucketed_parameters() did not list this one. Throws MisuseError on all ranks.
   void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
   void rebuild_buckets();
-  /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
+  /// A backward pass that gives these parameters zero gradients, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
 
   DdpOptions options_;
@@ -94,16 +94,16 @@ class GradientReducer {
 
 class ProcessWorld;
 
-/// The parameters of a module whose gradients have no place in the buckets of a c10d::Reducer: those of complex numbers, and
-/// the weights of torch::nn::Embedding and EmbeddingBag with `sparse`.
-std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
+/// The parameters of a module whose gradients do not fit into the buckets of a c10d::Reducer: complex ones, and the weights of
+/// torch::nn::Embedding and EmbeddingBag with `sparse`.
+std::vector<at::Tensor> non_bucketed_parameters(const torch::nn::Module& module);
 
-/// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
-/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
-/// is none. Ranks: all, with the same parameters.
-void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
+/// Averages the gradients of parameters over ranks, also of parameters that are now frozen, whose gradients may come from
+/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; if no rank has a gradient,
+/// there is none. Ranks: all, with the same parameters.
+void reduce_non_bucketed(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const ExchangeSite& site);
 
-/// The same memory as numbers that every backend knows.
+/// The same memory in a type that every backend supports.
 at::Tensor as_real(const at::Tensor& tensor);
 
 }  // namespace levin

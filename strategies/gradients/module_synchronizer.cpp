@@ -60,16 +60,16 @@ std::string describe(const torch::nn::Module& module, const Remark& remark) {
 /// Compares the names, shapes, types and trainability of parameters and buffers over ranks, and what is remarked of each,
 /// before anything of them is exchanged. Ranks: all. Throws DesyncError on every rank, naming the first that differs from rank
 /// 0's.
-void check_alike(const torch::nn::Module& module, ControlGroup& group, const Remark& remark, const Meeting& meeting,
+void check_alike(const torch::nn::Module& module, ControlGroup& group, const Remark& remark, const ExchangeSite& site,
                  const std::string& error) {
-  if (const auto difference = RankExchange(group).first_difference(describe(module, remark), meeting)) {
+  if (const auto difference = RankExchange(group).first_difference(describe(module, remark), site)) {
     throw DesyncError(error + difference->str());
   }
 }
 
 /// What any rank has marked, by tensor. Ranks: all.
-std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> mine, const Meeting& meeting) {
-  const std::vector<std::byte> all = RankExchange(group).gather_bytes(mine, meeting);
+std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> mine, const ExchangeSite& site) {
+  const std::vector<std::byte> all = RankExchange(group).gather_bytes(mine, site);
   for (std::size_t index = 0; index < all.size(); ++index) mine[index % mine.size()] |= all[index];
   return mine;
 }
@@ -100,9 +100,9 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
 
 void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed) {
   reducer_.reset();
-  apart_ = parameters_apart(module_);
+  non_bucketed_ = non_bucketed_parameters(module_);
   context_.left_out = left_out_;
-  context_.left_out.insert(context_.left_out.end(), apart_.begin(), apart_.end());
+  context_.left_out.insert(context_.left_out.end(), non_bucketed_.begin(), non_bucketed_.end());
   context_.left_out.insert(context_.left_out.end(), not_agreed.begin(), not_agreed.end());
   const std::vector<at::Tensor> parameters = parameters_of(module_);
   frozen_.clear();
@@ -119,7 +119,7 @@ void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed)
 
 void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
-  reduced.insert(reduced.end(), apart_.begin(), apart_.end());
+  reduced.insert(reduced.end(), non_bucketed_.begin(), non_bucketed_.end());
   const auto lacks_value = [&](const at::Tensor& tensor) { return !is_one_of(tensor, known_); };
   const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !is_one_of(tensor, reduced); };
   const auto remark = [&](const at::Tensor& tensor) {
@@ -136,7 +136,7 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(late), lacks_reduction);
   broadcast(values);
   if (after_reduction) {
-    levin::reduce_apart(world_, late, {"new gradients", "all have compared the same changes of parameters"});
+    levin::reduce_non_bucketed(world_, late, {"new gradients", "all have compared the same changes of parameters"});
     drop_zeros();
   }
   known_ = std::move(tensors);
@@ -199,7 +199,7 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   world_.board().begin_reduction();
   reducer_->prepare(loss);
   // This rank still computes: one that stays in its backward pass must not look like those that wait for it.
-  if (reducer_->tells_last_gradient()) world_.board().post_waiting(nullptr);
+  if (reducer_->reports_last_gradient()) world_.board().post_waiting(nullptr);
 }
 
 void ModuleSynchronizer::finish_reduction() {
@@ -208,28 +208,28 @@ void ModuleSynchronizer::finish_reduction() {
     world_.control_group().all_gather({}, {}, "the end of a backward pass through synchronized BatchNorm layers");
   }
   if (reducer_) reducer_->finish(module_);
-  reduce_apart();
+  reduce_non_bucketed();
   if (!reducer_) return;
   end_observation();
   if (context_.learns_unused) return learn_unused(/*has_batch=*/true);
   if (left_out_.empty()) return;
   for (const auto& entry : module_.named_parameters()) {
     if (!entry.value().grad().defined() || !is_one_of(entry.value(), left_out_)) continue;
-    throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
-                      " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
+    throw MisuseError("strategy ddp: with static_graph each step must use the parameters of the first, but " + entry.key() +
+                      " has a gradient, and had none in the first. Set find_unused_parameters instead.");
   }
 }
 
-void ModuleSynchronizer::reduce_apart() {
-  if (!apart_.empty()) {
-    levin::reduce_apart(world_, apart_,
-                        {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+void ModuleSynchronizer::reduce_non_bucketed() {
+  if (!non_bucketed_.empty()) {
+    levin::reduce_non_bucketed(world_, non_bucketed_,
+                               {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
   }
   // Frozen among batches that were not reduced, they step with the gradients of those. What a hook has unfrozen since waits for
   // parameters_changed(), which averages it: twice would round twice.
   std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
   std::erase_if(frozen, [](const at::Tensor& parameter) { return parameter.requires_grad(); });
-  levin::reduce_apart(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
+  levin::reduce_non_bucketed(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
 }
 
 void ModuleSynchronizer::learn_unused(bool has_batch) {
@@ -249,7 +249,7 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
     is_known |= marks[index] != kNotKnown;
     if (marks[index] == (kUsed | kUnused)) {
       throw DesyncError("strategy ddp: with static_graph all ranks must use the same parameters, but " + reducer_->name(index) +
-                        " was used on some ranks only. Set find_unused_parameters in its place.");
+                        " was used on only some ranks. Set find_unused_parameters instead.");
     }
     if (marks[index] == kUnused) left_out.push_back(parameters[index]);
   }
@@ -260,17 +260,17 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
   // What a hook of this step has unfrozen has a gradient that is still this rank's own: it is averaged when ranks agree.
   std::vector<at::Tensor> not_agreed;
   const std::vector<at::Tensor> own = parameters_of(module_);
-  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed),
-               [&](const at::Tensor& parameter) { return !is_one_of(parameter, parameters) && !is_one_of(parameter, apart_); });
+  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed), [&](const at::Tensor& parameter) {
+    return !is_one_of(parameter, parameters) && !is_one_of(parameter, non_bucketed_);
+  });
   make_reducer_beside_gradients(not_agreed);
 }
 
 void ModuleSynchronizer::backward_without_batch() {
   if (has_synchronized_layers(module_)) {
     throw MisuseError(
-        "this rank has no batch, while others have one, whose BatchNorm layers take the statistics of all ranks. Give all "
-        "ranks "
-        "as many batches: set trainer.uneven to pad or drop.");
+        "this rank has no batch, but others have one, and their BatchNorm layers need the statistics of all ranks. Give all "
+        "ranks the same number of batches: set trainer.uneven to pad or drop.");
   }
   reduce_after_backward();
 }
@@ -278,13 +278,13 @@ void ModuleSynchronizer::backward_without_batch() {
 void ModuleSynchronizer::reduce_after_backward() {
   if (!reducer_) {
     before_backward({});
-    return reduce_apart();
+    return reduce_non_bucketed();
   }
   begin_observation();
   world_.board().begin_reduction();
   reducer_->reduce_zeros();
   world_.board().end_reduction();
-  reduce_apart();
+  reduce_non_bucketed();
   end_observation();
   if (context_.learns_unused) learn_unused(/*has_batch=*/false);
 }

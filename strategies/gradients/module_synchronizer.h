@@ -12,34 +12,33 @@
 
 namespace levin {
 
-/// A layer of the module takes its statistics over all ranks: each of them needs a batch.
+/// True when a layer computes its statistics over all ranks, so that each needs a batch.
 bool has_synchronized_layers(const torch::nn::Module& module);
 
-/// True when such a layer has met other ranks in a forward pass since the last call.
+/// True when such a layer has exchanged statistics in a forward pass since the last call.
 bool took_synchronized_forward();
 
-/// Keeps one module equal on all ranks: its parameters and buffers when it is made, then its gradients, and its buffers when
-/// asked. Ranks: all, for every method, in the same order.
+/// Makes a module equal on all ranks: its parameters and buffers at first, then its gradients, and its buffers on request.
+/// Ranks: all, for every method, in the same order.
 class ModuleSynchronizer {
  public:
-  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. `power_sgd`: as
-  /// GradientReducer::Context has it. Throws DesyncError on every rank, naming the
-  /// first difference, when the ranks' modules are not alike.
+  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. `power_sgd`: as in GradientReducer::Context.
+  /// Throws a DesyncError on every rank that names the first difference when the ranks' modules differ.
   ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const DdpOptions& options,
                      PowerSgd* power_sgd = nullptr);
 
   /// See Strategy::observe_waits(). `observer`: may be null.
   void observe_waits(const WaitObserver& observer) { wait_observer_ = observer; }
-  /// See Strategy::parameters_changed(). Throws DesyncError on every rank, naming the first difference, when ranks have changed
-  /// differently.
+  /// See Strategy::parameters_changed(). Throws a DesyncError on every rank that names the first difference when changes differ
+  /// between ranks.
   void parameters_changed(bool after_reduction);
-  /// Before a backward pass whose gradients are to be reduced.
+  /// Called: before a backward pass whose gradients are reduced.
   void before_backward(const at::Tensor& loss);
-  /// After it. Throws MisuseError, on this rank alone, when the reduction cannot have ended.
+  /// Called: after it. Throws MisuseError, only on this rank, when the reduction has not ended.
   void finish_reduction();
   /// Takes part in the reduction of a step with gradients of zero.
   void backward_without_batch();
-  /// Reduces the gradients that there are, after a backward pass that has not.
+  /// Reduces the present gradients after a backward pass without a reduction.
   void reduce_after_backward();
   /// Buffers become rank 0's.
   void synchronize_buffers();
@@ -47,30 +46,31 @@ class ModuleSynchronizer {
  private:
   void begin_observation();
   void end_observation();
-  /// `not_agreed`: parameters that it leaves out until parameters_changed().
+  /// `not_agreed`: parameters that it skips until parameters_changed().
   void make_reducer(const std::vector<at::Tensor>& not_agreed = {});
-  /// The same while parameters have gradients, which they keep.
+  /// The same while parameters have gradients, which stay.
   void make_reducer_beside_gradients(const std::vector<at::Tensor>& not_agreed = {});
-  /// After the first reduction of a static graph: agrees on the parameters that it leaves out, and reduces the others from then
-  /// on. Throws DesyncError on every rank when they differ.
+  /// After the first reduction of a static graph: agrees on the unused parameters, and reduces the others from then on. Throws
+  /// DesyncError on every rank when they differ.
   void learn_unused(bool has_batch);
   void broadcast(const std::vector<at::Tensor>& tensors);
-  /// The gradients that travel in no bucket: those of apart_ and, once, those of frozen_.
-  void reduce_apart();
-  /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
+  /// Reduces gradients outside of buckets: those of non_bucketed_ and, once, those of frozen_.
+  void reduce_non_bucketed();
+  /// Parameters that took part with zeros, because they are no longer trained, have a gradient only if some rank had one
+  /// before.
   void drop_zeros();
 
   ProcessWorld& world_;
   torch::nn::Module& module_;
   DdpOptions options_;
-  GradientReducer::Context context_;          ///< which says, too, whether a static graph is learnt, until a step is reduced
+  GradientReducer::Context context_;          ///< also whether a static graph is being learned
   std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
-  std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
-  std::vector<at::Tensor> frozen_;            ///< which the reducer does not know, until the first reduction
+  std::vector<at::Tensor> non_bucketed_;      ///< whose gradients no bucket can hold
+  std::vector<at::Tensor> frozen_;            ///< unknown to the reducer, until the first reduction
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
   WaitObserver wait_observer_;
-  std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient
+  std::optional<double> arrived_;  ///< if the observer is called for whole passes: when this one had its last gradient
 };
 
 }  // namespace levin

@@ -21,10 +21,10 @@ Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
   }
   if ((!request.devices.is_auto() && request.ranks_per_host() > 1) || request.num_nodes > 1) {
     throw ConfigError(
-        "strategy single_device: one device of one host is used, but more are asked for; use strategy ddp (or auto)");
+        "strategy single_device: one device of one host is used, but more are requested; use strategy ddp (or auto)");
   }
   if (request.max_restarts > 0) {
-    throw ConfigError("strategy single_device: nobody starts its one process again (max_restarts); use strategy auto or ddp");
+    throw ConfigError("strategy single_device: it has no launcher for restarts (max_restarts); use strategy auto or ddp");
   }
   const std::shared_ptr<Accelerator> accelerator = request.chosen_accelerator();
   return {std::make_shared<SingleRankGroup>(), accelerator, accelerator->choose(request.devices, 0)};

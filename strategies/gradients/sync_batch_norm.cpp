@@ -78,7 +78,7 @@ Statistics statistics_of(const at::Tensor& input, const std::string& layer) {
   all.mean = (counts * means).sum(0) / all.count;
   all.squares = (rows.narrow(1, 1 + channels, channels) + counts * (means - all.mean).square()).sum(0);
   if (all.count < 2) {
-    throw MisuseError(format("{}: the batches of all ranks together have {} values a channel, and training needs two.", layer,
+    throw MisuseError(format("{}: the batches of all ranks together have {} values per channel; training needs two.", layer,
                              static_cast<int>(all.count)));
   }
   return all;
@@ -146,8 +146,8 @@ at::Tensor synchronized_batch_norm(const at::Tensor& input, const at::Tensor& we
   return Normalization::apply(input, weight, bias, all, eps, layer);
 }
 
-/// The layers of a user's own that work as SyncBatchNorm. LibTorch's have no place where others could come in, but the operator
-/// that they all call can be told from which layer a call comes: by the tensors of the layer.
+/// The user's layers that work as SyncBatchNorm. LibTorch's layers have no extension point, but the operator that they all call
+/// can find the layer of a call: by the layer's tensors.
 class Layers {
  public:
   static Layers& instance() {
@@ -230,7 +230,7 @@ bool took_synchronized_forward() { return took_forward.exchange(false); }
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
   if (input.dim() >= 2 && input.size(1) == options.num_features()) return;
   throw MisuseError(
-      format("SyncBatchNorm of {} features got an input of the shape {}: its second dimension has to be the features.",
+      format("SyncBatchNorm of {} features got an input of the shape {}: its second dimension must be the features.",
              options.num_features(), c10::str(input.sizes())));
 }
 
@@ -261,8 +261,8 @@ void synchronize_batch_norms(const torch::nn::Module& module) {
     const at::Tensor& known_by = layer.weight.defined() ? layer.weight : layer.running_mean;
     if (!known_by.defined()) {
       throw ConfigError(
-          format("sync_batchnorm: the layer '{}' has neither affine nor track_running_stats, so it cannot be told "
-                 "from others. Use levin::SyncBatchNorm in its place.",
+          format("sync_batchnorm: the layer '{}' has neither affine nor track_running_stats, so it cannot be distinguished "
+                 "from others. Use levin::SyncBatchNorm instead.",
                  name));
     }
     layers[known_by.unsafeGetTensorImpl()] = {known_by, format("the BatchNorm layer '{}'", name)};

@@ -105,7 +105,7 @@ std::string SharedText::read() const {
   return std::string(text, strnlen(text, kCallTextBytes));
 }
 
-bool KeptText::write(std::string_view text) noexcept {
+bool RestartState::write(std::string_view text) noexcept {
   if (text.size() > kLongest) return false;
   const std::uint32_t other = 1 - newest_.load(std::memory_order_relaxed);
   rooms_[other].length = text.size();
@@ -114,7 +114,7 @@ bool KeptText::write(std::string_view text) noexcept {
   return true;
 }
 
-std::string KeptText::read() const {
+std::string RestartState::read() const {
   const Room& room = rooms_[newest_.load(std::memory_order_acquire)];
   return {room.text.data(), room.length};
 }
@@ -130,7 +130,7 @@ std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
 
 std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
   const std::size_t bytes = file.bytes();
-  if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
+  if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is not a segment of levin");
   std::shared_ptr<RunSegment> segment(new RunSegment(std::move(file)));
   const SegmentHeader& header = segment->header();
   if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.ranks < 1 || bytes != segment_bytes(header.ranks)) {

@@ -28,7 +28,7 @@
 
 namespace levin::detail {
 
-// Waiting on a word of shared memory, across processes. A wait may end early for no reason: callers look again.
+// Waits on a word of shared memory, across processes. A wait may end early without a reason: callers check again.
 
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
@@ -44,30 +44,30 @@ inline void futex_wake_all(const std::atomic<std::uint32_t>& word) {
 
 namespace levin {
 
-/// Where a rank may run. Plain bytes: ranks exchange it.
+/// The cores of a rank. Plain bytes: ranks exchange it.
 struct RankCores {
-  std::uint64_t host = 0;  ///< of ranks under one kernel the same, whose numbers of cores mean the same
+  std::uint64_t host = 0;  ///< equal for ranks under one kernel, which share core numbers
   cpu_set_t cores{};
 
   static RankCores own();
 };
 
-/// The cores of a host, among the ranks of a run that are on it. A launcher may have bound each of them to cores of its own.
+/// The cores of a host for the run's ranks on it. A launcher may have bound each rank to some of them.
 struct HostCores {
   int ranks = 1;
-  int cores = 1;  ///< on which one or another of these ranks may run
-  int share = 1;  ///< of one rank: where it may run, but for what it shares with others; at least 1
+  int cores = 1;  ///< on which any of these ranks may run
+  int share = 1;  ///< of one rank, with shared cores divided; at least 1
 };
 
 HostCores cores_of_host(const std::vector<RankCores>& by_rank, int rank);
 
-/// A number in shared memory that processes raise and others wait for. It wraps around.
+/// A counter in shared memory that processes raise and others wait for. It wraps around.
 struct SharedCount {
   alignas(64) std::atomic<std::uint32_t> value;
   std::atomic<std::uint32_t> sleepers;  ///< processes that sleep on it
 
-  /// Raises it by one, and wakes who sleeps when it has come to `awaited`. Everything written before is seen by whoever sees
-  /// the new number.
+  /// Increments it, and wakes sleepers when it reaches `awaited`. A thread that sees the new number also sees all earlier
+  /// writes.
   void raise(std::uint32_t awaited) {
     // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
     if (value.fetch_add(1, std::memory_order_seq_cst) + 1 != awaited) return;
@@ -76,7 +76,7 @@ struct SharedCount {
   bool has_reached(std::uint32_t number) const {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - number) >= 0;
   }
-  /// Sleeps until it is there, or for `limit`; may end early.
+  /// Sleeps until the count is reached, or for `limit`; may end early.
   void sleep_until(std::uint32_t number, std::chrono::nanoseconds limit) {
     sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t seen = value.load(std::memory_order_seq_cst);
@@ -85,10 +85,10 @@ struct SharedCount {
   }
 };
 
-/// Of the name of a call that others read.
+/// The size of a call's name.
 inline constexpr std::size_t kCallTextBytes = 192;
 
-/// The call of a control group that a rank is in, as the others read it.
+/// A rank's call of a control group, for the others.
 struct CallHeader {
   std::uint64_t bytes;
   std::uint32_t operation;  ///< a GroupOperation
@@ -100,20 +100,20 @@ struct CallHeader {
   GroupCall call() const;
 };
 
-/// What lies in shared memory of one rank's side of a lane, beside its two buffers. Zero at first.
+/// One rank's side of a lane in shared memory, without its two buffers. Zero at first.
 struct LaneSlot {
-  SharedCount all_published;             ///< at the first place: chunks of all ranks so far
+  SharedCount all_published;             ///< in the first slot: chunks of all ranks so far
   std::atomic<std::uint32_t> published;  ///< chunks so far
   std::array<CallHeader, 2> headers;     ///< by parity of the chunk's number
 };
 
-/// A set of keys, by their hashes, that the processes of a host share; lies in shared memory, zero at first. When it is full
-/// every key counts as new: for warnings, one too many is better than one too few.
+/// A set of keys, by their hashes, in the shared memory of a host's processes, zero at first. When it is full every key counts
+/// as new: for warnings, one too many is better than one too few.
 class SharedKeySet {
  public:
   /// True for the first process that inserts this hash. Never waits.
   bool insert(std::uint64_t hash) noexcept {
-    if (hash == 0) hash = 1;  // 0 is an empty place
+    if (hash == 0) hash = 1;  // 0 is an empty slot
     for (std::atomic<std::uint64_t>& place : places_) {
       std::uint64_t before = 0;
       if (place.compare_exchange_strong(before, hash)) return true;
@@ -126,7 +126,7 @@ class SharedKeySet {
   std::array<std::atomic<std::uint64_t>, 256> places_;
 };
 
-// What lies in the shared memory of a run on one host. Every process maps the same bytes, zero at first. Atomics order
+// The layout of the shared memory of a run on one host. Every process maps the same bytes, zero at first. Atomics order
 // everything else; a text that may be read while it is written consists of atomic words.
 
 /// Of the control group.
@@ -143,14 +143,14 @@ class SharedText {
   std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
 };
 
-/// What the attempts of a run tell those after them: the text that was kept last. There is room for two, so that one stays
-/// whole while the other is written: its writer, rank 0 alone, may be killed at any instant.
-class KeptText {
+/// The last text that attempts of a run stored for later attempts. It has two slots, so that one stays whole while the other is
+/// written: the writer, always rank 0, may be killed at any instant.
+class RestartState {
  public:
   static constexpr std::size_t kLongest = 512 * 1024;
-  /// False for a longer text, which is not kept.
+  /// False for a longer text, which is not stored.
   bool write(std::string_view text) noexcept;
-  /// "" when nothing was kept.
+  /// "" when nothing was stored.
   std::string read() const;
 
  private:
@@ -205,34 +205,34 @@ struct FailureSlot {
 
 struct alignas(64) SegmentHeader {
   std::uint64_t magic;
-  std::uint64_t layout;  ///< size of a slot: programs of different builds do not fit together
+  std::uint64_t layout;  ///< size of a slot: detects programs of different builds
   std::int32_t ranks;
   std::int32_t first_rank;
-  std::atomic<std::int32_t> launcher;  ///< process that supervises the ranks and writes down how they end; 0: none
+  std::atomic<std::int32_t> launcher;  ///< process that supervises the ranks and records how they end; 0: none
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
-  KeptText kept;          ///< for a later attempt of the run, to which the launcher hands it on
-  SharedKeys keys;        ///< that are pressed in the launcher's terminal
-  SharedKeySet warnings;  ///< the keys of those that one of the ranks has printed
+  RestartState restart_state;  ///< the launcher passes it to later attempts of the run
+  SharedKeys keys;             ///< pressed in the launcher's terminal
+  SharedKeySet warnings;       ///< the keys of printed warnings
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// The shared memory itself. Nothing of it outlives the processes that use it: see SharedFile.
+/// The shared memory. It ends with the processes that use it: see SharedFile.
 class RunSegment {
  public:
   /// For `ranks` ranks from `first_rank` on: those of this host. A child inherits it by descriptor(). Throws IoError.
   static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
-  /// Joins memory that another process made. The descriptor stays open, for who joins again after an error, and is closed on
-  /// exec. Throws IoError when it is no segment of this levin.
+  /// Joins memory that another process made. The descriptor stays open, to join again after an error, and is closed on exec.
+  /// Throws IoError when it is not a segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
-  /// The same, of a process that is no relative: see SharedFile::open_at().
+  /// The same, of an unrelated process: see SharedFile::open_at().
   static std::shared_ptr<RunSegment> open_at(const std::string& place);
 
   int descriptor() const { return file_.descriptor(); }
   std::string place() const { return file_.place(); }
-  /// The ranks that it is for: one host's, where a launcher on each of several hosts starts them, and otherwise all.
+  /// Its ranks: one host's, if launchers on several hosts start them, otherwise all.
   int first_rank() const { return header().first_rank; }
   int end_rank() const { return header().first_rank + header().ranks; }
   int ranks() const { return header().ranks; }
@@ -241,11 +241,11 @@ class RunSegment {
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
   ProcessId process_of(int rank) const;
-  /// On how many cores one or another of the ranks may run; nothing while one has not joined.
+  /// The cores on which any of the ranks may run; unset while one has not joined.
   std::optional<int> cores() const;
-  /// This process is that rank: from now on others see when it ends.
+  /// Registers this process as that rank: others then see when it ends.
   void join(int rank);
-  /// Our own launcher; number 0 where there is none.
+  /// Levin's launcher; number 0: none.
   ProcessId launcher() const;
   void set_launcher(const ProcessId& process);
 
@@ -259,10 +259,10 @@ class RunSegment {
 /// Now, in nanoseconds of CLOCK_MONOTONIC.
 std::int64_t monotonic_nanoseconds();
 
-/// How ranks that are to share memory tell one another where it is.
+/// How ranks exchange the location of their shared memory.
 struct RankTexts {
   int rank = 0;
-  /// Every rank's text, in the order of ranks, on all.
+  /// Gathers every rank's text, in the order of ranks, on all.
   std::function<std::vector<std::string>(const std::string& mine)> gather;
 
   RankTexts(int own_rank, std::function<std::vector<std::string>(const std::string&)> gather_texts)
@@ -270,13 +270,13 @@ struct RankTexts {
   RankTexts(ControlGroup& group);
 };
 
-/// Memory of ranks of one host, or, for each of several hosts, of those on it: rank `maker` makes it, and those that name the
-/// same maker open what it has. Nothing on every rank when one of them fails, and `failure` then says which, and why. Ranks:
-/// all. Throws as RankTexts::gather() does.
+/// The shared memory of one host's ranks, for one host or several: rank `maker` makes it, and ranks that name the same maker
+/// open it. Null on every rank when one of them fails; `failure` then says which, and why. Ranks: all. Throws as
+/// RankTexts::gather() does.
 std::optional<SharedFile> share_memory(const RankTexts& ranks, int maker, std::size_t bytes, std::string& failure);
 
-/// The same for a segment of `size` ranks from rank `maker` on, which this process joins. `launched`: what this host's
-/// launcher has made already; may be null, on some ranks too. Null on every rank when one of them fails.
+/// The same for a segment of `size` ranks from rank `maker` on, which this process joins. `launched`: the segment of this
+/// host's launcher; may be null, also on only some ranks. Null on every rank when one of them fails.
 std::shared_ptr<RunSegment> share_segment(const RankTexts& ranks, int maker, int size, std::shared_ptr<RunSegment> launched,
                                           std::string& failure);
 

@@ -63,7 +63,7 @@ SharedFile SharedFile::create(std::size_t bytes) {
   rlimit limit{};
   // Going beyond it would end the process with SIGXFSZ.
   const bool is_too_much = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes;
-  // A page that is not there yet would end the process with SIGBUS when memory has run out meanwhile.
+  // A page that does not exist yet would end the process with SIGBUS if memory runs out.
   const int error = is_too_much ? EFBIG : posix_fallocate(descriptor.number(), 0, static_cast<off_t>(bytes));
   if (error != 0) throw_failed(format("fallocate of {} bytes", bytes), error);
   return {std::move(descriptor), bytes};
@@ -94,7 +94,7 @@ SharedFile SharedFile::open_at(const std::string& place) {
   if (!opened.is_open()) throw_failed("open of " + path);
   struct stat status {};
   if (fstat(opened.number(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != inode) {
-    throw_failed("open of " + path + ", which is something else here,", ENOENT);
+    throw_failed("open of " + path + ", which is another file here,", ENOENT);
   }
   return attach(std::move(opened));
 }

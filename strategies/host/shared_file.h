@@ -13,15 +13,15 @@
 
 namespace levin {
 
-/// Memory that processes of one host share, zero at first. It has no name: it lives as long as a process has it, whatever ends
-/// them, and does not count against the size of /dev/shm. Its descriptor is never one of 0 to 2.
+/// Memory that processes of one host share, zero at first. It has no name: it lives as long as a process holds it, however
+/// these end, and does not count against the size of /dev/shm. Its descriptor is never 0, 1 or 2.
 class SharedFile {
  public:
-  /// New memory, all of which is there: writing to it later cannot fail. Throws IoError.
+  /// Allocates all of the memory: later writes cannot fail. Throws IoError.
   static SharedFile create(std::size_t bytes);
-  /// Memory that has been inherited, or received. Throws IoError.
+  /// Opens inherited or received memory. Throws IoError.
   static SharedFile attach(Descriptor descriptor);
-  /// Memory that another process has. Throws IoError, also when that process is not seen from here (in another container).
+  /// Opens the memory of another process. Throws IoError, also when that process is not visible (in another container).
   static SharedFile open_at(const std::string& place);
 
   SharedFile(SharedFile&& other) noexcept;
@@ -29,8 +29,8 @@ class SharedFile {
   ~SharedFile();
 
   int descriptor() const { return descriptor_.number(); }
-  /// Where others of the same user find it, as long as this process has it: process, descriptor and inode, which tells it from
-  /// what another process of that number has.
+  /// Where other processes of the same user find it while this one holds it: process, descriptor and inode, which excludes a
+  /// later process with that number.
   std::string place() const;
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
@@ -43,19 +43,18 @@ class SharedFile {
   void* memory_;
 };
 
-/// Two sockets of this host that are connected with one another, of a type as socketpair() has it, closed on exec. Not open,
-/// with errno, when there are none to be had.
+/// Two connected sockets of this host, of a type of socketpair(), closed on exec. Not open, with errno, on failure.
 std::pair<Descriptor, Descriptor> connected_sockets(int type);
 
-/// As many as one message carries.
+/// The limit of one message.
 inline constexpr std::size_t kMostDescriptors = 4;
 
-/// Sends bytes over a socket of this host together with open descriptors, of which whoever receives them gets copies. What
-/// sendmsg() gives; `flags` are its own.
+/// Sends bytes over a socket of this host with open descriptors, of which the receiver gets copies. Returns the result of
+/// sendmsg(), which gets `flags`.
 ssize_t send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors, int flags);
 
-/// Receives such a message into `bytes`, and its descriptors, which are closed on exec. What recvmsg() gives; `flags` are its
-/// own. -1 with EMSGSIZE, and none of them, when not all could be received.
+/// Receives such a message into `bytes`, and its descriptors, which are closed on exec. Returns the result of recvmsg(), which
+/// gets `flags`. -1 with EMSGSIZE, and none of them, when not all could be received.
 ssize_t receive_descriptors(int socket, std::span<std::byte> bytes, std::vector<Descriptor>& descriptors, int flags);
 
 }  // namespace levin

@@ -15,7 +15,7 @@ namespace {
 
 /// Some microseconds, within which ranks in step meet.
 constexpr int kSpins = 300;
-/// A rank that slept would be put beside the one that wakes it, on one core, and stay there.
+/// The kernel would move a sleeping rank to the core of the one that wakes it, where it would stay.
 constexpr std::int64_t kYieldNanoseconds = 2'000'000;
 constexpr auto kSleep = std::chrono::milliseconds(20);
 /// The launcher sees a rank end, and knows how; it gets this long to write it down.
@@ -37,7 +37,7 @@ struct PeerWaits::Wait {
   const std::function<int()>& late_place;
   std::int64_t since;
   std::int64_t gone_since = 0;
-  /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
+  /// Checked again before an error: a rank that was here and has continued must not look like one that never came.
   bool is_over() const { return count.has_reached(number); }
 };
 
@@ -47,11 +47,11 @@ PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<Status
 
 bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
   if (!has_own_core_) {
-    // A launcher may have bound each rank to a core of its own.
+    // A launcher may have bound each rank to a core.
     const std::optional<int> cores = segment_->cores();
     if (cores) has_own_core_ = size() * (thread_ == WaitingThread::kBeside ? 2 : 1) <= *cores;
   }
-  // With more threads than cores, who waits gives the core up at once.
+  // With more threads than cores, a waiting thread yields the core at once.
   if (!has_own_core_.value_or(false)) return false;
   for (int spin = 0; spin < kSpins; ++spin) {
     if (count.has_reached(number)) return true;
@@ -80,12 +80,12 @@ void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char
 }
 
 void PeerWaits::check(Wait& wait) {
-  if (is_given_up_) end_with(DesyncError(format("rank {} has given {} up", board_->rank(), wait.what)));
+  if (is_given_up_) end_with(DesyncError(format("rank {} has aborted {}", board_->rank(), wait.what)));
   if (const auto failure = board_->failure()) end_because_of(*failure);
 
   const auto posted = board_->waiting();
   const std::string what = posted ? posted->what : wait.what;
-  // A thread beside waits within a reduction. On another host that may have ended meanwhile, and the next one begun.
+  // Another thread waits within a reduction. On another host that may have ended, and the next one started.
   if (const auto later = thread_ == WaitingThread::kOwn ? board_->rank_in_later_reduction() : std::nullopt) {
     if (wait.is_over()) return;
     fail(different_calls(board_->rank(), what, *later, describe(whereabouts_of(*segment_, *later))));

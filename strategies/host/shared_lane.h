@@ -18,10 +18,10 @@
 
 namespace levin {
 
-/// Which thread of a rank waits.
+/// The thread of a rank that waits.
 enum class WaitingThread {
-  kOwn,     ///< the one that posts what the rank is in: its waits are posted too
-  kBeside,  ///< another, which does parts of reductions: it posts nothing, and leaves the cores to the first
+  kOwn,     ///< the one that posts the rank's position: it also posts its waits
+  kBeside,  ///< another, for parts of reductions: it posts nothing, and yields the cores to the first
 };
 
 /// A rank's waits for other ranks of its host. A wait ends with DesyncError, on every rank, when a rank has failed or ended,
@@ -29,14 +29,14 @@ enum class WaitingThread {
 /// wait then throws the same error. Threading: used by one thread at a time.
 class PeerWaits {
  public:
-  /// `segment`: of the ranks that wait for one another. `board`: theirs, or that of a run on several hosts.
-  /// `timeout_seconds`: how long a wait may take.
+  /// `segment`: of the ranks that wait for one another. `board`: theirs, or that of a run on several hosts. `timeout_seconds`:
+  /// the limit of a wait.
   PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
             WaitingThread thread = WaitingThread::kOwn);
 
   /// This rank's place among those of the segment, counted from 0.
   int place() const { return board_->rank() - segment_->first_rank(); }
-  /// How many ranks the segment is for.
+  /// The number of ranks of the segment.
   int size() const { return segment_->ranks(); }
   /// The rank at the first place.
   int first_rank() const { return segment_->first_rank(); }
@@ -46,13 +46,13 @@ class PeerWaits {
   void check_usable() const {
     if (broken_) std::rethrow_exception(broken_);
   }
-  /// Waits until the count has come to `number`. `late_place()`: the place of a rank that has not come yet, or a negative
-  /// number. `what`: the call that this rank is in.
+  /// Waits until the count reaches `number`. `late_place()`: the place of a rank that has not arrived, or a negative number.
+  /// `what`: the call of this rank.
   template <class LatePlace>
   void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LatePlace& late_place) {
     if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_place);
   }
-  /// Writes this rank's failure down, and throws it now and at every later wait.
+  /// Records this rank's failure, and throws it now and at every later wait.
   [[noreturn]] void fail(const std::string& text);
   /// Ends a wait, and every later one, with a DesyncError within milliseconds. Threading: any thread.
   void give_up() noexcept { is_given_up_ = true; }
@@ -62,7 +62,7 @@ class PeerWaits {
   bool comes_soon(const SharedCount& count, std::uint32_t number);
   void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_place);
   void check(Wait& wait);
-  /// The same as fail() for a failure that is written down already.
+  /// The same as fail() for a recorded failure.
   [[noreturn]] void end_because_of(const FailureRecord& failure);
   template <class Failure>
   [[noreturn]] void end_with(const Failure& error);
@@ -76,17 +76,17 @@ class PeerWaits {
   std::exception_ptr broken_;
 };
 
-/// Where a rank's side of a lane lies. Both buffers are as long as those of the other ranks.
+/// A rank's side of a lane. Both buffers are as long as those of the other ranks.
 struct LanePart {
   LaneSlot* slot = nullptr;
   std::array<std::byte*, 2> buffers{};
 };
 
-/// Chunks of bytes that the ranks of a host lay before one another: each writes its own, all read all.
+/// Exchanges chunks of bytes between the ranks of a host: each writes its own, all read all.
 ///
 /// A rank has two buffers, used in turn. Chunk n of a rank may be overwritten with its chunk n + 2: a rank publishes chunk n +
-/// 1 only after it has read everyone's chunk n, so whoever has seen all chunks n + 1 knows that all have read its chunk n.
-/// Threading: used by one thread at a time.
+/// 1 only after it has read all chunks n, so a rank that sees all chunks n + 1 knows that all have read its chunk n. Threading:
+/// used by one thread at a time.
 class SharedLane {
  public:
   /// `parts`: by place.
@@ -95,18 +95,18 @@ class SharedLane {
   int place() const { return waits_.place(); }
   int size() const { return waits_.size(); }
 
-  /// This rank's buffer of the chunk that is published next: to be written before.
+  /// This rank's buffer for the next chunk, to write before publish().
   std::byte* own_buffer() const { return part(place()).buffers[published_ % 2]; }
-  /// Makes what own_buffer() holds this rank's next chunk. `call`: what it belongs to.
+  /// Publishes own_buffer() as this rank's next chunk. `call`: its call.
   void publish(const GroupCall& call);
   /// Waits until every rank has published as many chunks as this one. Throws as PeerWaits::wait_for() does.
   void wait_for_all(const char* what);
   /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call, in which each
   /// contributes no more than `longest` bytes.
   void check_same_call(std::uint64_t longest = std::numeric_limits<std::uint64_t>::max());
-  /// The call for which the rank at a place has published the last chunk.
+  /// The call of the last chunk of the rank at a place.
   GroupCall call(int place) const;
-  /// That rank's chunk of the number that this rank published last, until this rank publishes the next but one.
+  /// That rank's chunk with the number of this rank's last one, valid until this rank publishes the next but one.
   const std::byte* chunk(int place) const { return part(place).buffers[(published_ - 1) % 2]; }
 
  private:

@@ -20,7 +20,7 @@ constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kPageBytes = 4096;
 /// Up to here every rank combines everything by itself: a second meeting would take longer.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
-/// Two ranks read and write no more that way, and each then has in its cache what it goes on with.
+/// Two ranks then read and write no more, and each has its next data in its cache.
 constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
 
 /// What all_reduce_parts() combines at a time: it stays in the cache until it stands in each part.
@@ -119,7 +119,7 @@ void SharedMemoryCollectives::all_reduce_window(const Values& result, const char
   waits_.check_usable();
   meet(what, result.bytes.size(), /*is_first=*/true);
   for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = window_of(peer);
-  // As with chunks: who has seen all ranks in the next call knows that they have read what lies in this window.
+  // As with chunks: a rank that sees all ranks in the next call knows that they have read this window.
   ++windows_reduced_;
   combine_on_all(result.bytes.data(), result.bytes.size(), result, what);
 }

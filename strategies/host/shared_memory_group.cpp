@@ -24,32 +24,33 @@ void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::s
 
 }  // namespace
 
-// A call must not allocate memory: std::ref has std::function hold no copy of these.
+// A call must not allocate memory: with std::ref, std::function does not copy these.
 
-void MeetingGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+void ExchangeGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   check_sizes(mine, all, what);
   const auto take = [&](int peer, std::uint64_t, std::size_t offset, std::span<const std::byte> bytes) {
     std::copy(bytes.begin(), bytes.end(), all.data() + static_cast<std::size_t>(peer) * mine.size() + offset);
   };
-  meet({GroupOperation::kAllGather, mine, what}, std::ref(take));
+  perform({GroupOperation::kAllGather, mine, what}, std::ref(take));
 }
 
-std::vector<std::string> MeetingGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
+std::vector<std::string> ExchangeGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
   std::vector<std::string> parts(rank() == 0 ? static_cast<std::size_t>(size()) : 0);
   const auto take = [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
     if (rank() == 0) copy_into(parts[static_cast<std::size_t>(peer)], size, offset, bytes);
   };
-  meet({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest}, std::ref(take));
+  perform({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest}, std::ref(take));
   return parts;
 }
 
-std::string MeetingGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
+std::string ExchangeGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
   check_root(root, what);
   std::string received;
   const auto take = [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
     if (peer == root) copy_into(received, size, offset, bytes);
   };
-  meet({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root}, std::ref(take));
+  perform({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root},
+          std::ref(take));
   return received;
 }
 
@@ -57,7 +58,7 @@ SharedMemoryGroup::SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment,
                                      double timeout_seconds)
     : waits_(segment, std::move(board), timeout_seconds), lane_(waits_, control_lane(*segment)) {}
 
-void SharedMemoryGroup::meet(const Call& call, const Take& take) {
+void SharedMemoryGroup::perform(const Call& call, const Take& take) {
   waits_.check_usable();
   waits_.board().end_reduction();
   waits_.board().post_waiting(call.what);
@@ -65,7 +66,7 @@ void SharedMemoryGroup::meet(const Call& call, const Take& take) {
   for (std::size_t offset = 0; offset == 0 || offset < most; offset += kChunkBytes) {
     const auto rest = call.mine.subspan(std::min(offset, call.mine.size()));
     std::copy_n(rest.begin(), std::min(kChunkBytes, rest.size()), lane_.own_buffer());
-    lane_.publish(call.told());
+    lane_.publish(call.announced());
     lane_.wait_for_all(call.what);
     if (offset == 0) lane_.check_same_call(call.longest);
     for (int peer = 0; peer < size(); ++peer) {

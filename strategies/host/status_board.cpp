@@ -30,7 +30,7 @@ const char* state_text(ProcessState state) {
 Whereabouts whereabouts_in(const RankSlot& slot) {
   if (slot.where_version.load(std::memory_order_acquire) == 0) return kBeforeFirstHook;
   Whereabouts where;
-  constexpr int kTries = 1000;  // a rank that died while it wrote leaves the version odd for ever
+  constexpr int kTries = 1000;  // a rank that died while writing leaves the version odd
   for (int i = 0; i < kTries; ++i) {
     const std::uint32_t version = slot.where_version.load(std::memory_order_acquire);
     where.stage = static_cast<Stage>(slot.stage.load(std::memory_order_acquire));
@@ -67,7 +67,7 @@ StatusBoard::~StatusBoard() = default;
 void StatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
   const std::uint32_t version = slot_.where_version.load(std::memory_order_relaxed);
   slot_.where_version.store(version + 1, std::memory_order_relaxed);
-  // Release: whoever sees one of these also sees the odd version.
+  // Release: a reader of one of these also sees the odd version.
   slot_.stage.store(static_cast<std::uint32_t>(where.stage), std::memory_order_release);
   slot_.hook.store(static_cast<std::uint32_t>(where.hook), std::memory_order_release);
   slot_.epoch.store(where.epoch, std::memory_order_release);
@@ -267,7 +267,7 @@ void FailureWatch::run() {
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
-      // Whoever found this rank stalled has told it.
+      // The rank that found this one stalled has reported it.
       if (own) write_error_file(*failure);
       return settings_.end_process(own ? "" : last_word_on(*failure));
     }

@@ -26,9 +26,9 @@ struct RankWait {
   bool in_reduction = false;  ///< which cannot be interrupted; other waits end by themselves
 };
 
-/// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
-/// rank. What a rank says of itself lies in the memory of its host, where the others and its launcher see it, or else in its
-/// own. Threading: any thread may read; one thread of a rank writes.
+/// The state that ranks publish outside of any exchange: where each is, and that one has failed. Nothing here waits for another
+/// rank. A rank's posts are in the memory of its host, where the others and its launcher see them, or else in its own.
+/// Threading: any thread may read; one thread of a rank writes.
 class StatusBoard {
  public:
   /// Joins `segment`, which may be null: from now on others see when this process ends.
@@ -41,51 +41,51 @@ class StatusBoard {
   /// Where this rank is. Costs nanoseconds: called at every hook.
   void post_whereabouts(const Whereabouts& where) noexcept;
   Whereabouts own_whereabouts() const;
-  /// This rank begins to wait for the others in `what`; no longer when `what` is null.
+  /// Posts that this rank waits for the others in `what`; null: no longer.
   void post_waiting(const char* what) noexcept;
-  /// What this rank waits in for the others; nothing while it does not.
+  /// This rank's wait for the others; unset: none.
   std::optional<RankWait> waiting() const;
-  /// This rank is inside an entry point: ending now is a failure, also with status 0.
+  /// Posts that this rank is inside an entry point: ending now is a failure, also with status 0.
   void post_busy(bool busy) noexcept;
-  /// What this rank is going to say of its end, once it has cleaned up. Whoever ends it before that says it in its place.
+  /// The explanation that this rank will print once it has cleaned up. A process that ends it earlier prints it instead.
   void keep_explanation(const std::string& text);
   std::optional<std::string> explanation() const;
-  /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
+  /// This rank now prints, in one line, why it ends: no other process needs to.
   void post_explained() noexcept;
   bool has_explained() const noexcept;
-  /// This rank has failed with the very error of the rank that was first.
+  /// Posts that this rank has failed with the same error as the first.
   void post_failed_alike() noexcept;
-  /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
+  /// Posts that this rank starts a gradient reduction, which ends only when all ranks have started it. Ends are cheap and may
+  /// repeat.
   void begin_reduction() noexcept;
   void end_reduction() noexcept;
-  /// True for one caller in `seconds`, of all ranks that share the memory: several notice a stall, one prints it.
+  /// True for one caller in `seconds`, among all ranks that share the memory: several notice a stall, one prints it.
   bool claim_stall_report(double seconds) noexcept;
 
-  /// One line a rank: process, place, since when, what it waits in. Read while ranks run on.
+  /// One line per rank: process, position, since when, and its wait. Read while ranks continue.
   virtual std::string table() const = 0;
 
-  /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
-  /// something else. What is told may be old by a moment, and is true all the same.
+  /// A rank that is in a gradient reduction which this rank has not started: that reduction cannot end while this rank waits
+  /// for something else. The posts may be a moment old, but the conclusion holds.
   virtual std::optional<int> rank_in_later_reduction() const = 0;
 
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
-  /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
+  /// Such a rank when the launcher, which should record it, is stopped. The cost is a check of one process.
   virtual std::optional<int> unattended_rank() const { return std::nullopt; }
 
   /// Ranks are on several hosts: one that is silent may have lost its link.
   virtual bool spans_hosts() const { return false; }
 
-  /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
-  /// for nobody.
+  /// The rank that delays the others, as far as this rank can see: one that is stopped, or else one that is not waiting.
   virtual std::optional<int> stalled_rank() const = 0;
 
-  /// Writes the failure down for all, and prints it before anybody can act on it; the first one stays. Where another rank was
-  /// is known better here than by the caller. Never waits for another rank.
+  /// Records the failure for all, and prints it before others can act on it; the first one stays. The board knows another
+  /// rank's position better than the caller. Never waits for another rank.
   virtual void report_failure(const FailureRecord& failure) noexcept = 0;
   virtual std::optional<FailureRecord> failure() const = 0;
-  /// Writes down that a rank keeps this one waiting too long, with the table of where all are. `waited`: "waited 5 s in …".
+  /// Records that a rank delays this one too long, with the table of all positions. `waited`: "waited 5 s in …".
   void report_stall(const std::string& waited) noexcept;
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
@@ -104,7 +104,7 @@ class StatusBoard {
   std::optional<std::string> explanation_;
 };
 
-/// The board of ranks on one host; what is asked of others is asked of those of this host.
+/// The board of ranks on one host; "others" are those of this host.
 class SharedMemoryStatusBoard final : public StatusBoard {
  public:
   SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank) : StatusBoard(std::move(segment), rank) {}
@@ -120,19 +120,19 @@ class SharedMemoryStatusBoard final : public StatusBoard {
   void wait_for_failure(std::chrono::milliseconds limit) const override;
 };
 
-// The same for who is no rank: the launcher.
+// The same for the launcher.
 Whereabouts whereabouts_of(const RunSegment& segment, int rank);
-/// True when this call wrote the record, and printed it: the first failure stays. Kills ranks that are stopped, which cannot
-/// end by themselves, unless a launcher of ours does.
+/// True when this call wrote the record, and printed it: the first failure stays. Kills stopped ranks, which cannot end by
+/// themselves, unless levin's launcher does.
 bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept;
 std::optional<FailureRecord> recorded_failure(const RunSegment& segment);
 
-/// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.
+/// The message when `rank` waits in `what` while `other` is in a gradient reduction at `place`.
 std::string different_calls(int rank, const std::string& what, int other, const std::string& place);
 
-/// How long ranks wait for one another.
+/// The limits of waits for other ranks.
 struct Timeouts {
-  double stall_report_seconds = 60;  ///< then the watch of one rank prints where all ranks are
+  double stall_report_seconds = 60;  ///< then one rank's watch prints where all are
   double timeout_seconds = 1800;     ///< then the run ends with that table as its error
 };
 
@@ -147,9 +147,9 @@ class FailureWatch {
     std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
     std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
     Timeouts timeouts{};                        ///< the timeout is of gradient reductions; other waits have their own
-    /// Takes the table of where all ranks are.
+    /// Receives the table of where all ranks are.
     std::function<void(const std::string& report)> print = print_report;
-    /// Ends the process, and tells the reason, when there is one to tell.
+    /// Ends the process, and reports the reason, if any.
     std::function<void(const std::string& reason)> end_process = [](const std::string& reason) {
       if (!reason.empty()) print_report(reason);
       _exit(1);
@@ -163,9 +163,9 @@ class FailureWatch {
  private:
   void run();
   void check_wait();
-  /// What is left to say before this process is ended because of another rank's failure.
+  /// The last message before this process is ended because of another rank's failure.
   std::string last_word_on(const FailureRecord& failure);
-  /// True when the watch was stopped meanwhile.
+  /// True when the watch was stopped during it.
   bool stopped_within(std::chrono::milliseconds time);
 
   std::shared_ptr<StatusBoard> board_;

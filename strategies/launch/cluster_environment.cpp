@@ -64,13 +64,13 @@ class Variables {
     std::vector<const char*> missing;
     for (const char* name : names) (has(name) ? present : missing).push_back(name);
     if (missing.empty()) return;
-    throw ConfigError(format("environment variables of {} are set by half: {} set, {} not set. {}", launcher, join(present),
+    throw ConfigError(format("environment variables of {} are only partly set: {} set, {} not set. {}", launcher, join(present),
                              join(missing), fix));
   }
   void require_equal(const char* name, int expected, const char* other_name) const {
     if (has(name) && number(name, 0, kNoLimit) != expected) {
-      throw ConfigError(format("environment variables contradict each other: {}={} but {}={}. Unset the one that is not meant.",
-                               name, *text(name), other_name, expected));
+      throw ConfigError(format("environment variables contradict each other: {}={} but {}={}. Unset the wrong one.", name,
+                               *text(name), other_name, expected));
     }
   }
 
@@ -133,7 +133,7 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
   }
   if (environment.world_size == 1) return environment;
   variables.require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
-                    "Ranks meet at MASTER_ADDR:MASTER_PORT; set both, or start with torchrun.");
+                    "Ranks connect to MASTER_ADDR:MASTER_PORT; set both, or start with torchrun.");
   read_meeting(variables, 0, environment);
   environment.restarts = variables.number_or("TORCHELASTIC_RESTART_COUNT", 0, 0, kNoLimit);
   // torchrun's agent keeps its store open at that address; its ranks use it under a prefix that changes with each restart.
@@ -156,7 +156,7 @@ ClusterEnvironment read_slurm(const Variables& variables) {
       variables.text("SLURM_NODELIST") ? variables.text("SLURM_NODELIST") : variables.text("SLURM_JOB_NODELIST");
   if (!variables.has("MASTER_ADDR") && !node_list) {
     throw ConfigError(
-        "environment variables of Slurm are set by half: neither SLURM_NODELIST nor MASTER_ADDR says where rank 0 is.");
+        "environment variables of Slurm are only partly set: neither SLURM_NODELIST nor MASTER_ADDR says where rank 0 is.");
   }
   if (!variables.has("MASTER_ADDR")) environment.master_address = first_slurm_host(*node_list);
   // Jobs that share a host must not share a port: the port is made from the end of the job's number.
@@ -167,7 +167,7 @@ ClusterEnvironment read_slurm(const Variables& variables) {
   return environment;
 }
 
-/// A job that a person works in: its variables do not tell of ranks, and it is not put back into its queue.
+/// An interactive job: its variables do not describe ranks, and it is not requeued.
 bool is_interactive_slurm(const EnvironmentLookup& lookup) {
   const std::string name = lookup("SLURM_JOB_NAME").value_or("");
   return name == "bash" || name == "interactive";
@@ -196,7 +196,7 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
   if (!variables.has("MASTER_ADDR") && local_size != environment.world_size) {
     throw ConfigError(
         format("Open MPI started {} ranks on several hosts: set MASTER_ADDR (mpirun -x MASTER_ADDR=<host of rank 0>) so that "
-               "they can meet.",
+               "they can connect.",
                environment.world_size));
   }
   read_meeting(variables, open_mpi_port(variables), environment);
@@ -252,7 +252,7 @@ int detect_node_rank(int hosts, int local_ranks, const EnvironmentLookup& lookup
   }
   if (!missing.empty()) {
     throw ConfigError(
-        format("num_nodes: {}: each host must know its place, and not set is {}. Start levin on each host with "
+        format("num_nodes: {}: each host must know its number and rank 0, but not set: {}. Start levin on each host with "
                "NODE_RANK=0, 1, … and with host 0's address and a free port of it as MASTER_ADDR and MASTER_PORT; "
                "or start it with torchrun, srun or mpirun.",
                hosts, join(missing)));
@@ -308,7 +308,7 @@ std::optional<SlurmJob> slurm_job(const EnvironmentLookup& lookup) {
 
 void requeue_slurm_job(const std::string& number, std::chrono::milliseconds patience) {
   const auto fail = [&](const std::string& why) {
-    throw IoError(format("job {} could not be put back into Slurm's queue: scontrol requeue {}", number, why));
+    throw IoError(format("job {} could not be requeued: scontrol requeue {}", number, why));
   };
   if (number.find_first_not_of("0123456789_") != std::string::npos) fail("takes a job's number");
   const double seconds = std::chrono::duration<double>(patience).count();

@@ -109,7 +109,7 @@ std::string text_of(int wait_status) {
   return format("was killed by signal {} ({})", signal, strsignal(signal));
 }
 
-/// How a child has ended, if it has. It stays a zombie, so that its number is no other's while its group may be killed.
+/// How a child has ended, if it has. It stays a zombie, so that its number is not reused while its group may be killed.
 std::optional<int> look_at_end(pid_t process) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process) {
@@ -136,7 +136,7 @@ class Supervisor {
 
   /// Sends a signal that the launcher received to the ranks. SIGTSTP stops them and the launcher until it is continued.
   void pass_on(int signal) {
-    told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
+    asked_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
     if (signal != SIGTSTP) return send(signal);
     send(SIGSTOP);
     // What rank 0 is drawing just now would come after.
@@ -194,13 +194,13 @@ class Supervisor {
   std::optional<FailureRecord> failure() const {
     if (!failed_rank_) return std::nullopt;
     if (const auto recorded = recorded_failure(*segment_)) return recorded;
-    // Nobody has written it down.
+    // It was not recorded.
     return FailureRecord{*failed_rank_, whereabouts_of(*segment_, *failed_rank_),
                          "its process " + text_of(*at(*failed_rank_).wait_status)};
   }
 
-  /// What the ranks have kept for a later attempt.
-  std::string kept_for_restarts() const { return segment_->header().kept.read(); }
+  /// The state that the ranks have stored for a later attempt.
+  std::string restart_state() const { return segment_->header().restart_state.read(); }
   /// The local ranks that have raised a flag.
   std::vector<int> ranks_with(std::atomic<std::uint32_t> RankSlot::*flag) const {
     std::vector<int> found;
@@ -213,12 +213,12 @@ class Supervisor {
   /// Why another attempt would not help, or is not wanted; "" where it may. `is_first`: this attempt was the run's first;
   /// `spans_hosts`: the run has ranks elsewhere.
   std::string why_not_again(bool is_first, bool spans_hosts) const {
-    if (told_to_stop_) return "it was told to end by a signal";
-    if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
-    if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it began";
-    // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
+    if (asked_to_stop_) return "a signal asked it to end";
+    if (failure()->is_final) return "the error is in the configuration or the program, and would recur";
+    if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it started";
+    // The failures of other hosts' ranks are unknown here, and all hosts must decide the same.
     return !spans_hosts && ranks_with(&RankSlot::trained).empty() && have_all_failed_alike()
-               ? "all ranks failed alike before the first step"
+               ? "all ranks failed with the same error before the first step"
                : "";
   }
 
@@ -244,7 +244,7 @@ class Supervisor {
     if (record_failure(*segment_, failure)) {
       write_error_file(failure);
     } else if (!recorded_failure(*segment_) && !failed_rank_) {
-      // Whoever began to write the record has died over it, or is about to finish.
+      // The writer of the record has died, or is about to finish.
       begin_end_after(rank);
     }
   }
@@ -298,7 +298,7 @@ class Supervisor {
   std::shared_ptr<RunSegment> segment_;
   std::vector<Rank> ranks_;         ///< by local rank
   std::optional<int> failed_rank_;  ///< which may be another host's
-  bool told_to_stop_ = false;
+  bool asked_to_stop_ = false;
   std::chrono::steady_clock::time_point kill_time_{};
 };
 
@@ -311,7 +311,7 @@ class Attempts {
 
   RunEnd run() {
     while (true) {
-      Supervisor supervisor(start_ranks(places(), kept_));
+      Supervisor supervisor(start_ranks(places(), restart_state_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
         const std::vector<int> signals = signals_.wait(kBetweenProcessLooks);
@@ -323,7 +323,7 @@ class Attempts {
       // Rank 0 may have been killed.
       restore_terminal();
       const int status = supervisor.finish();
-      kept_ = supervisor.kept_for_restarts();
+      restart_state_ = supervisor.restart_state();
       std::fflush(nullptr);
       if (!supervisor.failure() || !start_again_after(supervisor)) return {status, supervisor.failure()};
     }
@@ -352,21 +352,21 @@ class Attempts {
       hindrance = format("max_restarts={} is used up", plan_.max_restarts);
     }
     if (!hindrance.empty()) {
-      print_report("levin: the run is not started again: " + hindrance);
+      print_report("levin: no restart: " + hindrance);
       return false;
     }
     ++restarts_;
-    print_report(format("levin: the run starts again, attempt {} of {}, because {}", restarts_ + 1, plan_.max_restarts + 1,
+    print_report(format("levin: restarting the run, attempt {} of {}, because {}", restarts_ + 1, plan_.max_restarts + 1,
                         supervisor.failure()->place()));
     return true;
   }
 
-  /// True when the run goes on with fewer ranks than the last attempt tried to have.
+  /// True when the run continues with fewer ranks than the last attempt.
   bool go_on_without(const std::vector<int>& local_ranks) {
     const int left = static_cast<int>(devices_.size() - local_ranks.size());
     if (local_ranks.empty() || !plan_.min_devices || left < *plan_.min_devices) return false;
     for (auto rank = local_ranks.rbegin(); rank != local_ranks.rend(); ++rank) devices_.erase(devices_.begin() + *rank);
-    print_report(format("levin: the run goes on with {}, since the others' devices are gone (min_devices={})",
+    print_report(format("levin: the run continues with {}, because the others' devices are gone (min_devices={})",
                         counted(devices_.size(), "rank"), *plan_.min_devices));
     return true;
   }
@@ -374,8 +374,8 @@ class Attempts {
   LaunchPlan plan_;
   SignalPipe signals_;
   Keys keys_;
-  std::vector<int> devices_;  ///< by local rank
-  std::string kept_;          ///< by the attempts so far, for those that follow
+  std::vector<int> devices_;   ///< by local rank
+  std::string restart_state_;  ///< of earlier attempts
   int restarts_ = 0;
 };
 

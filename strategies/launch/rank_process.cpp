@@ -63,13 +63,13 @@ std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher
   return changes;
 }
 
-/// Makes the calling process, a child of `launcher`, end with it, gives it a process group of its own and an empty standard
-/// input. False when the launcher is gone already. Threading: async-signal-safe.
+/// Makes the calling process, a child of `launcher`, end with it, in its own process group and with an empty standard input.
+/// False when the launcher is gone already. Threading: async-signal-safe.
 bool tie_to_launcher(pid_t launcher) noexcept {
   // When it died before this call, the parent has changed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) return false;
-  // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
+  // Its own group: Ctrl-C in the terminal reaches only the launcher, which passes it on once.
   setpgid(0, 0);
   // A background group must not read from the terminal: it would be stopped.
   Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -81,7 +81,7 @@ bool tie_to_launcher(pid_t launcher) noexcept {
   return true;
 }
 
-/// The running program's file. Its link in /proc still works when the file has been replaced or removed meanwhile.
+/// The running program's file. Its link in /proc still works when the file has been replaced or removed.
 std::string own_program() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -122,7 +122,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   _exit(127);
 }
 
-/// Starts the program anew for each rank. Throws IoError; `processes` are those that it has started until then.
+/// Starts the program again for each rank. Throws IoError; `processes` are those started until then.
 void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
                 const sigset_t& signal_mask, std::vector<pid_t>& processes) {
   const std::string program = own_program();
@@ -147,7 +147,7 @@ void exec_ranks(const std::vector<RankPlace>& places, const std::function<Inheri
 
 constexpr auto kRankPatience = std::chrono::seconds(10);  // until the next rank has said that it is there
 
-/// What a rank is to become. Its files come with it: the segment, and those of store and inputs that there are.
+/// The description of a rank to start. Its files come with it: the segment, and those of store and inputs, if any.
 struct Request {
   RankPlace place;
   std::int32_t launcher = 0;
@@ -198,7 +198,7 @@ bool receive_request(int socket, Request& request, std::vector<Descriptor>& file
   return received == sizeof(request) && files.size() == static_cast<std::size_t>(expected);
 }
 
-/// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
+/// Starts ranks until no more are requested, and then ends the process; returns in each rank.
 void serve(int socket, pid_t program) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != program) _exit(0);
@@ -208,7 +208,7 @@ void serve(int socket, pid_t program) {
     Request request;
     std::vector<Descriptor> files;
     if (!receive_request(socket, request, files)) _exit(0);
-    // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
+    // A child of this process that ends at once leaves its own child to the launcher, which adopts orphans.
     const pid_t maker = fork();
     if (maker == 0) {
       const pid_t self = getpid();
@@ -230,7 +230,7 @@ bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited
   return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
 }
 
-/// False when none has come in time.
+/// False when none has arrived in time.
 bool await_rank(int socket, std::vector<pid_t>& processes) {
   Arrival arrival;
   if (!is_ready_by(std::chrono::steady_clock::now() + kRankPatience, socket, POLLIN)) return false;
@@ -300,10 +300,10 @@ void ForkServer::end() {
   process_ = 0;
 }
 
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept) {
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state) {
   StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
-  started.segment->header().kept.write(kept);
+  started.segment->header().restart_state.write(restart_state);
   // Ranks of several hosts meet at a port.
   const bool one_host = places.front().hosts == 1;
   const auto [server, clients] = one_host ? connected_sockets(SOCK_SEQPACKET) : std::pair<Descriptor, Descriptor>();
@@ -314,7 +314,7 @@ StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view 
                           .store = place.rank() == 0 ? store_of_zero : store,
                           .inputs = inputs.number()};
   };
-  // Whoever is told to stop stops a run whose ranks are known.
+  // A signal to stop then finds a run whose ranks are known.
   const BlockedSignals blocked;
   try {
     if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {

@@ -14,7 +14,7 @@
 
 namespace levin {
 
-/// One rank as its launcher places it. Plain bytes: the ForkServer is sent one.
+/// The position that a launcher gives a rank. Plain bytes: it is sent to the ForkServer.
 struct RankPlace {
   std::int32_t local_rank = 0;
   std::int32_t local_ranks = 1;
@@ -31,28 +31,28 @@ struct RankPlace {
 /// Open files that ranks inherit; -1 is none.
 struct InheritedFiles {
   int segment = -1;
-  int store = -1;   ///< see inherited_address(); none where ranks of several hosts meet at a port
+  int store = -1;   ///< see inherited_address(); none if ranks of several hosts connect at a port
   int inputs = -1;  ///< see RunInputs
 };
 
-/// A copy of this process as it is when its libraries are loaded and nothing of it has run. Ranks that it makes begin there, as
-/// if the program had been started again: but they do not load it again, and loading LibTorch takes most of a rank's start.
-/// The name and the idea are those of Python's multiprocessing. One in a process. Threading: the main thread.
+/// A copy of this process from when its libraries are loaded and nothing of it has run. Ranks that it makes start there, as if
+/// the program had been started again, without loading LibTorch, which takes most of a rank's start. The name and the idea are
+/// from Python's multiprocessing. One in a process. Threading: the main thread.
 class ForkServer {
  public:
   static ForkServer& instance();
 
-  /// First of all in main(), before anything that shall happen in each rank. Comes back with false in this process and, when it
-  /// has made ranks, with true in each of them: the environment is then that of a rank. Without a server, and false, where this
-  /// process is a rank already, has other threads, or cannot fork.
+  /// Called: first in main(), before code that each rank must run. Returns false in this process and, when it has made ranks,
+  /// true in each of them, with the environment of a rank. Returns false without a server in a process that is a rank already,
+  /// has other threads, or cannot fork.
   bool start();
 
-  /// Makes ranks of this process, with what `files_of` gives for each: their processes, in order. Nothing where no server
-  /// runs, or where it cannot do it; then no rank is left behind, and no server. `places`: by local rank.
+  /// Makes ranks of this process, with the files of `files_of` for each. Returns their processes, in order; unset without a
+  /// server, or on failure, which leaves no rank and no server. `places`: by local rank.
   std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankPlace>& places,
                                                const std::function<InheritedFiles(const RankPlace&)>& files_of);
 
-  /// Ends the server, if there is one: no ranks are needed any more.
+  /// Ends the server, if there is one: no more ranks are needed.
   void end();
 
  private:
@@ -68,9 +68,9 @@ struct StartedRanks {
   std::vector<pid_t> processes;  ///< by local rank
 };
 
-/// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise anew from its
-/// file. `places`: of this host, by local rank. `kept`: what an earlier attempt has kept. The processes are killed by the
-/// kernel when the calling thread ends. Throws IoError, with no process left behind.
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept = {});
+/// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise from its file.
+/// `places`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel when
+/// the calling thread ends. Throws IoError, with no process left behind.
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state = {});
 
 }  // namespace levin

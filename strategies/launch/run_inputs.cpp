@@ -20,7 +20,7 @@ RunInputs& RunInputs::instance() {
 RunInputs::RunInputs(const ClusterEnvironment& environment) {
   if (!environment.inputs_fd) return;
   const SharedFile file = SharedFile::attach(Descriptor(*environment.inputs_fd));
-  ByteReader texts({file.data(), file.bytes()}, "the configuration that the launcher hands to its ranks is not readable");
+  ByteReader texts({file.data(), file.bytes()}, "the launcher's configuration for its ranks is not readable");
   try {
     while (texts.left() > 0) {
       std::string name = texts.text();

@@ -13,12 +13,12 @@
 
 namespace levin {
 
-/// Makes calls which have no time limit of their own, one after another, each on a thread, so that whoever asks can stop
-/// waiting. Threading: any thread may ask; each waits for its turn.
+/// Makes calls without a time limit, one after another, each on a thread, so that the caller can stop waiting. Threading: any
+/// thread may call; each waits for its turn.
 class CallThread {
  public:
-  /// Makes a call. Nothing when it has not ended by the deadline, or has not begun since another one is under way; a call that
-  /// has begun goes on, also when this object is gone, so `call` must own all that it uses. Throws what the call throws.
+  /// Makes a call. Unset when it has not ended by the deadline, or has not started because another one is running. A running
+  /// call continues, also when this object is gone, so `call` must own all that it uses. Throws what the call throws.
   template <class Call>
   auto call_until(std::chrono::steady_clock::time_point deadline, Call call) -> std::optional<std::invoke_result_t<Call>> {
     const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Call>()>>(std::move(call));
@@ -39,7 +39,7 @@ class CallThread {
   }
 
  private:
-  /// Which a call may outlive.
+  /// A call may outlive it.
   struct State {
     std::mutex mutex;
     std::condition_variable changed;

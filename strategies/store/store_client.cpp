@@ -138,10 +138,10 @@ std::string seconds_text(Clock::duration time) {
 
 StoreAddress tcp_address(const std::string& host, int port) {
   const auto connect = [host, port](Deadline deadline) {
-    std::string problem = format("the name {} leads nowhere", host);
+    std::string problem = format("the name {} has no address", host);
     const std::vector<Endpoint> endpoints = resolve(host, port, deadline);
     for (const Endpoint& endpoint : endpoints) {
-      // An address that never answers must not use up the time of the others; whoever calls tries again.
+      // An address that never answers must not use up the time of the others; the caller retries.
       const Deadline own =
           endpoints.size() == 1 ? deadline : std::min(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(5));
       try {
@@ -191,7 +191,7 @@ std::string own_address_towards(const std::string& host, int port, Deadline dead
       }
     }
   } catch (const ConnectionLost&) {
-    // Whoever needs the other host says that it cannot be reached.
+    // Code that needs the other host reports that it cannot be reached.
   }
   return "";
 }
@@ -220,16 +220,16 @@ std::vector<Descriptor> listen_at(const std::string& host, int port, Deadline de
   if (listeners.empty() && !is_taken()) {
     if (!only_here && is_listened_to(endpoints)) {
       throw DesyncError(
-          format("rank 0 cannot listen at {}: that is no address of this host, and somebody listens there "
-                 "already. Is another host rank 0, or has it the same NODE_RANK?",
+          format("rank 0 cannot listen at {}: that is not an address of this host, and a server listens there already. Is "
+                 "another host rank 0, or does it have the same NODE_RANK?",
                  place));
     }
     for (const Endpoint& any_interface : look_up("0.0.0.0", port, AI_NUMERICHOST).endpoints) listen(any_interface);
   }
   if (listeners.empty() || error == EADDRINUSE) {
     throw DesyncError(format("rank 0 cannot listen at {}: {}{}", place, error_text(error),
-                             error == EADDRINUSE ? ". Another program has the port, or a second process is rank 0: give the "
-                                                   "run another MASTER_PORT, or each host a NODE_RANK of its own"
+                             error == EADDRINUSE ? ". Another program uses the port, or a second process is rank 0: give the "
+                                                   "run another MASTER_PORT, or each host its own NODE_RANK"
                                                  : ""));
   }
   return listeners;
@@ -282,7 +282,7 @@ StoreClient::StoreClient(StoreAddress address, StoreMember member, Deadline dead
   std::string problem;
   for (auto pause = kFirstPause; !join_once(deadline, problem); pause = std::min(2 * pause, kLongestPause)) {
     if (Clock::now() + pause > deadline) {
-      throw DesyncError(format("nobody answers there for {} ({}): is rank 0 running, and can this host reach it?",
+      throw DesyncError(format("no answer from there for {} ({}): is rank 0 running, and can this host reach it?",
                                seconds_text(deadline - begin), problem));
     }
     std::this_thread::sleep_for(pause);
@@ -300,11 +300,11 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
                                   {member_.token, member_.build, member_.process}},
                                  deadline);
     if (!answer) {
-      throw DesyncError(format("who listens there did not answer within {}: another program may have the port",
+      throw DesyncError(format("the server there did not answer within {}: another program may use the port",
                                seconds_text(deadline - begin)));
     }
     if (answer->call == StoreCall::kDone) return true;
-    const std::string refusal = "rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front());
+    const std::string refusal = "rank 0 refused: " + (answer->values.empty() ? "it gives no reason" : answer->values.front());
     if (answer->number != 1) throw DesyncError(refusal);
     problem = refusal;
     return false;
@@ -335,7 +335,7 @@ StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
   if (broken_) std::rethrow_exception(broken_);
   try {
     auto answer = exchange(request, deadline);
-    if (!answer) give_up(DesyncError(at_store("rank 0 does not answer any more: it is stopped, or the network is cut")));
+    if (!answer) give_up(DesyncError(at_store("rank 0 has stopped answering: it is suspended, or the network is down")));
     if (answer->call == StoreCall::kRefused) {
       give_up(DesyncError(at_store(answer->values.empty() ? "rank 0 has ended it" : answer->values.front())));
     }
@@ -357,7 +357,7 @@ std::optional<StoreMessage> StoreClient::exchange(const StoreMessage& request, D
     try {
       if (auto answer = reader_.next(kLargestMessage)) return answer;
     } catch (const DesyncError& error) {
-      throw DesyncError(format("who listens there is no rank of levin: {}", error.what()));
+      throw DesyncError(format("the server there is not a rank of levin: {}", error.what()));
     }
     const std::string part = receive_until(connection_.number(), deadline);
     if (part.empty()) return std::nullopt;

@@ -18,54 +18,54 @@ namespace levin {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// ConnectionLost of functions that connect, send and receive says that nobody listens, or that who listened has closed the
-// connection: a moment later it may be different. Its what() is a part of a sentence: "Connection refused".
+// ConnectionLost of functions that connect, send and receive means that no server listens, or that it has closed the
+// connection: a retry may succeed. Its what() is a part of a sentence: "Connection refused".
 
 /// Where a run's store can be reached.
 struct StoreAddress {
   std::string text;                               ///< "127.0.0.1:29500", for errors
-  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws ConnectionLost, or DesyncError where another is no use
+  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws ConnectionLost, or DesyncError where a retry is useless
 };
 
 /// A store at a TCP port, between hosts.
 StoreAddress tcp_address(const std::string& host, int port);
-/// A store that is reached over one of two connected sockets that carry messages (SOCK_SEQPACKET), which stays the caller's: a
-/// new connection is handed over to who has the other. So do the ranks of levin's launcher, who inherit them; only who has one
-/// can use it.
+/// A store that is reached over one of two connected sockets that carry messages (SOCK_SEQPACKET), which the caller still owns:
+/// a new connection is passed to the holder of the other. Ranks of levin's launcher inherit such sockets; no other process can
+/// use them.
 StoreAddress inherited_address(int socket, const std::string& text = "the socket of levin's launcher");
 
-/// Listens at the addresses of `host` only, or, where none of them is this machine's own (as behind a router), or they cannot
-/// be reached from elsewhere although the name is not "localhost", at all. Throws DesyncError: the port is taken, here or
-/// where the address leads to. Looks the name up until the deadline.
+/// Listens only at the addresses of `host`; at all addresses if none of them is this machine's (as behind a router), or if they
+/// are local although the name is not "localhost". Throws DesyncError when the port is taken, here or at the address. Looks the
+/// name up until the deadline.
 std::vector<Descriptor> listen_at(const std::string& host, int port,
                                   Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30));
-/// The address of this host from which it reaches another: that of the interface to it. "" when there is no way. Sends nothing.
+/// The address of this host's interface to another. "" when there is no route. Sends nothing.
 std::string own_address_towards(const std::string& host, int port, Deadline deadline);
-/// The next connection that was handed over on such a socket; not open when there is none now.
+/// The next connection passed on such a socket; not open: none now.
 Descriptor take_handed_over(int socket);
 /// "10.0.0.7:51234", or "this host".
 std::string peer_text(int socket);
 
-/// Sends all of it, or throws ConnectionLost. Nothing has been said in time: false.
+/// Sends all of it, or throws ConnectionLost. False when it has not finished in time.
 bool send_until(int socket, std::string_view bytes, Deadline deadline);
-/// What has arrived, at least a byte; empty when nothing has in time. Throws ConnectionLost.
+/// The received bytes, at least one; empty when none arrives in time. Throws ConnectionLost.
 std::string receive_until(int socket, Deadline deadline);
 
-/// Who asks for a place in a run.
+/// A rank that joins a run.
 struct StoreMember {
   int rank = 0;
   int world_size = 1;
-  std::string token{};    ///< what only the run's processes know; empty: nothing is asked for
+  std::string token{};    ///< the secret of the run's processes; empty: none is required
   std::string build{};    ///< "levin 0.1.0, LibTorch 2.13.0": all ranks have the same
-  std::string process{};  ///< tells apart two processes that both say they are this rank: "4711 on apollo"
-  int attempt = 0;        ///< how often the run has been started again
+  std::string process{};  ///< distinguishes two processes with this rank: "4711 on apollo"
+  int attempt = 0;        ///< the number of restarts
 };
 
 /// A rank's connection to the run's store. Every call has a deadline. Threading: any thread; one call at a time, others wait.
 class StoreClient {
  public:
-  /// Connects, again and again until the deadline while nobody listens yet. Throws DesyncError; its text says what is wrong
-  /// with who listens there, and not where that is.
+  /// Connects, with retries until the deadline while no server listens. Throws a DesyncError that describes the problem of the
+  /// server, without its address.
   StoreClient(StoreAddress address, StoreMember member, Deadline deadline);
 
   /// The answer. Throws DesyncError when there is none by the deadline, the connection is lost, or the run has ended.
@@ -78,19 +78,19 @@ class StoreClient {
   struct EndTurn {
     void operator()(StoreClient* client) const;
   };
-  /// The time in which one call has the connection.
+  /// The scope in which one call has the connection.
   using Turn = std::unique_ptr<StoreClient, EndTurn>;
-  /// Throws DesyncError when it does not come to have the connection until the deadline.
+  /// Throws DesyncError when it does not get the connection by the deadline.
   Turn take_turn(Deadline deadline);
-  /// The answer; nothing when there is none in time.
+  /// The answer; unset: none in time.
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
-  /// False: what listens there has closed the connection, or nothing listens.
+  /// False: the server has closed the connection, or there is none.
   bool join_once(Deadline deadline, std::string& problem);
   std::string at_store(const std::string& text) const;
   /// Throws the error, now and at every later call.
   template <class Failure>
   [[noreturn]] void give_up(const Failure& error) {
-    // What comes later could be the answer to this call.
+    // Later bytes could be the answer to this call.
     broken_ = std::make_exception_ptr(error);
     connection_ = Descriptor();
     std::rethrow_exception(broken_);
@@ -101,7 +101,7 @@ class StoreClient {
   // No std::timed_mutex: ThreadSanitizer does not know how g++ 12 locks one.
   std::mutex mutex_;
   std::condition_variable free_;
-  bool busy_ = false;  ///< a call is under way: the others wait for their turn, each until its own deadline
+  bool busy_ = false;  ///< a call is running: others wait for their turn, each until its own deadline
   Descriptor connection_;
   StoreMessageReader reader_;
   std::exception_ptr broken_;

@@ -24,7 +24,7 @@ void append_texts(std::string& bytes, const std::vector<std::string>& texts) {
 std::vector<std::string> read_texts(ByteReader& body) {
   const auto count = body.number<std::uint32_t>();
   // Each text is at least its length; nothing is reserved beyond what arrived.
-  if (count > body.left() / sizeof(std::uint32_t)) throw DesyncError("it says that there are more texts than arrived");
+  if (count > body.left() / sizeof(std::uint32_t)) throw DesyncError("it announced more texts than arrived");
   std::vector<std::string> texts;
   texts.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) texts.push_back(body.text());
@@ -32,7 +32,7 @@ std::vector<std::string> read_texts(ByteReader& body) {
 }
 
 void require(bool fits) {
-  if (!fits) throw DesyncError("its message does not fit what it asks for");
+  if (!fits) throw DesyncError("its message does not fit its request");
 }
 
 constexpr std::size_t kLongestError = 16 << 10;
@@ -76,19 +76,19 @@ std::string encode(const StoreMessage& message) {
 std::optional<StoreMessage> StoreMessageReader::next(std::size_t limit) {
   // Something that speaks another language shows by its first bytes, however few.
   if (std::memcmp(bytes_.data(), &kMagic, std::min(bytes_.size(), sizeof kMagic)) != 0) {
-    throw DesyncError("it does not speak levin's language");
+    throw DesyncError("it does not speak levin's protocol");
   }
   if (bytes_.size() < kPrefixBytes) return std::nullopt;
   std::uint32_t length = 0;
   std::memcpy(&length, bytes_.data() + sizeof kMagic, sizeof length);
   if (length > limit) {
-    throw DesyncError(format("it announced a message of {} bytes, where {} are the most", length, limit));
+    throw DesyncError(format("it announced a message of {} bytes, where the limit is {}", length, limit));
   }
   if (bytes_.size() - kPrefixBytes < length) return std::nullopt;
   ByteReader body(std::string_view(bytes_).substr(kPrefixBytes, length), "it ends too early");
   StoreMessage message{.call = body.number<StoreCall>()};
   if (message.call < StoreCall::kHello || message.call > StoreCall::kRefused) {
-    throw DesyncError("its message is of no known kind");
+    throw DesyncError("its message is of an unknown kind");
   }
   message.number = body.number<std::int64_t>();
   message.keys = read_texts(body);
@@ -103,7 +103,7 @@ std::int64_t StoreTable::add(const std::string& key, std::int64_t number) {
   if (const auto place = values_.find(key); place != values_.end()) {
     const std::string& text = place->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum);
-    if (error != std::errc() || end != text.data() + text.size()) throw DesyncError("it adds to what is no number");
+    if (error != std::errc() || end != text.data() + text.size()) throw DesyncError("it adds to a value that is not a number");
   }
   if (__builtin_add_overflow(sum, number, &sum)) throw DesyncError("it adds more than a number can hold");
   values_[key] = std::to_string(sum);
@@ -131,7 +131,7 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
     case StoreCall::kCompareSet: {
       require(keys.size() == 1 && request.values.size() == 2);
       const auto place = values_.find(keys[0]);
-      // As c10d's own stores do: a key that is not there holds nothing, and another's value is told.
+      // As c10d's stores do: a missing key compares as empty, and the value of another is returned.
       if (place == values_.end() ? !request.values[0].empty() : place->second != request.values[0]) {
         return {.values = {place == values_.end() ? request.values[0] : place->second}};
       }
@@ -144,7 +144,7 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
     case StoreCall::kCount:
       return {.number = static_cast<std::int64_t>(values_.size())};
     default:
-      throw DesyncError("its message is no call");
+      throw DesyncError("its message is not a call");
   }
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::size_t kLargestHello = 1024;
 /// Of any other. Gloo's addresses of N ranks are values of some 200 N bytes; an error text has up to 16 KiB.
 inline constexpr std::size_t kLargestMessage = std::size_t{256} << 20;
 
-/// What a connection to the run's store asks for, or is told.
+/// The messages of a connection to the run's store.
 enum class StoreCall : std::uint8_t {
   kHello = 1,   ///< number: the rank; keys: the number of ranks, the attempt; values: the run's token, build, process
   kSet,         ///< values[i] under keys[i]
@@ -45,8 +45,8 @@ struct StoreMessage {
 /// The message as it travels: how long it is, then what it says.
 std::string encode(const StoreMessage& message);
 
-/// What has arrived of a peer's messages. Memory follows what has come, not what a peer says will come. Throws DesyncError
-/// where the bytes are no message, or one that is longer than `limit` bytes; its text is short, and says nothing of the peer.
+/// The received part of a peer's messages. Memory grows with received bytes, not with announced ones. Throws DesyncError when
+/// the bytes are not a message, or one that is longer than `limit` bytes; its text is short, and does not name the peer.
 class StoreMessageReader {
  public:
   void add(std::string_view bytes) { bytes_ += bytes; }
@@ -72,8 +72,8 @@ class StoreTable {
   std::unordered_map<std::string, std::string> values_;
 };
 
-// What ranks on several hosts tell one another under the keys of the run's store. Whoever can write to the store may have put
-// anything there: what is no such value is not there.
+// The values of ranks on several hosts under the keys of the run's store. Any client can write to the store: malformed values
+// count as missing.
 
 /// Where a rank is, as it last posted it.
 struct RankPost {

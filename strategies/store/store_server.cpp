@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kNow = std::chrono::milliseconds(0);
 constexpr auto kLongestPoll = std::chrono::milliseconds(60'000);
 constexpr auto kPauseWithoutResources = std::chrono::milliseconds(100);
-constexpr auto kTimeToTell = std::chrono::seconds(1);
+constexpr auto kNotifyTimeout = std::chrono::seconds(1);
 
 /// Takes as long whatever differs.
 bool same_token(const std::string& left, const std::string& right) {
@@ -42,8 +42,8 @@ bool same_token(const std::string& left, const std::string& right) {
 struct StoreServer::Connection {
   Descriptor socket;
   std::string peer;
-  std::optional<int> rank;  ///< once it has said who it is
-  Deadline deadline;        ///< to say who it is; of its wait
+  std::optional<int> rank;  ///< once it has identified itself
+  Deadline deadline;        ///< to identify itself; of its wait
   StoreMessageReader reader{};
   std::string rest{};  ///< of an answer, which the peer has not taken yet
   std::optional<StoreMessage> wait{};
@@ -80,7 +80,7 @@ void StoreServer::end(const std::string& reason) {
   std::unique_lock lock(mutex_);
   end_reason_ = reason;
   wake();
-  told_.wait_for(lock, kTimeToTell, [this] { return all_told_; });
+  notified_.wait_for(lock, kNotifyTimeout, [this] { return all_notified_; });
 }
 
 void StoreServer::run() {
@@ -103,7 +103,7 @@ void StoreServer::poll_once() {
   std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
   for (const Door& door : doors_) entries.push_back({door.socket.number(), POLLIN, 0});
   for (const Connection& connection : connections_) {
-    // Who does not take an answer is not listened to. Who waits for one is, since it may close its connection.
+    // A client that does not read an answer is not polled. A client that waits for one is, because it may close its connection.
     const short events = connection.rest.empty() ? POLLIN : POLLOUT;
     entries.push_back({connection.socket.number(), events, 0});
   }
@@ -120,20 +120,20 @@ void StoreServer::poll_once() {
   look_after_waits();
   eventfd_t count = 0;
   eventfd_read(wake_.number(), &count);
-  tell_end();
+  notify_end();
   for (std::size_t i = 0; i < doors_.size(); ++i) {
     if (entries[1 + i].revents != 0) accept_new(doors_[i]);
   }
 }
 
-void StoreServer::tell_end() {
+void StoreServer::notify_end() {
   const std::lock_guard lock(mutex_);
-  // Who has been told closes its connection. A rank that is between two calls has yet to ask.
+  // A notified client closes its connection. A rank between two calls has yet to call.
   const bool left = std::none_of(connections_.begin(), connections_.end(),
                                  [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
-  if (end_reason_.empty() || !left || all_told_) return;
-  all_told_ = true;
-  told_.notify_all();
+  if (end_reason_.empty() || !left || all_notified_) return;
+  all_notified_ = true;
+  notified_.notify_all();
 }
 
 void StoreServer::accept_new(Door& door) {
@@ -155,12 +155,12 @@ void StoreServer::welcome(Descriptor socket) {
   const auto unknown = [](const Connection& connection) { return !connection.rank; };
   if (static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), unknown)) >= kMostUnknown) {
     const auto oldest = std::find_if(connections_.begin(), connections_.end(), unknown);
-    note_stranger(*oldest, "others came before it said who it is");
+    note_stranger(*oldest, "others came before it identified itself");
     connections_.erase(oldest);
   }
   const int number = socket.number();
   connections_.push_back({std::move(socket), peer_text(number), std::nullopt, Clock::now() + settings_.patience});
-  // What has come with it is read at once, before others can take its place.
+  // Data that came with it is read at once, before others can use its slot.
   if (!serve(connections_.back(), POLLIN)) connections_.pop_back();
 }
 
@@ -169,11 +169,11 @@ bool StoreServer::serve(Connection& connection, short events) {
     if ((events & POLLOUT) != 0) send_rest(connection);
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && connection.rest.empty()) receive(connection);
     if (!connection.rank && !connection.closing && Clock::now() >= connection.deadline) {
-      note_stranger(connection, format("it did not say who it is within {} s", settings_.patience.count() / 1000));
+      note_stranger(connection, format("it did not identify itself within {} s", settings_.patience.count() / 1000));
       return false;
     }
   } catch (const ConnectionLost&) {
-    if (!connection.rank && !connection.closing) note_stranger(connection, "it went without saying who it is");
+    if (!connection.rank && !connection.closing) note_stranger(connection, "it left without identifying itself");
     return false;
   } catch (const DesyncError& error) {
     note_stranger(connection, error.what());
@@ -191,9 +191,9 @@ void StoreServer::receive(Connection& connection) {
   const std::size_t limit = connection.rank ? kLargestMessage : kLargestHello;
   // A rank asks one thing at a time, and waits for the answer.
   if (auto message = connection.reader.next(limit)) {
-    if (connection.wait) throw DesyncError("it asks while it waits for an answer");
+    if (connection.wait) throw DesyncError("it sent a request while it waited for an answer");
     handle(connection, *std::move(message));
-    if (!connection.reader.is_empty()) throw DesyncError("it says more than it was asked for");
+    if (!connection.reader.is_empty()) throw DesyncError("it sent more than was requested");
   }
 }
 
@@ -217,17 +217,16 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
     connection.closing = true;
   };
   if (hello.call != StoreCall::kHello || hello.keys.size() != 2 || hello.values.size() != 3) {
-    throw DesyncError("it did not begin by saying who it is");
+    throw DesyncError("it did not begin by identifying itself");
   }
   if (!same_token(hello.values[0], settings_.token)) {
     return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
   }
   const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
   if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
-    return refuse("it says that it is " + who,
-                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, or have hosts different "
-                         "devices or num_nodes?",
-                         settings_.world_size, who));
+    return refuse("it says that it is " + who, format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, "
+                                                      "or do hosts have different devices or num_nodes?",
+                                                      settings_.world_size, who));
   }
   if (hello.keys[1] != std::to_string(settings_.attempt)) {
     // The other host is about to start its ranks again, or has not noticed yet that it must.
@@ -261,8 +260,8 @@ std::string StoreServer::contradiction(std::size_t rank, const std::string& peer
   }
   const std::string& first = process_of_[rank];
   if (first.empty() || first == process) return "";
-  return format("two processes say that they are rank {}: {}, and {}: give each host a NODE_RANK (or RANK) of its own", rank,
-                first, process);
+  return format("two processes say that they are rank {}: {}, and {}: give each host its own NODE_RANK (or RANK)", rank, first,
+                process);
 }
 
 void StoreServer::look_after_waits() {

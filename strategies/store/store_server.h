@@ -18,26 +18,25 @@ namespace levin {
 /// kMostUnknown of them. A connection that is not of this run is dropped, with a line on stderr for the first of them.
 class StoreServer {
  public:
-  /// Connections that have not said yet who they are.
+  /// Connections that have not identified themselves.
   static constexpr std::size_t kMostUnknown = 64;
   struct Settings {
     int world_size = 1;
     std::string token{};                                           ///< what a connection must know; empty: nothing
     std::string build{};                                           ///< StoreMember::build of this process
     int attempt = 0;                                               ///< of the run
-    std::chrono::milliseconds patience{5000};                      ///< how long a connection may keep to itself who it is
+    std::chrono::milliseconds patience{5000};                      ///< the time for a connection to identify itself
     std::function<void(const std::string&)> print = print_report;  ///< takes what is said of strangers
   };
 
-  /// Serves whoever connects at `listeners`, and whose connection is handed over on `inherited` (see inherited_address()),
-  /// where there is one.
+  /// Serves connections at `listeners`, and those that are passed on `inherited` (see inherited_address()), if there is one.
   StoreServer(Settings settings, std::vector<Descriptor> listeners, Descriptor inherited);
   ~StoreServer();
 
   /// How this process itself reaches it. The server outlives what connects here.
   StoreAddress address() const { return inherited_address(own_clients_.number(), "this process"); }
-  /// The run is over before it has begun: whoever waits, or asks later, is told why. Returns when they have been told and are
-  /// gone, or after a second.
+  /// Ends a run before its start: clients that wait, or call later, get the reason. Returns when they have got it and are gone,
+  /// or after a second.
   void end(const std::string& reason);
 
  private:
@@ -52,8 +51,8 @@ class StoreServer {
   void run();
   void poll_once();
   Deadline next_deadline() const;
-  /// Lets end() come back once all have been told.
-  void tell_end();
+  /// Lets end() return once all are notified.
+  void notify_end();
   void accept_new(Door& door);
   void welcome(Descriptor connection);
   /// False: the connection is to be closed.
@@ -79,13 +78,13 @@ class StoreServer {
   Descriptor wake_;
   StoreTable table_;
   Connections connections_;
-  std::vector<std::string> process_of_;  ///< by rank: who came first
+  std::vector<std::string> process_of_;  ///< by rank: the first to come
   bool had_stranger_ = false;
 
   std::mutex mutex_;  ///< guards what follows
-  std::condition_variable told_;
+  std::condition_variable notified_;
   std::string end_reason_;
-  bool all_told_ = false;
+  bool all_notified_ = false;
   bool stop_ = false;
   std::thread thread_;
 };

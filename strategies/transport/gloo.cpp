@@ -26,10 +26,10 @@ namespace {
 /// exit() waits for the call: LibTorch keeps a list of those that are under way, which goes with its static objects.
 template <class Call>
 c10::intrusive_ptr<c10d::Work> start(Call call) {
-  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const auto exit_guard = std::make_shared<ExitGuard>();
   const auto future = call_gloo(call)->getFuture();
   return c10::make_intrusive<FutureWork>(future->then(
-      [unfinished](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); }, future->elementType()));
+      [exit_guard](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); }, future->elementType()));
 }
 
 /// How many bytes fit: a multiple of those of a number. Each rank gets the frames of all: with many of them a frame has room
@@ -53,9 +53,9 @@ std::vector<std::byte> frame_of(const GroupCall& call, std::span<const std::byte
 
 /// Between looks for a failure, while waiting for other ranks.
 constexpr auto kBetweenFailureLooks = std::chrono::milliseconds(20);
-/// Seconds between looks at what they have posted.
+/// Seconds between reads of their posts.
 constexpr double kSecondsBetweenLooks = 1.0;
-/// How long messages of a rank that has failed meanwhile may still arrive.
+/// How long messages of a rank that has failed may still arrive.
 constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 at::Tensor bytes_tensor(std::size_t bytes) { return torch::empty({static_cast<std::int64_t>(bytes)}, torch::kUInt8); }
@@ -115,12 +115,12 @@ GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
-void GlooControlGroup::meet(const Call& call, const Take& take) {
+void GlooControlGroup::perform(const Call& call, const Take& take) {
   if (broken_) std::rethrow_exception(broken_);
   board_->end_reduction();
   board_->post_waiting(call.what);
   const std::size_t room = room_in_frame(static_cast<std::size_t>(size()));
-  const at::Tensor frames = exchange(frame_of(call.told(), call.mine, room), call.what);
+  const at::Tensor frames = exchange(frame_of(call.announced(), call.mine, room), call.what);
   const auto* const begin = static_cast<const std::byte*>(frames.const_data_ptr());
   const auto frame = [&](int peer) { return begin + static_cast<std::size_t>(peer) * (sizeof(CallHeader) + room); };
   std::vector<GroupCall> calls;

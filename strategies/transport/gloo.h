@@ -41,7 +41,7 @@ class GlooBackend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> gloo_;
 };
 
-/// Waits until the call under way has ended, well or not, and calls `look` every 20 ms meanwhile, which throws to give it up.
+/// Waits until the running call has ended, well or not, and calls `look` every 20 ms, which throws to abort it.
 void await(c10d::Work& work, const std::function<void()>& look);
 
 /// Throws the exception that is being handled, as ConnectionLost where Gloo has thrown it because of a connection.
@@ -61,7 +61,7 @@ auto call_gloo(Call call) -> decltype(call()) {
 /// all are in the same one: what each contributes travels in it where it is up to 3 KiB (0.5 KiB on many ranks). What is longer
 /// follows, to those alone that get it. Errors are those of SharedMemoryGroup, but that a rank which is gone shows by its
 /// closed connection.
-class GlooControlGroup final : public MeetingGroup {
+class GlooControlGroup final : public ExchangeGroup {
  public:
   /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.
   GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board, double timeout_seconds);
@@ -69,7 +69,7 @@ class GlooControlGroup final : public MeetingGroup {
   int size() const override { return board_->size(); }
 
  private:
-  void meet(const Call& call, const Take& take) override;
+  void perform(const Call& call, const Take& take) override;
   /// What all ranks have, one after another.
   at::Tensor exchange(std::span<const std::byte> mine, const char* what);
   /// Sends what did not fit: the parts of these sizes, one after another. Undefined where this rank gets none.
@@ -125,7 +125,7 @@ class BucketVoteChannel final : public VoteChannel {
   at::Tensor elements(const at::Tensor& bucket) const;
   /// The sum of all ranks' elements. Called by the thread that ends a reduction.
   void take(const at::Tensor& sum);
-  /// In place of a reduction, when there is nothing to reduce. Ranks: all. One collective.
+  /// Replaces a reduction when there is nothing to reduce. Ranks: all. One collective.
   void exchange(ControlGroup& group);
 
  private:

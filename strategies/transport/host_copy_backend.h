@@ -9,9 +9,8 @@
 
 namespace levin {
 
-/// Tensors on a device between ranks, by way of the host's memory: for a kind of device that has no backend of its own. A call
-/// waits for the device, and comes back when tensors are on their way back to it, in the order of the current stream. Errors
-/// are those of the backend for the CPU.
+/// Exchanges device tensors through host memory, for a kind of device without its own backend. A call waits for the device, and
+/// returns when the copies back are queued on the current stream. Errors are those of the backend for the CPU.
 class HostCopyBackend final : public c10d::Backend {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;

@@ -19,7 +19,7 @@ namespace {
 
 /// Up to here every rank of a host exchanges everything with other hosts: shares would save less than their two meetings take.
 constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
-/// Up to here every host combines a share by itself, which is one exchange in place of two.
+/// Up to here every host combines a share by itself, which is one exchange instead of two.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
 
 std::size_t parts_of(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
@@ -63,7 +63,7 @@ void HostsBackend::reduce_by_host(const Values& values, const std::string& what)
   links_.within->all_reduce(values, what.c_str());
   if (bytes == 0) return;
   std::memcpy(room(share_, bytes), values.bytes.data(), bytes);
-  tell_other_hosts(bytes);
+  exchange_with_hosts(bytes);
   values.combine(values.bytes.data(), by_host_, bytes / values.element_bytes);
 }
 
@@ -80,7 +80,7 @@ void HostsBackend::reduce_by_shares(const Values& values, const char* what) {
 
 std::span<std::byte> HostsBackend::combine_shares(std::size_t bytes, const Values& values) {
   if (hosts() > 2 && bytes > kAtOnceBytes) return combine_by_pieces(bytes, values);
-  tell_other_hosts(bytes);
+  exchange_with_hosts(bytes);
   std::byte* const result = room(combined_, bytes);
   values.combine(result, by_host_, bytes / values.element_bytes);
   return {result, bytes};
@@ -98,13 +98,13 @@ std::span<std::byte> HostsBackend::combine_by_pieces(std::size_t bytes, const Va
   by_host_.resize(pieces);
   for (std::size_t host = 0; host < pieces; ++host) by_host_[host] = parts + host * piece_bytes;
   values.combine(room(share_, piece_bytes), by_host_, piece_bytes / values.element_bytes);
-  tell_other_hosts(piece_bytes);
+  exchange_with_hosts(piece_bytes);
   std::byte* const result = room(combined_, bytes);
   for (std::size_t host = 0; host < pieces; ++host) std::memcpy(result + host * piece_bytes, by_host_[host], piece_bytes);
   return {result, bytes};
 }
 
-void HostsBackend::tell_other_hosts(std::size_t bytes) {
+void HostsBackend::exchange_with_hosts(std::size_t bytes) {
   const auto others = static_cast<std::size_t>(hosts() - 1);
   at::Tensor sent = front(share_, bytes);
   if (others > 1) sent = sent.repeat({static_cast<std::int64_t>(others)});
@@ -125,7 +125,7 @@ void HostsBackend::tell_other_hosts(std::size_t bytes) {
 void HostsBackend::finish(const c10::intrusive_ptr<c10d::Work>& work) {
   is_abandoned_ = true;
   await(*work, [this] {
-    if (ends_) throw DesyncError("a gradient reduction has been given up");
+    if (ends_) throw DesyncError("a gradient reduction was aborted");
     if (const auto failure = links_.board->failure()) throw RecordedFailure(failure->str());
   });
   is_abandoned_ = false;
@@ -148,7 +148,7 @@ HostsBackend::~HostsBackend() {
     auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
     for (const Call& call : calls_) call(error);
   } catch (...) {
-    // What calls back when a call ends has failed: there is nobody left to tell.
+    // The callback of an ended call has failed: there is no one to report it to.
   }
   // First those that no all-reduce waits in: others may still be about to learn from the board why theirs end.
   release();
@@ -166,10 +166,10 @@ GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::Allreduc
                                                combine};
   const std::string what = call_text("all_reduce", options.reduceOp, tensor.get());
   const auto future = FutureWork::make_future();
-  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const auto exit_guard = std::make_shared<ExitGuard>();
   {
     const std::lock_guard lock(mutex_);
-    calls_.emplace_back([this, tensors, tensor, values, what, future, unfinished](std::exception_ptr& broken) {
+    calls_.emplace_back([this, tensors, tensor, values, what, future, exit_guard](std::exception_ptr& broken) {
       try {
         if (broken) std::rethrow_exception(broken);
         reduce_by_host(values, what);

@@ -24,7 +24,7 @@
 
 namespace levin {
 
-/// Hosts with as many ranks each: host h has ranks [h * ranks_per_host, (h + 1) * ranks_per_host).
+/// Hosts with the same number of ranks: host h has ranks [h * ranks_per_host, (h + 1) * ranks_per_host).
 struct HostLayout {
   int hosts = 1;
   int ranks_per_host = 1;
@@ -36,19 +36,18 @@ struct HostLayout {
   bool operator==(const HostLayout&) const = default;
 };
 
-/// From what each rank calls its host. Nothing where hosts have different numbers of ranks, or the ranks of one do not follow
-/// one another.
+/// From each rank's host name. Unset if hosts have different numbers of ranks, or a host's ranks are not consecutive.
 std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_rank);
 
-/// Tensors on the CPU between ranks on several hosts, with as many ranks on each. An all-reduce of one dense tensor goes by
-/// host: there values are combined through shared memory; of the result each rank exchanges one share with the ranks at its
-/// place on other hosts, and the host puts the shares together again. Gloo only moves bytes. Values are combined in the order
-/// of ranks within a host, then in the order of hosts: results are the same bits on every rank, and in every run. An average is
-/// that of the hosts' averages. Everything else travels over Gloo among all ranks.
+/// Exchanges CPU tensors between ranks on several hosts, with the same number of ranks on each. An all-reduce of one dense
+/// tensor has two levels: each host combines values through shared memory; each rank exchanges one share of the result with the
+/// ranks of its local rank on other hosts, and the host reassembles the shares. Gloo only moves bytes. Values are combined in
+/// the order of ranks within a host, then in the order of hosts: results are the same bits on every rank, and in every run. An
+/// average is that of the hosts' averages. All else uses Gloo among all ranks.
 ///
-/// A thread makes the all-reduces in their order, so that calls come back at once, and a work and its future end when its
-/// all-reduce has; what ends one of them ends all that follow. Errors are those of SharedMemoryCollectives, and ConnectionLost.
-/// Ranks: all, in the same order of calls of either kind.
+/// A thread makes the all-reduces in their order, so that calls return at once, and a work and its future end with its
+/// all-reduce; an error in one ends all later ones. Errors are those of SharedMemoryCollectives, and ConnectionLost. Ranks:
+/// all, in the same order of calls of either kind.
 class HostsBackend final : public GlooBackend {
  public:
   struct Links {
@@ -60,7 +59,7 @@ class HostsBackend final : public GlooBackend {
   };
   /// `flat`: among all ranks.
   HostsBackend(Links links, const GlooBackend& flat);
-  /// Ends all-reduces that are under way with a DesyncError.
+  /// Ends running all-reduces with a DesyncError.
   ~HostsBackend() override;
 
   const std::string getBackendName() const override { return "hosts"; }
@@ -68,21 +67,21 @@ class HostsBackend final : public GlooBackend {
 
  private:
   using Values = SharedMemoryCollectives::Values;
-  /// An all-reduce to be made, unless an earlier one is `broken`; and then that of later ones, when it breaks.
+  /// An all-reduce to make, unless an earlier one is `broken`, which it sets when it fails.
   using Call = std::function<void(std::exception_ptr& broken)>;
   void make_calls();
 
-  // What the thread does.
+  // The thread's work.
   int hosts() const { return links_.between->getSize(); }
   int host() const { return links_.between->getRank(); }
   void reduce_by_host(const Values& values, const std::string& what);
   void reduce_by_shares(const Values& values, const char* what);
-  /// Combines what share_ holds with the other hosts'; gives where the result lies.
+  /// Combines share_ with the other hosts'; returns the result's memory.
   std::span<std::byte> combine_shares(std::size_t bytes, const Values& values);
   /// The same where each host combines a piece of it.
   std::span<std::byte> combine_by_pieces(std::size_t bytes, const Values& values);
   /// Sends the first bytes of share_ to every other host, and receives as many from each: by_host_.
-  void tell_other_hosts(std::size_t bytes);
+  void exchange_with_hosts(std::size_t bytes);
   /// Makes a call between hosts, and waits until it is done.
   void finish(const c10::intrusive_ptr<c10d::Work>& work);
 
@@ -91,7 +90,7 @@ class HostsBackend final : public GlooBackend {
   at::Tensor received_;  ///< from them
   at::Tensor combined_;
   std::vector<const std::byte*> by_host_;
-  bool is_abandoned_ = false;  ///< a call between hosts was under way when this rank gave up
+  bool is_abandoned_ = false;  ///< a call between hosts was running when this rank gave up
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Call> calls_;

@@ -34,7 +34,7 @@ void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) 
     refuse(where, "all_reduce got a tensor without a value: a gradient, perhaps, of a parameter that the loss does not use");
   }
   if (tensor.is_complex() && (op == Reduce::kMin || op == Reduce::kMax)) {
-    refuse(where, "all_reduce knows no min or max of complex numbers, which have no order");
+    refuse(where, "all_reduce has no min or max of complex numbers, which have no order");
   }
   if (op != Reduce::kMean || c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type())) return;
   refuse(where, format("all_reduce cannot take the mean of a tensor of {}; convert it to a floating type, or use sum",
@@ -43,7 +43,7 @@ void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) 
 
 void check_source_rank(int source_rank, int world_size, SourceLocation where) {
   if (source_rank >= 0 && source_rank < world_size) return;
-  refuse(where, format("broadcast from rank {}, but there are ranks 0 to {} only", source_rank, world_size - 1));
+  refuse(where, format("broadcast from rank {}, but there are only ranks 0 to {}", source_rank, world_size - 1));
 }
 
 }  // namespace levin

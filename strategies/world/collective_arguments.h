@@ -7,7 +7,7 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/protocol/metrics.h"
 
-// The arguments of users' collectives, checked alike on one rank and on several.
+// The arguments of users' collectives, with the same checks on one rank and on several.
 namespace levin {
 
 /// "digits.cpp:41"
@@ -17,7 +17,7 @@ std::string call_site_text(SourceLocation where);
 
 /// "mean" ("avg"), "sum", "min" or "max".
 Reduce parse_reduce_op(const std::string& name, SourceLocation where);
-/// A tensor has a value. A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
+/// A tensor must have a value. A mean needs a floating-point (or complex) tensor; for integers it would lose its fraction.
 /// Complex numbers have no min or max.
 void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where);
 void check_source_rank(int source_rank, int world_size, SourceLocation where);

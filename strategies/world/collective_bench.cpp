@@ -25,13 +25,13 @@ std::int64_t times_of(std::int64_t bytes) { return std::clamp(kBytesOfSize / byt
 /// Seconds of one call, on the slowest rank.
 double time_calls(ControlGroup& group, std::int64_t times, const std::function<void()>& call) {
   RankExchange exchange(group);
-  const Meeting meeting("timing collectives", "all measure the same collectives in the same order");
+  const ExchangeSite site("timing collectives", "all measure the same collectives in the same order");
   call();
   // Ranks begin together.
-  exchange.gather_values(0, meeting);
+  exchange.gather_values(0, site);
   const double start = steady_seconds();
   for (std::int64_t index = 0; index < times; ++index) call();
-  const auto by_rank = exchange.gather_values((steady_seconds() - start) / static_cast<double>(times), meeting);
+  const auto by_rank = exchange.gather_values((steady_seconds() - start) / static_cast<double>(times), site);
   return *std::max_element(by_rank.begin(), by_rank.end());
 }
 

@@ -23,7 +23,7 @@ struct Origin {
   bool is_lost_connection = false;
   bool is_recorded_failure = false;  ///< it only says what was written down before
   bool is_final = false;             ///< of the configuration or the program: it would come again
-  bool tells_its_place = false;      ///< of the configuration, whose file and line it names
+  bool names_its_position = false;   ///< of the configuration, whose file and line it names
 };
 
 Origin origin_of(const std::exception_ptr& error) {
@@ -36,7 +36,7 @@ Origin origin_of(const std::exception_ptr& error) {
   } catch (const RecordedFailure&) {
     return {.is_recorded_failure = true};
   } catch (const ConfigError&) {
-    return {.is_final = true, .tells_its_place = true};
+    return {.is_final = true, .names_its_position = true};
   } catch (const MisuseError&) {
     return {.is_final = true};
   } catch (...) {
@@ -68,7 +68,7 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own, con
   if (origin.is_lost_connection || origin.is_recorded_failure) return consequence(own.rank, own.where, first);
   const std::string who = format("rank {} failed ", own.rank);
   // All that ranks know of one another's errors is what each wrote down.
-  if (own.error == first.error) return format("{}alike {}", who, describe_place(own.where));
+  if (own.error == first.error) return format("{}with the same error {}", who, describe_place(own.where));
   return format("{}too, {}: {} (before it, {})", who, describe_place(own.where), own.error, first.place());
 }
 
@@ -84,7 +84,7 @@ std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabo
     wait_for_record(board);
     const FailureRecord first = board.failure().value_or(own);
     if (first.rank == board.rank()) {
-      if (OwnProcess::is_one()) Console::instance().mark_told(error);
+      if (OwnProcess::is_one()) Console::instance().mark_reported(error);
       write_error_file(first);
       return std::nullopt;
     }
@@ -103,12 +103,12 @@ void report_failure_alone(const Whereabouts& where, const std::exception_ptr& er
   try {
     const std::string text = error_text(error);
     write_error_file({0, where, text});
-    if (origin_of(error).tells_its_place) return;
+    if (origin_of(error).names_its_position) return;
     const std::string failed = format("failed {}: {}", describe_place(where), text);
-    // Whoever embeds levin hears of it once, by what is thrown.
+    // A program that embeds levin learns of it only from the exception.
     if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, failed);
     Console::instance().error(failed);
-    Console::instance().mark_told(error);
+    Console::instance().mark_reported(error);
   } catch (const std::exception&) {
     // Out of memory while reporting: the error itself is on its way.
   }

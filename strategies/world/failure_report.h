@@ -9,16 +9,16 @@
 
 namespace levin {
 
-/// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
-/// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
-/// error is this rank's own, and is told at once.
+/// Reports this rank's failure to all, and to torchrun. ConnectionLost, and LibTorch's errors of its groups, only mean that
+/// another rank is gone or a link is lost: then it looks for that failure first, for a few seconds at most. Any other error is
+/// this rank's own, and is reported at once.
 ///
-/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
-/// where it has one. Nothing when this rank was the first.
+/// Returns this rank's line when another failed first: it names that failure, and this rank's own error, if any. Unset when
+/// this rank was the first.
 std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
                                               const std::exception_ptr& error) noexcept;
 
-/// The same of a run of one process, which nobody else waits for.
+/// The same for a run of one process.
 void report_failure_alone(const Whereabouts& where, const std::exception_ptr& error) noexcept;
 
 }  // namespace levin

@@ -34,14 +34,13 @@ LaunchPlan plan_for(const LaunchRequest& request) {
   const std::string wish = plan.hosts > 1         ? format("num_nodes: {}", plan.hosts)
                            : plan.local_ranks > 1 ? format("devices: {}", plan.local_ranks)
                                                   : format("max_restarts: {}", plan.max_restarts);
-  throw MisuseError(
-      wish +
-      ": levin starts ranks by running the program again from its main(), which this program has not permitted. Give what "
-      "main() does to levin::run_main(), or this run to levin::launch(); or start the program with torchrun, srun or mpirun, "
-      "or the run with `levin fit`. See docs/embedding.md.");
+  throw MisuseError(wish +
+                    ": levin starts ranks by running the program again from its main(), which this program has not permitted. "
+                    "Pass the work of main() to levin::run_main(), or this run to levin::launch(); or start the program with "
+                    "torchrun, srun or mpirun, or the run with `levin fit`. See docs/embedding.md.");
 }
 
-/// Starts the ranks when nobody else did; comes back in a rank only.
+/// Starts the ranks unless another launcher did; returns only in a rank.
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
   const LaunchPlan plan = plan_for(request);
@@ -50,7 +49,7 @@ void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRe
   if (plan.local_ranks * plan.hosts == 1 && (plan.max_restarts == 0 || is_torchrun)) return;
   if (is_torchrun) {
     throw ConfigError(
-        format("devices: {} asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
+        format("devices: {} requested, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
                "without it",
                plan.local_ranks, plan.local_ranks));
   }
@@ -76,7 +75,7 @@ at::Device choose_device(const Accelerator& accelerator, const LaunchRequest& re
     const auto place = static_cast<std::size_t>(environment.device);
     return accelerator.choose(Devices(std::vector{indices.empty() ? environment.device : indices.at(place)}), 0);
   } catch (const ConfigError&) {
-    // The launcher may go on without it.
+    // The launcher may continue without it.
     const auto segment = RunSegment::attach(*environment.shared_memory_fd);
     segment->slot(environment.rank).device_missing.store(1, std::memory_order_release);
     throw;

@@ -9,16 +9,16 @@
 
 namespace levin {
 
-/// What metrics and decisions travel over. kAuto: shared memory when all ranks are on one host, else gloo.
+/// The transport of metrics and decisions. kAuto: shared memory when all ranks are on one host, else gloo.
 enum class ControlTransport : std::uint8_t { kAuto, kSharedMemory, kGloo };
 template <>
 inline constexpr std::array kChoices<ControlTransport> = {Choice{ControlTransport::kAuto, "auto"},
                                                           Choice{ControlTransport::kSharedMemory, "shared_memory"},
                                                           Choice{ControlTransport::kGloo, "gloo"}};
 
-/// What gradients, and other tensors of users, travel over. kAuto: the accelerator's own backend where it has one (nccl on
-/// GPUs); on the CPU shared memory when all ranks are on one host, else gloo, and within hosts of several ranks shared memory
-/// first. kGloo: nothing else.
+/// The transport of gradients and users' tensors. kAuto: the accelerator's own backend, if any (nccl on GPUs); on the CPU
+/// shared memory when all ranks are on one host, else gloo, with shared memory first within hosts of several ranks. kGloo: only
+/// gloo.
 enum class GradientTransport : std::uint8_t { kAuto, kSharedMemory, kGloo, kNccl };
 template <>
 inline constexpr std::array kChoices<GradientTransport> = {
@@ -28,14 +28,14 @@ inline constexpr std::array kChoices<GradientTransport> = {
 struct LEVIN_API JoinOptions {
   ControlTransport control_group = ControlTransport::kAuto;
   GradientTransport gradients = GradientTransport::kAuto;
-  std::optional<double> timeout_seconds = std::nullopt;  ///< that ranks wait for one another; unset: the request's
+  std::optional<double> timeout_seconds = std::nullopt;  ///< limit of a wait for other ranks; unset: the request's
 };
 
-/// What Strategy::join() of every strategy of several ranks does: reads the environment, starts the other ranks when nobody
-/// else did (the calling process then becomes their launcher, and this does not return), takes this rank's device, and joins
-/// them. A process joins once; options of later calls do not count. Ranks: all. Throws ConfigError when devices or environment
-/// variables make no sense, or the devices asked for are not the ranks that a launcher started; DesyncError or IoError when the
-/// ranks cannot come together.
+/// Implements Strategy::join() for strategies of several ranks: reads the environment, starts the other ranks unless another
+/// launcher did (the calling process then becomes their launcher, and the call does not return), takes this rank's device, and
+/// joins the ranks. A process joins once; options of later calls are ignored. Ranks: all. Throws ConfigError when devices or
+/// environment variables are wrong, or the requested devices do not match the ranks that a launcher started; DesyncError or
+/// IoError when the ranks cannot connect.
 LEVIN_API Launched join_ranks(const LaunchRequest& request, const JoinOptions& options = {});
 
 }  // namespace levin

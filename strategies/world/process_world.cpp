@@ -61,8 +61,8 @@ c10d::ReduceOp reduce_op(Reduce op) {
   return op == Reduce::kMin ? c10d::ReduceOp::MIN : op == Reduce::kMax ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
 }
 
-/// The type in which values are combined, which process groups know, so that a large tensor gives what a small one does: a mean
-/// of 16-bit numbers is that of their sum in 32 bits, and whole numbers of few bits wrap around alike.
+/// The type in which values are combined, which process groups support, so that large and small tensors give the same: the mean
+/// of 16-bit numbers is computed from their sum in 32 bits, and small integers wrap around in the same way.
 at::ScalarType combined_in(at::ScalarType type) {
   if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
   return c10::isIntegralType(type, /*includeBool=*/true) && c10::elementSize(type) < sizeof(std::int32_t) ? at::kInt : type;
@@ -89,7 +89,7 @@ void warn_once_in(const std::shared_ptr<RunSegment>& segment) {
       [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
 }
 
-/// Memory for ranks that nobody launched together. Null on every rank when one of them cannot have it.
+/// Memory for ranks that have no common launcher. Null on every rank when one of them cannot have it.
 std::shared_ptr<RunSegment> meet_in_segment_of_rank_zero(c10d::Store& store, const ClusterEnvironment& environment) {
   const auto gather = [&, calls = 0](const std::string& mine) mutable {
     return gather_in_store(store, environment, format("segment/{}", calls++), mine);
@@ -116,7 +116,7 @@ std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& envir
 }
 
 std::shared_ptr<ProcessWorld> ProcessWorld::current() {
-  if (!membership()) throw MisuseError("this process has joined no run: join_ranks() comes first");
+  if (!membership()) throw MisuseError("this process has not joined a run: call join_ranks() first");
   return membership();
 }
 
@@ -141,7 +141,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     join_process_group();
     learn_cores();
   } catch (const std::exception& error) {
-    // Who waits in the store learns why it ends, before this host's launcher ends its ranks.
+    // Ranks that wait in the store learn why it ends before this host's launcher ends its ranks.
     const std::shared_ptr<StatusBoard> board = board_ ? board_ : host_board_;
     if (!board_ && joined_.server) joined_.server->end(error_text(error));
     const auto consequence = board ? report_own_failure(*board, kBeforeFirstHook, std::current_exception()) : std::nullopt;
@@ -178,13 +178,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessWorld::make_gloo_group(const std::
   return group;
 }
 
-std::string ProcessWorld::kept_for_restarts() const {
-  if (launched_) return launched_->header().kept.read();
+std::string ProcessWorld::restart_state() const {
+  if (launched_) return launched_->header().restart_state.read();
   return joined_.notes && joined_.notes->check({kNotesKey}) ? joined_.notes->get_to_str(kNotesKey) : "";
 }
 
-bool ProcessWorld::keep_for_restarts(const std::string& text) {
-  if (launched_) return launched_->header().kept.write(text);
+bool ProcessWorld::store_restart_state(const std::string& text) {
+  if (launched_) return launched_->header().restart_state.write(text);
   if (joined_.notes) joined_.notes->set(kNotesKey, text);
   return true;
 }
@@ -241,7 +241,7 @@ void ProcessWorld::add_device(const Options& options) {
       if (membership()) membership()->end_own_backend();
     });
     own_backend_ = of_device;
-    // The host goes on before a device's reduction has ended, and other ranks may not have published their votes by then.
+    // The host continues before a device's reduction has ended, when other ranks may not have published their votes.
     if (segment_) vote_channel_ = std::make_unique<GatheredVoteChannel>(*control_group_);
   } else if (has_gloo_ && options.device_type == at::kCUDA) {
     // LibTorch's Gloo takes a GPU's tensors too.
@@ -257,15 +257,15 @@ void ProcessWorld::add_device(const Options& options) {
 
 void ProcessWorld::end_own_backend() noexcept {
   try {
-    // After a failure nobody is waited for.
+    // After a failure there is no wait.
     board_->failure() ? own_backend_->abort() : own_backend_->shutdown();
   } catch (const std::exception& error) {
-    Console::instance().warn(format("{} did not end well: {}", gradient_transport_, error_text(error)));
+    Console::instance().warn(format("{} failed to shut down: {}", gradient_transport_, error_text(error)));
   }
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend() {
-  // With metrics over Gloo on one host somebody looks at what ranks on several do.
+  // Metrics over Gloo on one host are a test of ranks on several.
   const bool as_between_hosts = options_.control_group == ControlTransport::kGloo;
   const bool may_share = options_.gradients != GradientTransport::kGloo && !as_between_hosts;
   if (may_share || options_.gradients == GradientTransport::kSharedMemory) shared_gradients_ = make_shared_memory_backend();
@@ -456,7 +456,7 @@ void ProcessWorld::report_failure(const Whereabouts& whereabouts, const std::exc
 
 std::optional<std::string> ProcessWorld::failure_elsewhere() const {
   const std::optional<std::string> consequence = board_->explanation();
-  // Who asks leaves with it. Until then the failure watch may end this process, and says it.
+  // The caller exits with it. Until then the failure watch may end this process, and report it.
   if (consequence) board_->post_explained();
   return consequence;
 }

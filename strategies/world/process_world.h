@@ -23,15 +23,15 @@ namespace levin {
 class Accelerator;
 class SharedMemoryStatusBoard;
 
-/// Up to this size a tensor of a user's travels over the control group, which answers within microseconds.
+/// Up to this size a user's tensor is sent over the control group, which answers within microseconds.
 inline constexpr std::size_t kSmallTensorBytes = 32 * 1024;
 
-/// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
-/// member, whatever number of strategies and Trainers it makes, until it ends.
+/// This process's membership in the run: all its connections to other ranks. A process joins once, and stays a member for all
+/// its strategies and Trainers, until it ends.
 ///
-/// In a collective of the user's ranks first meet over the control group and say which call this is: operation, call site,
-/// shape and type must be the same, and every rank gets the same DesyncError when they are not. Only then data moves: small
-/// tensors over the control group, large ones over the process group.
+/// In a user's collective, ranks first exchange its description over the control group: operation, call site, shape and type
+/// must agree, or every rank gets the same DesyncError. Only then data moves: small tensors over the control group, large ones
+/// over the process group.
 class ProcessWorld final : public JobRankGroup {
  public:
   struct Options {
@@ -40,12 +40,11 @@ class ProcessWorld final : public JobRankGroup {
     std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
     at::DeviceType device_type = at::kCPU;           ///< where gradients are
     Timeouts timeouts;
-    double connect_timeout_seconds = 300;  ///< to find one another; where a wait may be shorter, no longer than that
+    double connect_timeout_seconds = 300;  ///< to find one another; at most the limit of a wait
   };
 
-  /// Ranks: all. The membership of this process, joined on the first call; of options of later calls the first device counts
-  /// that is not the CPU, and nothing else.
-  /// Throws ConfigError, DesyncError or IoError when the ranks cannot come together.
+  /// Ranks: all. The membership of this process, joined on the first call; of later calls' options only the first device other
+  /// than the CPU counts. Throws ConfigError, DesyncError or IoError when the ranks cannot connect.
   static std::shared_ptr<ProcessWorld> join(const ClusterEnvironment& environment, const Options& options);
 
   /// That membership. Throws MisuseError before join().
@@ -61,8 +60,8 @@ class ProcessWorld final : public JobRankGroup {
   /// "metrics over shared memory, gradients over shared memory"
   std::string description() const override { return world_size() == 1 ? "" : transports_; }
   int restarts() const override { return environment_.restarts; }
-  std::string kept_for_restarts() const override;
-  bool keep_for_restarts(const std::string& text) override;
+  std::string restart_state() const override;
+  bool store_restart_state(const std::string& text) override;
   ControlGroup& control_group() override { return *control_group_; }
   VoteChannel& vote_channel() override { return *meeting_votes_; }
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
@@ -75,20 +74,20 @@ class ProcessWorld final : public JobRankGroup {
   std::optional<int> lost_rank() const override;
   void end_entry_point() noexcept override;
 
-  /// Votes that travel with reductions of gradients, or in shared memory.
+  /// The votes' channel: with reductions of gradients, or in shared memory.
   VoteChannel& gradient_votes() { return *vote_channel_; }
   /// Set when votes travel in the buckets of gradients.
   BucketVoteChannel* bucket_votes() { return bucket_votes_; }
   StatusBoard& board() { return *board_; }
   const HostCores& host_cores() const { return host_cores_; }
-  /// Ranks: all. Another group on the CPU, over Gloo: to be compared with.
+  /// Ranks: all. Another group on the CPU, over Gloo, for comparison.
   c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const std::string& name) const;
-  /// "shared memory", "gloo", "shared memory within hosts and gloo between", "nccl": what gradients on the rank's device travel
-  /// over.
+  /// "shared memory", "gloo", "shared memory within hosts and gloo between", "nccl": the transport of gradients on the rank's
+  /// device.
   const std::string& gradient_transport() const { return gradient_transport_; }
-  /// What gradients travel over, where that is shared memory, else null.
+  /// The transport of gradients, if it is shared memory, else null.
   SharedMemoryBackend* shared_gradients() const { return shared_gradients_.get(); }
-  /// To be done once, when the entry point ends that goes on now. Must not throw.
+  /// Called once, when the current entry point ends. Must not throw.
   void when_entry_point_ends(std::function<void()> work) { at_end_.push_back(std::move(work)); }
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
@@ -96,10 +95,10 @@ class ProcessWorld final : public JobRankGroup {
  private:
   ProcessWorld(const ClusterEnvironment& environment, const Options& options);
   static std::shared_ptr<ProcessWorld>& membership();
-  /// Throws DesyncError on every rank where they come to `what` with other tensors or arguments.
+  /// Throws DesyncError on every rank when they call `what` with different tensors or arguments.
   void agree(const at::Tensor& tensor, const std::string& what, const std::string& detail = "");
   at::Tensor gather(const at::Tensor& tensor, const std::string& what);
-  /// The launcher's memory is that of this host's ranks: of all, or, between hosts, for the launcher alone to see them.
+  /// The launcher's memory belongs to this host's ranks: to all ranks, or, between hosts, only for the launcher to see them.
   void join_launcher(const std::shared_ptr<RunSegment>& segment);
   void meet_in_segment(const std::shared_ptr<RunSegment>& segment);
   void join_control_group();
@@ -108,11 +107,11 @@ class ProcessWorld final : public JobRankGroup {
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend();
   void join_over_network();
   c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name) const;
-  /// Lets tensors on such a device travel too. Ranks: all.
+  /// Also supports tensors on such a device. Ranks: all.
   void add_device(const Options& options);
   /// Called: when the process ends by exit().
   void end_own_backend() noexcept;
-  /// Among the ranks of a segment. Null on all ranks, and `failure` says why, where one cannot share that much memory.
+  /// Among the ranks of a segment. Null on all ranks, with the reason in `failure`, if one cannot share that much memory.
   std::unique_ptr<SharedMemoryCollectives> share_collectives(const std::shared_ptr<RunSegment>& segment, WaitingThread thread,
                                                              std::string& failure);
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
@@ -125,10 +124,10 @@ class ProcessWorld final : public JobRankGroup {
   Options options_;
   bool one_host_ = false;
   JoinedStore joined_;
-  std::shared_ptr<RunSegment> launched_;                 ///< what the launcher of this host's ranks has made
+  std::shared_ptr<RunSegment> launched_;                 ///< made by this host's launcher
   std::shared_ptr<SharedMemoryStatusBoard> host_board_;  ///< the same, for the launcher
-  std::optional<HostLayout> host_layout_;                ///< where ranks have met in the store
-  std::shared_ptr<RunSegment> segment_;                  ///< where all ranks have met in one
+  std::optional<HostLayout> host_layout_;                ///< if ranks have joined through the store
+  std::shared_ptr<RunSegment> segment_;                  ///< if all ranks share one
   MeetingTimes times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
@@ -138,7 +137,7 @@ class ProcessWorld final : public JobRankGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   c10::intrusive_ptr<c10d::Backend> cpu_backend_;
   bool has_gloo_ = false;                                     ///< cpu_backend_ is Gloo's
-  bool has_device_ = false;                                   ///< tensors on another device than the CPU travel, too
+  bool has_device_ = false;                                   ///< tensors on another device than the CPU are supported
   c10::intrusive_ptr<c10d::Backend> own_backend_;             ///< the accelerator's; null: it has none
   c10::intrusive_ptr<SharedMemoryBackend> shared_gradients_;  ///< null: not over shared memory
   std::unique_ptr<FailureWatch> watch_;

@@ -11,14 +11,14 @@
 
 namespace levin {
 
-/// A rank group, in whatever job of Slurm's this process is.
+/// A rank group in this process's Slurm job, if any.
 class JobRankGroup : public RankGroup {
  public:
   std::optional<BatchJob> batch_job() const override;
   void requeue(const BatchJob& job) override;
 };
 
-/// One process alone: every exchange is with oneself.
+/// A single process.
 class SingleRankGroup final : public JobRankGroup {
  public:
   int rank() const override { return 0; }

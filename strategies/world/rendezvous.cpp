@@ -33,14 +33,14 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Clock = std::chrono::steady_clock;
 
-/// The server ends a wait in time, unless it cannot do anything any more.
+/// The server ends a wait in time, unless it has stopped working.
 constexpr auto kServerGrace = std::chrono::seconds(2);
 constexpr auto kForEver = std::chrono::hours(24 * 30);
 
 std::string to_text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 Bytes to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// c10d's way to say that there is no limit.
+/// c10d's value for no limit.
 std::chrono::milliseconds limit_of(std::chrono::milliseconds timeout) {
   return timeout == c10d::Store::kNoTimeout ? kForEver : timeout;
 }
@@ -104,9 +104,8 @@ class RunStore final : public c10d::Store {
   StoreClient client_;
 };
 
-/// A store of another program, such as torchrun's agent, whose calls may wait for ever for an answer: here each ends by the
-/// timeout and a little, with a DesyncError that names the place. A call that was given up keeps later ones waiting, each until
-/// its own limit.
+/// A store of another program, such as torchrun's agent, whose calls may wait forever for an answer: here each ends soon after
+/// the timeout, with a DesyncError that names the address. An abandoned call delays later ones, each until its own limit.
 class LimitedStore final : public c10d::Store {
   /// What the store's own limits, which say more, get to be first.
   static constexpr auto kStoreGrace = std::chrono::seconds(1);
@@ -115,7 +114,7 @@ class LimitedStore final : public c10d::Store {
   auto limited(std::chrono::milliseconds limit, const Call& call) const {
     auto result = thread_->call_until(Clock::now() + limit + kStoreGrace, call);
     if (!result) {
-      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+      throw DesyncError(format("the server at {} did not answer within {} s: it is stopped, or another program uses the port",
                                place_, limit.count() / 1000));
     }
     return *std::move(result);
@@ -182,7 +181,7 @@ std::string host_identity() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
   struct stat shared_memory {};
   stat("/dev/shm", &shared_memory);
-  // A host of its own, too, is who has a network of its own: its loopback leads nowhere else.
+  // A process in its own network namespace counts as a host: its loopback leads nowhere else.
   struct stat network {};
   stat("/proc/self/ns/net", &network);
   return format("{} {} {} {}", boot_id, host_name(), shared_memory.st_dev, network.st_ino);
@@ -227,7 +226,7 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
     std::vector<Descriptor> listeners;
     Descriptor inherited;
     if (environment.store_fd) {
-      // The environment's own stays, for who joins again after an error.
+      // The environment's own stays, to join again after an error.
       inherited = Descriptor(fcntl(*environment.store_fd, F_DUPFD_CLOEXEC, 0));
     } else {
       listeners = listen_at(environment.master_address, environment.master_port, std::chrono::steady_clock::now() + timeout);

@@ -23,7 +23,8 @@ constexpr int kTries = 5;
 
 std::string post_key(int rank) { return format("where/{}", rank); }
 
-/// Where a launcher of ours sees this host's ranks, it is told here once. Where one of them was, their memory says exactly.
+/// Where levin's launcher sees this host's ranks, the failure is reported here once. Their memory has the exact position of
+/// each.
 void announce(const std::shared_ptr<RunSegment>& launched, FailureRecord record) {
   if (!launched) return print_failure(record);
   if (launched->has(record.rank)) record.where = whereabouts_of(*launched, record.rank);
@@ -74,17 +75,17 @@ std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
 
 std::string StoreStatusBoard::table() const {
   const auto all = posts();
-  if (!all) return format("  {}\n  of the others nothing is known: the run's store does not answer", own_post().line);
+  if (!all) return format("  {}\n  the others are unknown: the run's store does not answer", own_post().line);
   std::vector<std::string> lines;
   for (const RankPost& post : *all) {
-    lines.push_back(post.number == 0 ? format("  rank {}: has said nothing yet", lines.size()) : "  " + post.line);
+    lines.push_back(post.number == 0 ? format("  rank {}: has reported nothing yet", lines.size()) : "  " + post.line);
   }
   return join(lines, "\n");
 }
 
 std::optional<int> StoreStatusBoard::silent_rank() const {
   const auto before = posts();
-  // This may be the watch's thread, which posts for its rank: the others must not take it for silent meanwhile.
+  // This may be the watch's thread, which posts for its rank: the others must not take the rank for silent.
   for (auto until = Clock::now() + kSilence; before && Clock::now() < until; exchange())
     std::this_thread::sleep_for(kPause * 200);
   const auto after = before ? posts() : std::nullopt;
@@ -116,7 +117,7 @@ std::optional<int> StoreStatusBoard::stalled_rank() const {
 void StoreStatusBoard::report_failure(const FailureRecord& failure) noexcept {
   try {
     if (!this->failure()) write_down(failure);
-    // The store goes with this process, and the others have yet to read there who failed.
+    // The store ends with this process, and the others must first read there which rank failed.
     if (rank_zero_serves_ && rank() == 0) std::this_thread::sleep_for(kSilence);
   } catch (const std::exception&) {
     // Out of memory: the end of this process is what the others will see.
@@ -162,7 +163,7 @@ void StoreStatusBoard::keep(const FailureRecord& failure) const {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = failure;
   }
-  // Who is first on this host to hear of it tells it here.
+  // The first rank of this host that learns of it reports it here.
   if (segment()) announce(segment(), failure);
 }
 
@@ -198,7 +199,7 @@ void StoreStatusBoard::post_and_look() const {
   });
   // Without an answer, a wait for a rank that is gone notices by its connection.
   if (!answer) return;
-  // What is no failure is none of a rank of this build's.
+  // A malformed failure does not come from a rank of this build.
   if (const auto failure = failure_from_text(answer->failure, size_)) keep(*failure);
   const auto rank_zero = post_from_text(answer->rank_zero);
   if (!rank_zero) return;

@@ -15,14 +15,14 @@
 
 namespace levin {
 
-/// The board of ranks on several hosts: keys in the run's store. What a rank posts is kept in its own memory, and goes to the
-/// store whenever the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on
-/// the store's answer, since it may be the process that serves it which is stopped or gone.
+/// The board of ranks on several hosts: keys in the run's store. A rank's posts stay in its own memory, and go to the store
+/// when the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on the store's
+/// answer, because the process that serves it may be the one that is stopped or gone.
 class StoreStatusBoard final : public StatusBoard {
  public:
-  /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
-  /// `launched`: what the launcher of this host sees of its ranks, where it is levin's, else null; the failure of a run is then
-  /// told once on each host, and what the launcher writes down of a rank of its own goes to all.
+  /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's. `launched`: the view of this host's
+  /// launcher on its ranks, if it is levin's, else null; the failure of a run is then reported once on each host, and the
+  /// launcher's record of a rank goes to all.
   StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
                    std::shared_ptr<RunSegment> launched);
 
@@ -40,22 +40,22 @@ class StoreStatusBoard final : public StatusBoard {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What `call(store)` gives; nothing when it failed, or the store does not answer in time.
+  /// The result of `call(store)`; unset when it failed, or the store does not answer in time.
   template <class Call>
   auto ask(Call call) const -> std::optional<std::invoke_result_t<Call, c10d::Store&>>;
-  /// By rank; nothing when the store does not answer.
+  /// By rank; unset when the store does not answer.
   std::optional<std::vector<RankPost>> posts() const;
   std::optional<int> silent_rank() const;
   RankPost own_post() const;
   void write_down(FailureRecord record) const;
   void publish(const FailureRecord& record) const;
-  /// Tells what is new here, and hears what is new elsewhere.
+  /// Sends new posts of this rank, and reads new ones of others.
   void exchange() const;
-  /// Posts where this rank is, and hears of a failure that another rank has written down.
+  /// Posts where this rank is, and reads a failure that another rank has recorded.
   void post_and_look() const;
   void keep(const FailureRecord& failure) const;
 
-  // A store serves one call at a time, and a rendezvous may wait in it for long: the board has a connection of its own.
+  // A store serves one call at a time, and a rendezvous may wait in it for long: the board has its own connection.
   c10::intrusive_ptr<c10d::Store> store_;
   int size_;
   bool rank_zero_serves_;

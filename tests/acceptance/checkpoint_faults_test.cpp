@@ -145,7 +145,7 @@ TEST_CASE("a run whose checkpoints lie where nothing answers any more ends after
   CHECK_FALSE(outcome.timed_out);
   CHECK(outcome.status == 1);
   CHECK(fs::exists(folder / "fault"));
-  CHECK_THAT(outcome.err, Catch::Contains("its file system has taken nothing for 3 s (timeout_seconds)") &&
+  CHECK_THAT(outcome.err, Catch::Contains("its file system has not responded for 3 s (timeout_seconds)") &&
                               Catch::Contains("Cannot save '" + (folder / "kept").string()));
   const Found found = checkpoints_in(folder / "kept");
   CHECK(found.damaged == std::vector<std::string>{});
@@ -170,7 +170,7 @@ TEST_CASE("signals end a run whose checkpoints lie where nothing answers: Ctrl-C
   // What SIGTERM has asked for is not done: the step that waited could not be saved.
   CHECK(*status == (signal == SIGINT ? 128 + signal : 1));
   const std::string text = read_text(folder / "out");
-  if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("a signal came again while its file system was waited for"));
+  if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("a second signal came during the wait for its file system"));
   if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("Waiting for '"));
   const Found found = checkpoints_in(folder / "kept");
   CHECK(found.damaged == std::vector<std::string>{});

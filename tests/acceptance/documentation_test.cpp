@@ -33,7 +33,7 @@ TEST_CASE("the commands of the first hour end as the page says") {
     fs::copy_file(LEVIN_BINARY_DIR "/tests/plugins/libtemplates.so", project / "build/libpendulum.so");
   }
   CHECK(done.at("fit").text().find("max_epochs=20 reached") != std::string::npos);
-  CHECK(done.at("fit again").text().find("fit goes on from logs/version_1/checkpoints/epoch=19-step=140.ckpt") !=
+  CHECK(done.at("fit again").text().find("fit resumes from logs/version_1/checkpoints/epoch=19-step=140.ckpt") !=
         std::string::npos);
   CHECK(done.at("fit again").text().find("val_loss did not improve in the last 20 checks") != std::string::npos);
   CHECK(done.at("test").text().find("test uses the weights of logs/version_2/checkpoints/") != std::string::npos);

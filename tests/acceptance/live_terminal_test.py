@@ -270,7 +270,7 @@ class LiveTerminal(unittest.TestCase):
                 # Told once, calmly, with what was saved and how to go on.
                 text = session.terminal.text()
                 self.assertEqual(len(re.findall("Stopped by signal 2", text)), 1)
-                self.assertRegex(text.replace("\n", ""), r"Stopped by signal 2 \(Interrupt\).* Saved its state as .*\.ckptThe run goes on with: ")
+                self.assertRegex(text.replace("\n", ""), r"Stopped by signal 2 \(Interrupt\).* Saved its state as .*\.ckptResume the run with: ")
                 self.assertNotIn("error", text)
                 self.assertNotIn(b"\x1b[1;31m", session.bytes)
 

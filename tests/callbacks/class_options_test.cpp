@@ -61,7 +61,7 @@ TEST_CASE("a Trainer with wrong options starts no ranks") {
         trainer([](TrainerOptions& options) { options.accumulate_grad_batches = 0; })},
        {"Trainer: uneven: must be one of 'pad', 'drop', 'keep', got string ''",
         trainer([](TrainerOptions& options) { options.uneven = static_cast<Uneven>(9); })},
-       {"Trainer: max_time: got string '-5.0 seconds', which is no duration. Write days, hours, minutes and seconds: "
+       {"Trainer: max_time: got string '-5.0 seconds', which is not a duration. Write days, hours, minutes and seconds: "
         "DD:HH:MM:SS.",
         trainer([](TrainerOptions& options) { options.max_time = std::chrono::seconds(-5); })},
        {"Trainer: min_epochs is above max_epochs", trainer([](TrainerOptions& options) {

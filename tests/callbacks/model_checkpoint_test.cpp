@@ -345,7 +345,7 @@ TEST_CASE("two ModelCheckpoints that would write the same files are an error bef
     }
     return "";
   };
-  CHECK_THAT(error({}, {}), Contains("two callbacks keep their state under one name"));
+  CHECK_THAT(error({}, {}), Contains("two callbacks have the same state_key()"));
   CHECK_THAT(error({.monitor = "val_loss", .enable_version_counter = false}, {}),
              Contains("would write the same files ('{epoch}-{step}.ckpt')"));
   CHECK_THAT(

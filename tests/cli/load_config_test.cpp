@@ -168,7 +168,7 @@ TEST_CASE("val_check_interval is a number of batches, a share, or a time") {
   CHECK(read("0.5").limit() == Limit(0.5));
   CHECK(read("01:02:00:03").time() == std::chrono::hours(26) + std::chrono::seconds(3));
   CHECK_THAT(Fixture("trainer:\n  val_check_interval: 2 hours\n").error(),
-             Catch::Contains("run.yaml:2:23: ") && Catch::Contains("'2 hours', which is no duration"));
+             Catch::Contains("run.yaml:2:23: ") && Catch::Contains("'2 hours', which is not a duration"));
 }
 
 TEST_CASE("an option that is linked to another one takes its value, given or default, where it is not given itself") {

@@ -219,7 +219,7 @@ TEST_CASE("what is no histogram, table, file or name is told at the call") {
   CHECK_THAT(error_in([](Module& module) { module.log_text("", "text"); }), Catch::Contains("the name is empty"));
   CHECK_THAT(error_in([](Module& module) { module.log_text("a\nb", "text"); }), Catch::Contains("a line break"));
   CHECK_THAT(error_in([](Module& module) { std::async(std::launch::async, [&] { module.log_text("a", "b"); }).get(); }),
-             Catch::Contains("in another thread"));
+             Catch::Contains("on another thread"));
 }
 
 TEST_CASE("outside of a run it is an error") {

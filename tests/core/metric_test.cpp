@@ -22,7 +22,7 @@ TEST_CASE("accuracy is the share of samples whose class has the highest score") 
   CHECK_THROWS_WITH(accuracy(scores, labels.unsqueeze(1)), Catch::Contains("[samples, …], got [4, 3] and [4, 1]"));
   CHECK_THROWS_AS(accuracy(scores, labels.slice(0, 0, 3)), levin::MisuseError);
   CHECK_THROWS_AS(accuracy(labels, labels), levin::MisuseError);
-  CHECK_THROWS_WITH(accuracy(scores, labels, 4), Catch::Contains("top_k is 4, and there are 3 classes"));
+  CHECK_THROWS_WITH(accuracy(scores, labels, 4), Catch::Contains("top_k is 4, but there are 3 classes"));
 }
 
 TEST_CASE("binary accuracy is the share of samples on the right side of a threshold") {

@@ -224,7 +224,7 @@ TEST_CASE("names with a part that those of the module lack are an error that say
   }
   save_safetensors(folder / "compiled.safetensors", compiled);
   const std::string error = error_of([&] { load_weights(net, folder / "compiled.safetensors"); });
-  CHECK_THAT(error, EndsWith("\nNames of the file have a part that those of the module lack: set rename to "
+  CHECK_THAT(error, EndsWith("\nNames of the file have a part that the module's lack: set rename to "
                              "{\"backbone._orig_mod.\": \"backbone.\", \"head._orig_mod.\": \"head.\"}."));
   Network loaded;
   load_weights(loaded, folder / "compiled.safetensors",

@@ -391,7 +391,7 @@ TEST_CASE("limit_train_batches takes as many of each epoch's source, and a run r
 }
 
 TEST_CASE("a run on a stream resumes within an epoch exactly; one that acts is not asked for what is done") {
-  const bool acts = GENERATE(false, true);
+  const bool interactive = GENERATE(false, true);
   const TemporaryFolder folder;
   int calls = 0;
   const auto source = [&]() -> LoaderPtr {
@@ -401,7 +401,7 @@ TEST_CASE("a run on a stream resumes within an epoch exactly; one that acts is n
           ++calls;
           return Batch(torch::rand({1}, rng) + 1);
         },
-        {.acts = acts, .seed = 3});
+        {.interactive = interactive, .seed = 3});
   };
   const TrainerOptions options{.max_epochs = 2, .limit_train_batches = 5, .quiet = true};
   Follows whole;
@@ -414,8 +414,8 @@ TEST_CASE("a run on a stream resumes within an epoch exactly; one that acts is n
   Follows resumed;
   Trainer(options).fit(resumed, source(), {}, {.ckpt_path = (folder / "middle.ckpt").string()});
   REQUIRE(resumed.seen.size() == 2);
-  CHECK(calls == (acts ? 2 : 5));
-  if (acts) return;
+  CHECK(calls == (interactive ? 2 : 5));
+  if (interactive) return;
   CHECK(resumed.seen == std::vector<double>(whole.seen.end() - 2, whole.seen.end()));
   CHECK(resumed.weight.item<double>() == whole.weight.item<double>());
 }

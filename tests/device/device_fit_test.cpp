@@ -167,7 +167,7 @@ TEST_CASE("what a device tells late names the hook in which it shows, and says t
   CHECK_THAT(error, Catch::Contains("in on_train_batch_end (train, epoch 0, step 4)"));
   CHECK_THAT(error, Catch::Contains("out of bounds"));
   CHECK_THAT(error, Catch::Contains("Hint: ") &&
-                        Catch::Contains("a device tells of errors late, so that the cause may lie in a hook before"));
+                        Catch::Contains("a device reports some errors late, so the cause may be in an earlier hook"));
 }
 
 TEST_CASE("out of memory of a device is an error with what is held there") {

@@ -66,13 +66,13 @@ TEST_CASE("a rank that leaves a synchronized layer out ends all with an error th
   const Run run(2, {layer, "dimensions=2", "rows=4,3", how, how == "fewer=1" ? "unused=0" : "unused=1"});
   CHECK(run.outcome.status != 0);
   CHECK_THAT(run.outcome.err,
-             Catch::Contains(how == "fewer=1" ? "this rank has no batch, while others have one" : name + message));
+             Catch::Contains(how == "fewer=1" ? "this rank has no batch, but others have one" : name + message));
   CHECK(!run.has(0, "weight"));
   CHECK(!run.has(1, "weight"));
 }
 
-TEST_CASE("fewer than two values a channel on all ranks together are an error on all") {
+TEST_CASE("fewer than two values per channel on all ranks together are an error on all") {
   const Run run(2, {"layer=sync_batch_norm", "dimensions=2", "rows=1,0"});
   CHECK(run.outcome.status != 0);
-  CHECK_THAT(run.outcome.err, Catch::Contains("the batches of all ranks together have 1 values a channel"));
+  CHECK_THAT(run.outcome.err, Catch::Contains("the batches of all ranks together have 1 values per channel"));
 }

@@ -22,7 +22,7 @@ std::vector<std::string> with(std::vector<std::string> settings, const std::stri
 
 using Events = std::vector<std::string>;
 
-TEST_CASE("all ranks save and validate after the step in which any of them asked for it") {
+TEST_CASE("all ranks save and validate after the step in which any of them requested it") {
   const Manner manner = GENERATE(from_range(manners()));
   const int asks = GENERATE(0, 1);
   if (asks >= manner.ranks) return;

@@ -285,7 +285,7 @@ TEST_CASE("an error that all ranks have alike is told once, and by one line for 
     if (rank == first) continue;
     const auto lines = lines_about(rank, outcome.err);
     REQUIRE(lines.size() == 1);
-    CHECK(lines[0] == "rank " + std::to_string(rank) + " failed alike in training_step (train, epoch 1, step 4)");
+    CHECK(lines[0] == "rank " + std::to_string(rank) + " failed with the same error in training_step (train, epoch 1, step 4)");
   }
 }
 

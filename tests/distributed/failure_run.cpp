@@ -123,7 +123,8 @@ std::vector<int> processes_in(const std::filesystem::path& folder) {
 }
 
 std::vector<std::string> lines_about(int rank, const std::string& text) {
-  const std::regex about("(levin:   )?rank " + std::to_string(rank) + " (ended|failed (too|alike)|was killed|did not end).*");
+  const std::regex about("(levin:   )?rank " + std::to_string(rank) +
+                         " (ended|failed (too|with the same error)|was killed|did not end).*");
   std::vector<std::string> found;
   for (const std::string& line : lines_of(text)) {
     if (std::regex_match(line, about)) found.push_back(line);

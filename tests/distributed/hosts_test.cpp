@@ -37,25 +37,26 @@ const std::string kMissing = " did not come within " + std::to_string(kConnectSe
 
 std::vector<Case> cases() {
   using levin_test::Oddity;
-  const std::vector<std::string> twice = {"two processes say that they are rank 1: process ", "give each host a NODE_RANK"};
+  const std::vector<std::string> twice = {"two processes say that they are rank 1: process ",
+                                          "give each host its own NODE_RANK"};
   return {
       {.name = "a missing peer", .hosts = {{0, {"rank 1 of host 1" + kMissing}}}, .in_sample = true},
       {.name = "two of three, of which both say who is missing",
        .hosts = {{0, {"rank 2 of host 2" + kMissing}}, {1, {"rank 2 of host 2" + kMissing}}},
        .num_nodes = 3},
       {.name = "a master that nobody is",
-       .hosts = {{1, {"rank 1 of 2 could not join the others at 127.0.0.1:", "nobody answers there for"}}}},
+       .hosts = {{1, {"rank 1 of 2 could not join the others at 127.0.0.1:", "no answer from there for"}}}},
       {.name = "a master that cannot be reached",
-       .hosts = {{1, {"could not join the others at 192.0.2.1:", "nobody answers there for"}, {{"MASTER_ADDR", "192.0.2.1"}}}}},
+       .hosts = {{1, {"could not join the others at 192.0.2.1:", "no answer from there for"}, {{"MASTER_ADDR", "192.0.2.1"}}}}},
       {.name = "a master whose name leads nowhere",
        .hosts = {{1, {"the name no-such-host.invalid could not be looked up"}, {{"MASTER_ADDR", "no-such-host.invalid"}}}}},
       {.name = "a port in use, and a silent master",
-       .hosts = {{0, {"rank 0 cannot listen at 127.0.0.1:", "Address already in use. Another program has the port"}},
-                 {1, {"who listens there did not answer within 5 s: another program may have the port"}}},
+       .hosts = {{0, {"rank 0 cannot listen at 127.0.0.1:", "Address already in use. Another program uses the port"}},
+                 {1, {"the server there did not answer within 5 s: another program may use the port"}}},
        .in_sample = true,
        .listener = Oddity::kSilent},
       {.name = "a master that speaks another language",
-       .hosts = {{1, {"who listens there is no rank of levin"}}},
+       .hosts = {{1, {"the server there is not a rank of levin"}}},
        .listener = Oddity::kSendsGarbage},
       {.name = "a second process with the same rank",
        .hosts = {{0, twice}, {1, twice}, {1, twice}},
@@ -76,7 +77,7 @@ std::vector<Case> cases() {
        .hosts = {{0, {"it has 24 samples on rank 0 (", ") and 26 on rank 1 ("}},
                  {1, {"it has 24 samples on rank 0 (", ") and 26 on rank 1 ("}, {}, {"samples=26"}}}},
       {.name = "another version of the data",
-       .hosts = {{0, {"it holds something else on rank 1 ("}}, {1, {"it holds something else on rank 1 ("}, {}, {"scale=2"}}},
+       .hosts = {{0, {"its data on rank 1 ("}}, {1, {"its data on rank 1 ("}, {}, {"scale=2"}}},
        .in_sample = true},
       {.name = "a rank that is killed",
        .hosts = {{0, {"levin: rank 1 failed ", ": its process ended in the middle of the run", "rank 0 ended "}},
@@ -155,7 +156,7 @@ TEST_CASE("hosts train as one does, with each of them told apart, and start agai
   for (const Outcome& outcome : outcomes) {
     CHECK(outcome.ok());
     CHECK(count(outcome.err, "levin: rank 1 failed ") == 1);
-    CHECK(count(outcome.err, "levin: the run starts again, attempt 2 of 2, because rank 1 failed ") == 1);
+    CHECK(count(outcome.err, "levin: restarting the run, attempt 2 of 2, because rank 1 failed ") == 1);
   }
   CHECK_THAT(outcomes[0].out, Catch::Contains("ranks: 2 (ddp, metrics over gloo, gradients over gloo), attempt 2"));
   CHECK_THAT(outcomes[1].out, Catch::Contains("[rank 1] ") && !Catch::Contains("[rank 0] "));

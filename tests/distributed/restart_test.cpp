@@ -39,13 +39,13 @@ void check_equals_undisturbed(const Run& run, int restarts) {
   REQUIRE(run.outcome.ok());
   CHECK(run.versions() == 1);
   CHECK(left_by(run.folder.path()) == undisturbed());
-  CHECK(count(run.outcome.err, "levin: the run starts again, attempt ") == restarts);
+  CHECK(count(run.outcome.err, "levin: restarting the run, attempt ") == restarts);
 }
 
 }  // namespace
 
 TEST_CASE("whichever rank is killed, one of the others says how the run goes on") {
-  const std::string text = "The run goes on from its newest checkpoint when that is given as ckpt_path: ";
+  const std::string text = "To resume from the newest checkpoint, give it as ckpt_path: ";
   const std::string async = GENERATE("async=1", "async=0");
   for (const std::string rank : {"0", "1", "2"}) {
     const Run run({"ranks=3", async, "fail=0:" + rank + ":8:sigkill_saved"});
@@ -85,10 +85,10 @@ TEST_CASE("an attempt is told on the console and in hparams.yaml, and says from 
   check_equals_undisturbed(run, 1);
   CHECK_THAT(run.outcome.err, Catch::Contains("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was "
                                               "killed by signal 9 (Killed)\n"));
-  CHECK_THAT(run.outcome.err, Catch::Contains("levin: the run starts again, attempt 2 of 3, because rank 1 failed in "
+  CHECK_THAT(run.outcome.err, Catch::Contains("levin: restarting the run, attempt 2 of 3, because rank 1 failed in "
                                               "training_step (train, epoch 0, step 4)\n"));
   CHECK_THAT(run.outcome.out,
-             Catch::Contains(", attempt 2\n") && Catch::Contains("fit goes on from ") && Catch::Contains("(epoch 0, step 3)"));
+             Catch::Contains(", attempt 2\n") && Catch::Contains("fit resumes from ") && Catch::Contains("(epoch 0, step 3)"));
   CHECK_THAT(read_text(run.folder / "logs/version_0/hparams.yaml"), Catch::Contains("restarted_at_steps:\n  - 3\n"));
 }
 
@@ -108,16 +108,16 @@ TEST_CASE("a damaged newest checkpoint is passed over") {
 
 TEST_CASE("what would come again, or was asked for, is not started again") {
   const auto [failure, status, reason] = GENERATE(table<std::string, int, std::string>({
-      {"0:1:2:config_error", 2, "the error is of the configuration or the program, and would come again"},
-      {"0:all:0:throw", 1, "all ranks failed alike before the first step"},
+      {"0:1:2:config_error", 2, "the error is in the configuration or the program, and would recur"},
+      {"0:all:0:throw", 1, "all ranks failed with the same error before the first step"},
       {"0:1:3:sigterm", 143, ""},
       {"0:1:3:sigkill,1:1:5:sigkill", 137, "max_restarts=1 is used up"},
   }));
   const Run run({"ranks=2", "max_restarts=1", "fail=" + failure});
   INFO(failure << "\n" << run.outcome.text());
   CHECK(run.outcome.status == status);
-  CHECK(count(run.outcome.err, "the run is not started again") == (reason.empty() ? 0 : 1));
-  if (!reason.empty()) CHECK_THAT(run.outcome.err, Catch::Contains("levin: the run is not started again: " + reason + "\n"));
+  CHECK(count(run.outcome.err, "no restart") == (reason.empty() ? 0 : 1));
+  if (!reason.empty()) CHECK_THAT(run.outcome.err, Catch::Contains("levin: no restart: " + reason + "\n"));
 }
 
 TEST_CASE("an error of one rank alone before the first step is worth another attempt, and so is a single rank's end") {
@@ -125,7 +125,7 @@ TEST_CASE("an error of one rank alone before the first step is worth another att
   const Run run({"ranks=" + ranks, "max_restarts=1", "fail=" + failure});
   INFO(run.outcome.text());
   CHECK(run.outcome.ok());
-  CHECK(count(run.outcome.err, "levin: the run starts again, attempt 2 of 2") == 1);
+  CHECK(count(run.outcome.err, "levin: restarting the run, attempt 2 of 2") == 1);
 }
 
 TEST_CASE("a run goes on with fewer ranks when devices are gone, down to min_devices") {
@@ -143,7 +143,8 @@ TEST_CASE("a run goes on with fewer ranks when devices are gone, down to min_dev
   CHECK(outcome.ok() == is_enough);
   CHECK(std::filesystem::exists(folder / "weights_0") == is_enough);
   const int times = is_enough ? 1 : 0;
-  CHECK(count(outcome.err, "levin: the run goes on with 1 rank, since the others' devices are gone (min_devices=1)") == times);
+  CHECK(count(outcome.err, "levin: the run continues with 1 rank, because the others' devices are gone (min_devices=1)") ==
+        times);
   CHECK(count(outcome.out, "ranks: 1 (ddp") == times);
 }
 
@@ -151,7 +152,7 @@ TEST_CASE("options of restarts that make no sense are refused before anything st
   const auto [settings, text] = GENERATE(table<std::vector<std::string>, std::string>({
       {{"min_devices=1"}, "min_devices is for restarts: set max_restarts too"},
       {{"max_restarts=1", "min_devices=3"}, "min_devices: 3 is above devices, which are 2"},
-      {{"max_restarts=1", "min_devices=1", "num_nodes=2"}, "min_devices is for a run on one host"},
+      {{"max_restarts=1", "min_devices=1", "num_nodes=2"}, "min_devices works on one host only"},
   }));
   const Run run(settings);
   INFO(run.outcome.text());

@@ -60,7 +60,7 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
     CHECK(sharded.number(rank, "states") <= plain.number(rank, "states") - 2);
     states += sharded.number(rank, "states");
     CHECK_THAT(sharded.outcome.text(),
-               Catch::Contains("[rank " + std::to_string(rank) + "] " + settings.front().substr(10) + " keeps the state of "));
+               Catch::Contains("[rank " + std::to_string(rank) + "] " + settings.front().substr(10) + " stores the state of "));
   }
   CHECK(states == plain.number(0, "states"));
 }
@@ -133,7 +133,7 @@ TEST_CASE("a run of shares that a signal ends is saved whole, and goes on as if 
 TEST_CASE("rank 0 cannot save other ranks' shares after an error, and says so") {
   const Run run(2, {"strategy=ddp_sharded", "fails=1", "on_exception=1"});
   CHECK(run.outcome.status == 1);
-  CHECK_THAT(run.outcome.err, Catch::Contains("rank 0 alone cannot save it while an error ends the run"));
+  CHECK_THAT(run.outcome.err, Catch::Contains("rank 0 alone cannot save it after an error"));
   CHECK(!std::filesystem::exists(run.folder.path() / "on_exception.ckpt"));
 }
 

@@ -169,7 +169,7 @@ TEST_CASE("a job that Slurm warns with SIGUSR1 saves itself, goes back into the 
   const Outcome last = run(start_command(folder.path(), {ranks, "save_every=0"}, scontrol.job(2)));
   INFO(last.text());
   REQUIRE(last.ok());
-  CHECK_THAT(last.out, Catch::Contains("fit goes on from ") && Catch::Contains("hpc_ckpt_2.ckpt"));
+  CHECK_THAT(last.out, Catch::Contains("fit resumes from ") && Catch::Contains("hpc_ckpt_2.ckpt"));
   CHECK(left_by(folder.path()) == left_by(whole.path()));
   CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
   CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_2.ckpt"));
@@ -182,7 +182,7 @@ TEST_CASE("a job that Slurm does not take back says so, and how it goes on") {
   const Outcome outcome = run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}, scontrol.job(0)));
   INFO(outcome.text());
   CHECK(outcome.status == 128 + SIGUSR1);
-  CHECK_THAT(outcome.err, Catch::Contains("job 77 could not be put back into Slurm's queue: scontrol requeue says: "
+  CHECK_THAT(outcome.err, Catch::Contains("job 77 could not be requeued: scontrol requeue says: "
                                           "slurm_requeue error: Requested operation is presently disabled. Start it again "
                                           "with --ckpt_path="));
 }
@@ -204,7 +204,7 @@ TEST_CASE("another job's checkpoint, and SIGUSR1 outside of Slurm, mean nothing"
   const Outcome begun_anew = run(start_command(folder.path(), {"ranks=2"}, other));
   INFO(begun_anew.text());
   CHECK(begun_anew.ok());
-  CHECK(begun_anew.out.find("fit goes on from ") == std::string::npos);
+  CHECK(begun_anew.out.find("fit resumes from ") == std::string::npos);
   CHECK(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
 }
 

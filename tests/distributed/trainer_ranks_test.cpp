@@ -126,8 +126,9 @@ TEST_CASE("data that ranks share and that has another size on one of them is an 
 TEST_CASE("data that ranks of one host share and that holds other values on one of them is a warning that names it") {
   const Run train("uneven_data", 3, {"more=", "other=train", "shared=1"});
   CHECK(train.outcome.ok());
-  CHECK_THAT(train.outcome.text(), Catch::Contains("Ranks share the training data, but it holds something else on rank 2 (" +
-                                                   levin::host_name() + ") than on rank 0 (" + levin::host_name() + ")"));
+  CHECK_THAT(train.outcome.text(),
+             Catch::Contains("Ranks share the training data, but its data on rank 2 (" + levin::host_name() +
+                             ") differs from that on rank 0 (" + levin::host_name() + ")"));
   const Run own("uneven_data", 3, {"more=", "other=train", "shared=0"});
   CHECK(own.outcome.ok());
 }
@@ -163,8 +164,8 @@ TEST_CASE("a number of batches for a step that one rank alone has set ends all r
   const Run alone = run(who);
   CHECK_FALSE(alone.outcome.ok());
   CHECK_THAT(alone.outcome.text(),
-             Catch::Contains(who == 0 ? "different numbers of batches for a step: 1 on ranks 1, 2; 2 on rank 0"
-                                      : "different numbers of batches for a step: 1 on ranks 0, 1; 2 on rank 2"));
+             Catch::Contains(who == 0 ? "different numbers of batches per step: 1 on ranks 1, 2; 2 on rank 0"
+                                      : "different numbers of batches per step: 1 on ranks 0, 1; 2 on rank 2"));
   const Run all = run(-1);
   REQUIRE(all.outcome.ok());
   // Of six batches; within an epoch of unknown length the step after the change still is one of a single batch.
@@ -184,7 +185,7 @@ TEST_CASE("ranks that go on from other files of one name are an error that names
   }
   CHECK(run.outcome.status == 2);
   const std::string host = " (" + levin::host_name() + ")";
-  CHECK_THAT(run.outcome.text(), Catch::Contains("ckpt_path: 'saved.ckpt' is not one file for all ranks: ") &&
+  CHECK_THAT(run.outcome.text(), Catch::Contains("ckpt_path: 'saved.ckpt' differs between ranks: ") &&
                                      Catch::Contains((other == 0 ? " on rank 0" : " on rank 2") + host) &&
                                      Catch::Contains((other == 0 ? " on ranks 1, 2" : " on ranks 0, 1") + host));
 }
@@ -201,7 +202,7 @@ TEST_CASE("stop() on one rank ends all ranks at the same step") {
   const Run run("stops", ranks, {"rank=" + std::to_string(who), "step=" + std::to_string(when), "strategy=" + strategy});
   REQUIRE(run.outcome.ok());
   run.check_everywhere("global_step", when + 1);
-  const std::string why = who == 0 ? "enough" : "rank " + std::to_string(who) + " asked for it";
+  const std::string why = who == 0 ? "enough" : "rank " + std::to_string(who) + " requested it";
   CHECK(run.outcome.out.find("Training stopped: " + why) != std::string::npos);
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("a spike of the loss ends all ranks at the batch that Lightning ends t
     CHECK(run.outcome.ok() == (batch < 0));
     if (batch < 0) continue;
     CHECK_THAT(run.outcome.err, Catch::Contains("in batch " + std::to_string(batch) + " of epoch 0"));
-    if (losses.size() > 1) CHECK_THAT(run.outcome.err, Catch::Contains("failed alike in on_train_batch_end"));
+    if (losses.size() > 1) CHECK_THAT(run.outcome.err, Catch::Contains("failed with the same error in on_train_batch_end"));
     // Every rank's program has the error itself to catch, as Lightning's has.
     for (std::size_t rank = 0; rank < losses.size(); ++rank) {
       const std::string caught = levin::test::read_text(run.folder / ("caught_" + std::to_string(rank)));
@@ -51,18 +51,18 @@ TEST_CASE("a rank that holds up the others is told once, with its host and what 
   const Run run("straggler", ranks, {"slow_in=" + slow_in});
   REQUIRE(run.outcome.ok());
   const std::string said = run.outcome.text();
-  const std::string rank = "Rank " + std::to_string(ranks - 1) + " on " + levin::host_name() + " holds up the others";
+  const std::string rank = "Rank " + std::to_string(ranks - 1) + " on " + levin::host_name() + " delays the others";
   const std::size_t place = said.find(rank);
   REQUIRE(place != std::string::npos);
   CHECK(said.find(rank, place + 1) == std::string::npos);
-  CHECK_THAT(said.substr(place), Catch::Contains("The difference lies in " + told));
+  CHECK_THAT(said.substr(place), Catch::Contains("The difference is in " + told));
   CHECK(run.number(0, "global_step") == 150);
 }
 
 TEST_CASE("ranks that are equally fast hold up nobody") {
   const Run run("straggler", 2, {"slow_in=nothing"});
   REQUIRE(run.outcome.ok());
-  CHECK_THAT(run.outcome.text(), !Catch::Contains("holds up"));
+  CHECK_THAT(run.outcome.text(), !Catch::Contains("delays"));
 }
 
 TEST_CASE("all ranks leave out a step, or go back, for a loss that leaps on one of them") {

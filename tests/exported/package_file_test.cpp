@@ -69,7 +69,7 @@ TEST_CASE("a package that is for something else is refused before its code is lo
         std::string::npos);
   CHECK(error_of<ConfigError>([&] { CompiledFunction function(package_file("steps.pt2")); }).find("ExportedModule") !=
         std::string::npos);
-  CHECK(error_of<IoError>([&] { PackageFile::open(package_file("references.safetensors")); }).find("no package") !=
+  CHECK(error_of<IoError>([&] { PackageFile::open(package_file("references.safetensors")); }).find("not a package") !=
         std::string::npos);
 }
 

@@ -203,7 +203,7 @@ def resume_programs(machine):
                          timeout=400)
     problems = re.findall(r"(?m)^rank \d+: .*", output)
     need(not problems, "; ".join(problems))
-    return f"{len(re.findall('(?m)^fit goes on from', output))} resumes"
+    return f"{len(re.findall('(?m)^fit resumes from', output))} resumes"
 
 
 def precision(name):

@@ -66,8 +66,8 @@ TEST_CASE("what only sounds like communication is not taken for it") {
   for (const char* line :
        {"  const auto outer = std::exchange(running, this);", "  const int before = std::atomic_exchange(&signal, 2);",
         "  // group.all_gather(mine, all, what)", "  /// Module::all_gather(tensor), which",
-        "  RankExchange(group).broadcast_text(text, {\"a\", \"b\"});", "  ranks.gather_text(text, meeting);",
-        "  ranks.gather_values(header, meeting);", "  gather_samples(runtime, batches, index, where);",
+        "  RankExchange(group).broadcast_text(text, {\"a\", \"b\"});", "  ranks.gather_text(text, site);",
+        "  ranks.gather_values(header, site);", "  gather_samples(runtime, batches, index, where);",
         "  std::string barrier_text(int rank);"}) {
     INFO(line);
     CHECK(findings({"callbacks/timer.cpp", line}).empty());
@@ -85,7 +85,7 @@ TEST_CASE("a meeting at a boundary says above it why every rank comes there") {
   CHECK(found("  // Every rank reaches this because\n  // it ends.\n  const auto end =\n      runtime.meet(Kind::kEnd);\n") ==
         0);
   CHECK(found("  // Every rank reaches this because it ends.\n  if (x) go();\n  runtime.meet(BoundaryKind::kEnd);\n") == 1);
-  CHECK(found("  // runtime.meet(BoundaryKind::kEnd)\n  int meet();\n  const Meeting meeting(\"a\", \"b\");\n") == 0);
+  CHECK(found("  // runtime.meet(BoundaryKind::kEnd)\n  int meet();\n  const ExchangeSite site(\"a\", \"b\");\n") == 0);
 }
 
 TEST_CASE("a namespace opened for all sources that are compiled together is found") {

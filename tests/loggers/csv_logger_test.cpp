@@ -300,7 +300,7 @@ TEST_CASE("a FIFO or a device in the place of earlier rows is refused, and not w
   const RunInfo run = resumed_in(folder.path(), 1, folder / "logs/version_0/checkpoints/last.ckpt");
   for (const Value& version : {Value(), Value(0)}) {
     CHECK_THROWS_WITH(log_run({.version = version}, run, {}),
-                      Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
+                      Catch::Contains(odd.string()) && Catch::Contains("not a regular file"));
   }
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("a pattern is a part of a name, or a regular expression that is search
   }
   CHECK_THROWS_AS(NamePattern(""), ConfigError);
   CHECK_THROWS_WITH(NamePattern("head(", Mark{"run.yaml", 3, 7}),
-                    Catch::StartsWith("run.yaml:3:7: 'head(' is no regular expression"));
+                    Catch::StartsWith("run.yaml:3:7: 'head(' is not a regular expression"));
   CHECK_THROWS_WITH(NamePattern(std::string(10000, '(')), Contains("longer than 200 characters"));
 }
 
@@ -103,8 +103,7 @@ TEST_CASE("a pattern that matches nothing is an error at its place, with a near 
   CHECK_THROWS_WITH(parameter_groups(network, {{NamePattern("bias"), NamePattern("nrom", Mark{"run.yaml", 4, 9})}}),
                     "run.yaml:4:9: no parameter's name matches 'nrom'; did you mean 'norm'?");
   CHECK_THROWS_WITH(parameter_groups(network, {{"^decoder\\."}}), Contains("there are backbone.weight, backbone.bias"));
-  CHECK_THROWS_WITH(parameter_groups(network, {{"head"}, {"head.bias"}}),
-                    Contains("'head.bias' are in groups before this one"));
+  CHECK_THROWS_WITH(parameter_groups(network, {{"head"}, {"head.bias"}}), Contains("'head.bias' are in earlier groups"));
 }
 
 TEST_CASE("groups have options of their own, and the first optimizer's state") {

@@ -88,7 +88,7 @@ std::vector<std::string> GroupProgram::expected_error() const {
   if (fault_ == GroupFault::kNone || fault_ == GroupFault::kDies || fault_ == GroupFault::kEndsWell) return {};
   if (fault_ == GroupFault::kTooLong) {
     return {"rank " + std::to_string(faulty_rank_) + " announces " + std::to_string(kLongest * unit_ + 1) + " bytes in ",
-            "where " + std::to_string(kLongest * unit_) + " are the most"};
+            "where the limit is " + std::to_string(kLongest * unit_)};
   }
   std::vector<std::string> texts = {"ranks met in different calls:"};
   for (int rank = 0; rank < ranks_; ++rank) {

@@ -27,7 +27,7 @@ TEST_CASE("a metric's name says which direction is better, where it says so at a
 
 TEST_CASE("a mode that contradicts the metric's name is doubted, and says what may be meant") {
   CHECK(doubt_of_mode("EarlyStopping", "val_acc", false) ==
-        "EarlyStopping: mode is min, but of a metric called 'val_acc' the larger value is usually the better one. Should it be "
+        "EarlyStopping: mode is min, but for a metric called 'val_acc' the larger value is usually better. Should it be "
         "mode: max?");
   CHECK_THAT(doubt_of_mode("ModelCheckpoint", "val_loss", true),
              Catch::StartsWith("ModelCheckpoint: mode is max") && Catch::EndsWith("mode: min?"));

@@ -217,7 +217,7 @@ TEST_CASE("a pattern that does not fit its arguments does not compile") {
   STATIC_REQUIRE(pattern_error<int>("{") == "a brace alone; one that is meant is written twice");
   STATIC_REQUIRE(pattern_error<int>("{}}") == "a brace alone; one that is meant is written twice");
   STATIC_REQUIRE(pattern_error<int>("{:{}}") == "a brace alone; one that is meant is written twice");
-  STATIC_REQUIRE(pattern_error<int>("{0}") == "what stands in {} begins with a colon");
+  STATIC_REQUIRE(pattern_error<int>("{0}") == "a format specification in {} begins with a colon");
   STATIC_REQUIRE(pattern_error<double, int>("{:.3f} {:02}") == "");
   STATIC_REQUIRE(pattern_error<int>("{:.3f}") == "not for an argument of this type");
   STATIC_REQUIRE(pattern_error<double>("{:d}") == "not for an argument of this type");

@@ -77,7 +77,7 @@ TEST_CASE("where no thread can be had, a write is an error at once, signals come
   {
     const NoThreads no_threads;
     CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "one.ckpt"),
-                      Catch::Contains("the system gives no thread") && Catch::Contains("async to false"));
+                      Catch::Contains("cannot start a thread") && Catch::Contains("async to false"));
   }
   sigset_t blocked;
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
@@ -218,14 +218,14 @@ TEST_CASE("a file system that does not answer is given up after the limit, and n
   files.write(checkpoint_of(torch::full({1}, 2.0)), folder / "next.ckpt");
   files.then([best] { std::filesystem::remove(best); }, {{best.string(), false}});
   files.when_done([&] { told = true; });
-  files.begin({.told = std::chrono::milliseconds(150), .longest = std::chrono::milliseconds(400)});
+  files.begin({.report_after = std::chrono::milliseconds(150), .longest = std::chrono::milliseconds(400)});
   const Told told_to_person;
   const double begin = steady_seconds();
   CHECK_THROWS_MATCHES(files.wait(), IoError, Catch::Matchers::Predicate<IoError>([&](const IoError& error) {
                          const std::string text = error.what();
                          return text.find("'" + file.string() + "'") != std::string::npos &&
-                                text.find("has taken nothing for") != std::string::npos &&
-                                text.find("nothing is done that was to follow") != std::string::npos;
+                                text.find("has not responded for") != std::string::npos &&
+                                text.find("all later work is dropped") != std::string::npos;
                        }));
   CHECK(steady_seconds() - begin >= 0.4);
   CHECK_THAT(told_to_person.text(), Catch::Contains("Waiting for '" + file.string() + "'"));
@@ -262,7 +262,7 @@ TEST_CASE("a step that waits for the memory of copies gives a file system up, to
   SECTION("the end") {
     const Told told_to_person;
     files.reset();
-    CHECK_THAT(told_to_person.text(), Catch::Contains("a.ckpt") && Catch::Contains("has taken nothing"));
+    CHECK_THAT(told_to_person.text(), Catch::Contains("a.ckpt") && Catch::Contains("has not responded"));
   }
 }
 
@@ -298,7 +298,7 @@ TEST_CASE("a signal that asks again ends the wait for a file system, and the fir
     HeededSignals::note(/*again=*/true);
   });
   const double begin = steady_seconds();
-  CHECK_THROWS_WITH(files.wait(), Catch::Contains("a signal came again") && Catch::Contains("a.ckpt"));
+  CHECK_THROWS_WITH(files.wait(), Catch::Contains("a second signal came") && Catch::Contains("a.ckpt"));
   CHECK(steady_seconds() - begin >= 0.4);
   hung.let_go();
   CHECK(read_text(folder / "a.ckpt") == "old");

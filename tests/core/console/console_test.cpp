@@ -222,20 +222,20 @@ TEST_CASE_METHOD(Files, "an error is known as told by the object that was thrown
     try {
       throw_damaged();
     } catch (const std::exception&) {
-      CHECK_FALSE(console.was_told(std::current_exception()));
-      console.mark_told(std::current_exception());
+      CHECK_FALSE(console.was_reported(std::current_exception()));
+      console.mark_reported(std::current_exception());
       throw;
     }
   } catch (...) {
     caught = std::current_exception();
   }
-  CHECK(console.was_told(caught));
+  CHECK(console.was_reported(caught));
   caught = nullptr;
   // Another one with the same text, which may lie where the first one lay.
   try {
     throw_damaged();
   } catch (const std::runtime_error&) {
-    CHECK_FALSE(console.was_told(std::current_exception()));
+    CHECK_FALSE(console.was_reported(std::current_exception()));
   }
 }
 

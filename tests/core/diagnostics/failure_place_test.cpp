@@ -52,7 +52,7 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
        },
        "mat1 and mat2 shapes cannot be multiplied (2x4 and 2x3)", "a linear layer's in_features must be the last dimension"},
       {[](Failing& self, const Batch& batch) { return self.layer->forward(batch[0].to(torch::kDouble)).mean(); },
-       "must have the same dtype", "bring both to one type"},
+       "must have the same dtype", "convert both to one type"},
       {[](Failing& self, const Batch& batch) {
          return torch::nn::functional::cross_entropy(self.layer->forward(batch[0]), batch[1]);
        },
@@ -64,7 +64,7 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
       {[](Failing& self, const Batch&) {
          return self.convolution->forward(torch::ones({2, 1, 8, 8})).mean();
        },
-       "to have 3 channels, but got 1 channels instead", "with as many channels as its in_channels"},
+       "to have 3 channels, but got 1 channels instead", "with in_channels channels"},
       {[](Failing& self, const Batch& batch) {
          at::Tensor out = self.layer->forward(batch[0]).exp();
          const at::Tensor loss = out.pow(2).mean();
@@ -77,7 +77,7 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
          loss.backward();
          return loss;
        },
-       "backward through the graph a second time", "leave out a backward() of your own there"},
+       "backward through the graph a second time", "do not call backward() there"},
       {[](Failing& self, const Batch& batch) { return self.norm->forward(batch[0].narrow(0, 0, 1)).mean(); },
        "Expected more than 1 value per channel", "set the loader's drop_last to true"},
       {[](Failing& self, const Batch&) {
@@ -85,7 +85,7 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
        },
        "allocate memory", "a smaller batch_size"},
       {[](Failing&, const Batch&) -> at::Tensor { TORCH_CHECK(false, "CUDA error: device-side assert triggered"); },
-       "device-side assert", "the cause may lie in a hook before"},
+       "device-side assert", "the cause may be in an earlier hook"},
   }));
   Failing module;
   module.step = step;
@@ -129,9 +129,9 @@ TEST_CASE("an error that says nothing, or is no std::exception, is told by its t
     return error_of(module);
   };
   const std::string place = "failed in training_step (train, epoch 0, step 0): an exception of type ";
-  CHECK_THAT(told([] { throw 42; }), Catch::StartsWith(place + "int, which is no std::exception\n"));
+  CHECK_THAT(told([] { throw 42; }), Catch::StartsWith(place + "int, which is not a std::exception\n"));
   CHECK_THAT(told([] { throw std::string("lost"); }),
-             Catch::StartsWith(place) && Catch::Contains("string") && Catch::Contains(", which is no std::exception\n"));
+             Catch::StartsWith(place) && Catch::Contains("string") && Catch::Contains(", which is not a std::exception\n"));
   CHECK_THAT(told([] { throw std::runtime_error(""); }), Catch::StartsWith(place + "std::runtime_error without a text\n"));
   CHECK_THAT(told([] { throw Mute(); }), Catch::StartsWith(place) && Catch::Contains("Mute without a text\n"));
 }

@@ -75,7 +75,7 @@ TEST_CASE("out of memory of a device says what is held there, each piece of memo
   device->figures = {{"allocated_bytes.all.peak", 60.0 * kMib}};
   CHECK(held_on(std::static_pointer_cast<Accelerator>(device)) ==
         "  Rank 0 holds on toy:0, in MiB:\n"
-        "        21.0  other: activations and graphs that are kept, what module and callbacks have\n"
+        "        21.0  other: live activations and graphs, tensors of module and callbacks\n"
         "         8.0  optimizer state\n"
         "         4.0  weights\n"
         "         4.0  gradients\n"

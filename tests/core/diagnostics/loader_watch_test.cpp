@@ -40,8 +40,9 @@ std::string advice(double waits, double works, std::optional<int> workers, int c
 /// Takes a fixed time for each batch, in which it works.
 class SlowLoader final : public FixedLoader {
  public:
-  explicit SlowLoader(double seconds, bool acts = false) : FixedLoader(rows()), seconds_(seconds), acts_(acts) {}
-  bool acts() const override { return acts_; }
+  explicit SlowLoader(double seconds, bool is_interactive = false)
+      : FixedLoader(rows()), seconds_(seconds), is_interactive_(is_interactive) {}
+  bool is_interactive() const override { return is_interactive_; }
   std::optional<int> num_workers() const override { return 0; }
   std::optional<Batch> next() override {
     const double end = steady_seconds() + seconds_;
@@ -52,7 +53,7 @@ class SlowLoader final : public FixedLoader {
  private:
   static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
   double seconds_;
-  bool acts_;
+  bool is_interactive_;
 };
 
 std::string console_of_fit(const LoaderPtr& loader) {
@@ -91,10 +92,8 @@ TEST_CASE("the advice is the number of workers that read as fast as training wor
   CHECK_THAT(advice(0.05, 0.1, 0), EndsWith("Try num_workers: 1 (now 0)."));
   // Two workers give two batches in the time of two steps and two waits.
   CHECK_THAT(advice(0.1, 0.1, 2), EndsWith("Try num_workers: 4 (now 2)."));
-  CHECK_THAT(
-      advice(0.3, 0.1, std::nullopt),
-      EndsWith("Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work "
-               "itself overrides acts()."));
+  CHECK_THAT(advice(0.3, 0.1, std::nullopt), EndsWith("Let the loader read ahead on its own threads, or make reading cheaper; "
+                                                      "if making batches is the work itself, override is_interactive()."));
 }
 
 TEST_CASE("the advice says when there are no cores for so many workers") {
@@ -104,7 +103,7 @@ TEST_CASE("the advice says when there are no cores for so many workers") {
              EndsWith("num_workers: 3 (now 0), more than the 8 cores, which 4 ranks share: try 2, and make reading cheaper."));
   CHECK_THAT(advice(0.9, 0.1, 8),
              EndsWith("more than the 8 cores: make reading cheaper, by preparing the data once, before training."));
-  CHECK_THAT(advice(1, 0, 1), Contains("No number of workers would do (num_workers is 1), more than"));
+  CHECK_THAT(advice(1, 0, 1), Contains("No number of workers is enough (num_workers is 1), more than"));
 }
 
 TEST_CASE("a fit that waits for its data says so, once") {
@@ -116,9 +115,9 @@ TEST_CASE("a fit that waits for its data says so, once") {
 }
 
 TEST_CASE("a loader whose batches are the work itself is no bottleneck, alone and among others") {
-  const auto acting = std::make_shared<SlowLoader>(0.1, /*acts=*/true);
+  const auto acting = std::make_shared<SlowLoader>(0.1, /*is_interactive=*/true);
   CHECK_THAT(console_of_fit(acting), !Contains("bottleneck"));
   const auto reading = std::make_shared<SlowLoader>(0);
-  CHECK(CombinedLoader({{"game", acting}, {"rows", reading}}, CombineMode::kMinSize).acts());
-  CHECK_FALSE(CombinedLoader({{"rows", reading}}, CombineMode::kMinSize).acts());
+  CHECK(CombinedLoader({{"game", acting}, {"rows", reading}}, CombineMode::kMinSize).is_interactive());
+  CHECK_FALSE(CombinedLoader({{"rows", reading}}, CombineMode::kMinSize).is_interactive());
 }

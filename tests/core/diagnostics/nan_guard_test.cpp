@@ -107,7 +107,7 @@ TEST_CASE("on_nan: skip leaves the step of such a batch out, and counts them") {
   CHECK(run.module.number() == Approx(sum_without(2)));
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Contains("the step is skipped"));
-  CHECK_THAT(warnings[1], Catch::Contains("Epoch 0: 1 step was skipped, since a loss or gradient was NaN or infinite"));
+  CHECK_THAT(warnings[1], Catch::Contains("Epoch 0: 1 step was skipped, because a loss or gradient was NaN or infinite"));
 }
 
 TEST_CASE("a bad loss among accumulated batches skips the step that they make") {

@@ -65,7 +65,7 @@ TEST_CASE("a layer that was not registered is found in the loss, and a step's ow
     const at::Tensor input = batch[0].clone().requires_grad_(true);
     return two.used->forward(input).mean() + plain->forward(batch[0]).mean();
   };
-  check_one(warnings_of(module), "The loss depends on 2 weights that the module knows nothing of, of shape [3, 2], [3]");
+  check_one(warnings_of(module), "The loss depends on 2 weights unknown to the module, of shape [3, 2], [3]");
   module.loss = [&](Two& two, const Batch& batch) {
     return two.used->forward(batch[0].clone().requires_grad_(true)).mean() + plain->forward(batch[0]).mean().detach();
   };
@@ -194,7 +194,7 @@ TEST_CASE("a parameter that no optimizer has is named, at most ten and how many 
   module.setups = [](Two& two) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(two.used->parameters(), 0.1); };
   check_one(
       warnings_of(module),
-      "2 parameters that require a gradient are not in the optimizer, so training leaves as it is: spare.weight, spare.bias. ");
+      "2 parameters that require a gradient are not in the optimizer and therefore not trained: spare.weight, spare.bias. ");
 
   struct Many : Two {
     Many() {
@@ -218,8 +218,7 @@ TEST_CASE("an optimizer of parameters that the module does not know is named") {
     for (const at::Tensor& parameter : unregistered->parameters()) all.push_back(parameter);
     return std::make_shared<torch::optim::SGD>(all, 0.1);
   };
-  check_one(warnings_of(module),
-            "Optimizer 0 (SGD) has 2 parameters that the module does not know, of shape [3, 2], [3]. Register");
+  check_one(warnings_of(module), "Optimizer 0 (SGD) has 2 parameters unknown to the module, of shape [3, 2], [3]. Register");
   module.setups = [&](Two&) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(unregistered->parameters(), 0.1); };
   const auto warnings = warnings_of(module);
   REQUIRE(warnings.size() == 2);

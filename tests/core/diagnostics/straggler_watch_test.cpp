@@ -71,8 +71,8 @@ TEST_CASE("a rank that is slow in five spans and by two seconds is a straggler, 
   CHECK(found->others_of_kind == Approx(0.003));
   CHECK(found->own_before == 0);
   CHECK(found->text("node7") ==
-        "Rank 2 on node7 holds up the others: in this fit its own work has taken 84.5 ms a step, that of the others 23.5 ms "
-        "(median). The difference lies in the data loader: 64.0 ms, the others' 3.0 ms.");
+        "Rank 2 on node7 delays the others: in this fit its own work has taken 84.5 ms per step, the others' 23.5 ms (median). "
+        "The difference is in the data loader: 64.0 ms, the others' 3.0 ms.");
   CHECK_FALSE(spans.add_many(20, {2, 3, 64, 4}));
   CHECK(spans.add_many(6, {64, 3, 4, 4})->rank == 0);
 }

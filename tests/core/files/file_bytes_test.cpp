@@ -36,7 +36,7 @@ TEST_CASE("what is no plain file is not read, and nothing waits for it") {
     CHECK(first_bytes(path, 10).empty());
   }
   CHECK_FALSE(levin::open_plain_file(folder / "fifo").is_open());
-  CHECK(levin::why_not_opened(errno) == "it is no plain file");
+  CHECK(levin::why_not_opened(errno) == "it is not a regular file");
   CHECK_FALSE(levin::open_plain_file(folder / "none").is_open());
   CHECK(levin::why_not_opened(errno) == "No such file or directory");
 }

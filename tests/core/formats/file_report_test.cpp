@@ -86,7 +86,7 @@ TEST_CASE("an error about a file says nothing of others in its folder") {
              Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
   // Whoever goes on from a checkpoint hears of another one, but not of other kinds of files.
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.ckpt"),
-                    Contains("newest whole checkpoint beside it") && Contains("whole.ckpt"));
+                    Contains("newest whole checkpoint in its folder") && Contains("whole.ckpt"));
   std::filesystem::rename(folder / "broken.ckpt", folder / "broken.safetensors");
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.safetensors"), !Contains("whole.ckpt"));
 }

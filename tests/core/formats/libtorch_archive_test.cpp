@@ -105,7 +105,7 @@ TEST_CASE("the key of a torch::save() chooses one of its modules, or a tensor") 
   Net net;
   load_weights(*net, folder / "module.pt", {.key = "inner"});
   check_equal(*net, *module->inner);
-  CHECK_THAT(opening_error(folder / "module.pt", "outer"), Contains("there is no 'outer' in it, but 'half' (a tensor)"));
+  CHECK_THAT(opening_error(folder / "module.pt", "outer"), Contains("it has no 'outer', only 'half' (a tensor)"));
   CHECK_THAT(opening_error(folder / "module.pt", "count"), Contains("its 'count' holds no tensors, but a plain value"));
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("what torch::save(optimizer) writes is told from weights, and shown wi
   CHECK(group.at("options").at("amsgrad") == Value(false));
   CHECK(file.weights().empty());
 
-  const auto refusal = Contains("adam.pt' holds the state of an optimizer, and no weights");
+  const auto refusal = Contains("adam.pt' holds the state of an optimizer, not weights");
   CHECK_THAT(levin::test::error_of<ConfigError>([&] { load_weights(*net, folder / "adam.pt"); }), refusal);
   CHECK_THAT(levin::test::error_of<ConfigError>([&] { export_file(folder / "adam.pt", folder / "out", {}); }), refusal);
 }

@@ -102,7 +102,7 @@ TEST_CASE("a module is made of the hyper-parameters in a Lightning checkpoint") 
   const auto tensors = TensorFile::open(kTorchFiles / "lightning_within_epoch.ckpt").content.tensors;
   CHECK(at::equal(module->named_parameters()["second.weight"], tensors.at("state_dict.second.weight")));
   CHECK_THROWS_WITH(Module::load_from_checkpoint<HiddenRegression>(kTorchFiles / "state_dict.pt"),
-                    Contains("is a state_dict of torch.save(), no checkpoint, and has no hyper-parameters"));
+                    Contains("is a state_dict of torch.save(), not a checkpoint, and has no hyper-parameters"));
 }
 
 TEST_CASE("map_location that is no device is an error of the run, and of loading weights") {

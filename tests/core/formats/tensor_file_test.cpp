@@ -141,9 +141,9 @@ TEST_CASE("a folder or index of Hugging Face's gives the tensors of all files") 
     CHECK(at::equal(file.content.tensors.at("b"), torch::full({2}, 2.0)));
   }
   write(index, R"({"weight_map": {"c": "model-00001-of-00002.safetensors"}})");
-  CHECK_THAT(error_of(index), Contains("its 'model-00001-of-00002.safetensors': there is no 'c' in it"));
+  CHECK_THAT(error_of(index), Contains("its 'model-00001-of-00002.safetensors': it lacks 'c'"));
   write(index, R"({"weight_map": {"c": "../model.safetensors"}})");
-  CHECK_THAT(error_of(index), Contains("has no file beside it for 'c'"));
+  CHECK_THAT(error_of(index), Contains("names no file of its folder for 'c'"));
   write(index, R"({"weights": {}})");
   CHECK_THAT(error_of(index), Contains("no weight_map"));
 }
@@ -186,7 +186,7 @@ TEST_CASE("a file of torch without weights says what it holds, and offers a key 
     return error_of(file);
   };
   CHECK_THAT(error_with({"state", "param_groups"}, true),
-             Contains("the state of an optimizer, and no weights") && !Contains("--key"));
+             Contains("the state of an optimizer, not weights") && !Contains("--key"));
   CHECK_THAT(error_with({"ema", "net"}, true), Contains("choose with --key NAME"));
   CHECK_THAT(error_with({"decay", "steps"}, false), Contains("save the dict of its tensors in Python") && !Contains("--key"));
 }
@@ -212,10 +212,11 @@ TEST_CASE("a file of another format is named as what it is") {
   };
   using namespace std::string_literals;
   CHECK_THAT(named(""), Contains("some.file': it is empty."));
-  CHECK_THAT(named("\x93NUMPY\1\0v\0{'descr': '<f4'}"s), Contains("it is an array of NumPy's"));
+  CHECK_THAT(named("\x93NUMPY\1\0v\0{'descr': '<f4'}"s), Contains("it is a NumPy array"));
   CHECK_THAT(named("GGUF\3\0\0\0\1\0\0\0"s), Contains("it is a GGUF file"));
   CHECK_THAT(named("\x80\4\x95\x0a\0\0\0\0\0\0\0}\x94\x8c\1aK\1s."s), Contains("a pickle that torch.save() has not written"));
-  CHECK_THAT(named("trainer:\n  max_epochs: 3\n"), Contains("it is a text, as a configuration is, and holds no tensors"));
+  CHECK_THAT(named("trainer:\n  max_epochs: 3\n"),
+             Contains("it is a text file, such as a configuration, and holds no tensors"));
   CHECK_THAT(named("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"), Contains("git lfs pull"));
   CHECK_THAT(named("\x1f\x8b\x08\0\0"s), Contains("gzip"));
   CHECK_THAT(named("\xff\1\2\3\4\5\6\7\x08"s), Contains("its first 8 bytes are not the length of a header"));
@@ -258,8 +259,8 @@ TEST_CASE("a key chooses among the dicts of a file, which are listed without") {
   CHECK(value_of("generator", "b") == 1);
   CHECK(value_of("others.disc.1", "a") == 2);
   CHECK(value_of("7", "7") == 3);
-  CHECK_THROWS_WITH(TensorFile::open(file, {}, "gen"), Contains("there is no 'gen' in it, but 'generator' (2 tensors)"));
-  CHECK_THROWS_WITH(TensorFile::open(file, {}, "epoch"), Contains("no dict of tensors, but a plain value"));
+  CHECK_THROWS_WITH(TensorFile::open(file, {}, "gen"), Contains("it has no 'gen', only 'generator' (2 tensors)"));
+  CHECK_THROWS_WITH(TensorFile::open(file, {}, "epoch"), Contains("no dict of tensors, only a plain value"));
   Checkpoint().save(folder / "own.ckpt");
   CHECK_THROWS_WITH(TensorFile::open(folder / "own.ckpt", {}, "a"),
                     Contains("only files of torch.save() and torch::save() have keys"));
@@ -336,7 +337,7 @@ TEST_CASE("milestones that a Lightning checkpoint counts are not counted out wit
   const Value many = open_with(4000, 1000);
   CHECK_FALSE(many.contains("lr_schedulers"));
   CHECK_THAT(many.at("not_read").as_string(), Contains("more values than its bytes can hold"));
-  CHECK_THAT(open_with(1, -1).at("not_read").as_string(), Contains("no numbers of steps"));
+  CHECK_THAT(open_with(1, -1).at("not_read").as_string(), Contains("not numbers of steps"));
   CHECK_THAT(open_with(1, std::numeric_limits<std::int64_t>::max()).at("not_read").as_string(), Contains("more values"));
 }
 

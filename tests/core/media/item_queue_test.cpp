@@ -125,7 +125,7 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
     logger->let_go();
     queue.finish();
     CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
-    const std::string limits = ": no more than 2 items and 3 MB may wait for the loggers. Log them less often.";
+    const std::string limits = ": the queue for the loggers holds at most 2 items and 3 MB. Log them less often.";
     CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 6 texts" + limits, "Dropped 1 of 1 table" + limits});
   }
   SECTION("by bytes, those under way included") {
@@ -173,9 +173,9 @@ TEST_CASE("a logger that shows nothing of a kind is named once for it") {
   for (int item = 0; item < 3; ++item) queue.give({.item = {.name = "samples", .content = LoggedImage()}});
   queue.give(text("note"));
   queue.finish();
-  const std::string images = " shows no images: what log_image() gives goes past it";
+  const std::string images = " does not show images: it ignores log_image()";
   CHECK(told.texts() == std::vector<std::string>{"GatedLogger" + images, "Logger" + images,
-                                                 "Logger shows no texts: what log_text() gives goes past it"});
+                                                 "Logger does not show texts: it ignores log_text()"});
   CHECK(logger->shown() == std::vector<std::string>{"note"});
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("a signal in the end drops what waits, but not what is under way") {
   queue.finish();
   HeededSignals::settle();
   CHECK(logger->shown() == std::vector<std::string>{"first"});
-  CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 4 texts: a signal came before the loggers had all."});
+  CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 4 texts: a signal came before the loggers had received all."});
 }
 
 TEST_CASE("a logger that never comes back is left behind after a signal, and the queue goes on with others") {
@@ -260,9 +260,9 @@ TEST_CASE("a logger that never comes back is left behind after a signal, and the
       queue.finish();
       HeededSignals::settle();
       CHECK(told.texts() ==
-            std::vector<std::string>{"A logger has not come back from log_text('first') of step 7 for 0.02 s after a signal "
-                                     "came, and is left behind: what it was given may be lost.",
-                                     "Dropped 1 of 2 texts: a signal came before the loggers had all."});
+            std::vector<std::string>{"A logger has not returned from log_text('first') of step 7 for 0.02 s after a signal, "
+                                     "and is abandoned: its items may be lost.",
+                                     "Dropped 1 of 2 texts: a signal came before the loggers had received all."});
       const auto other = std::make_shared<GatedLogger>();
       queue.open({other});
       queue.give(text("third"));

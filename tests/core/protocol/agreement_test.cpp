@@ -142,6 +142,6 @@ TEST_CASE("a run that meets new keys of some ranks again and again stops telling
           }
           REQUIRE(rank.warnings.size() == 51);
           CHECK_THAT(rank.warnings[49], Catch::Contains("key_49"));
-          CHECK_THAT(rank.warnings[50], Catch::StartsWith("More keys are logged by some ranks only"));
+          CHECK_THAT(rank.warnings[50], Catch::StartsWith("More keys are logged on only some ranks"));
         }) == kNoErrors2);
 }

@@ -65,7 +65,7 @@ TEST_CASE("what ranks call differs by its name, its operation, a broadcast's ran
   CHECK(described({kAllGather, "x", 8}, {kGather, "y", 8}) == different + "  rank 0: x\n  rank 1: y");
   CHECK(describe_too_long({{kGather, "x", 8}, {kGather, "x", 9}}, 9).empty());
   CHECK(describe_too_long({{kAllGather, "x", 9}}, 8).empty());
-  CHECK(describe_too_long({{kGather, "x", 8}, {kGather, "x", 9}}, 8) == "rank 1 announces 9 bytes in x, where 8 are the most");
+  CHECK(describe_too_long({{kGather, "x", 8}, {kGather, "x", 9}}, 8) == "rank 1 announces 9 bytes in x, where the limit is 8");
 }
 
 }  // namespace

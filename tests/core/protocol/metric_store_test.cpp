@@ -114,7 +114,7 @@ TEST_CASE("log() from another thread is refused, and changes nothing") {
   std::string error;
   std::thread([&] { error = test::error_of<MisuseError>([&] { solo.store.log("loss", 2, {}, kHere); }); }).join();
   CHECK_THAT(error, Catch::Contains("log(\"loss\") in training_step (metric_store_test.cpp:") &&
-                        Catch::Contains("another thread than the one that runs the hooks"));
+                        Catch::Contains("only the thread that runs the hooks may log"));
   CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 1}});
 }
 

@@ -12,7 +12,7 @@
 namespace levin::testing {
 namespace {
 
-const Meeting kTest("a test", "it is written so");
+const ExchangeSite kTest("a test", "it is written so");
 
 /// Runs `body` on so many ranks, which all end well; gives what each of them counts.
 std::vector<ExchangeCounts> counted(int ranks, const std::function<void(RankExchange, int rank)>& body) {
@@ -27,10 +27,10 @@ std::vector<ExchangeCounts> counted(int ranks, const std::function<void(RankExch
   return counts;
 }
 
-TEST_CASE("a meeting cannot be made without the reason for which every rank comes to it") {
-  STATIC_REQUIRE_FALSE(std::is_default_constructible_v<Meeting>);
-  STATIC_REQUIRE_FALSE(std::is_constructible_v<Meeting, const char*>);
-  CHECK(Meeting("opening a logger", "all have the same loggers").text() ==
+TEST_CASE("an exchange site cannot be made without the reason for which every rank comes to it") {
+  STATIC_REQUIRE_FALSE(std::is_default_constructible_v<ExchangeSite>);
+  STATIC_REQUIRE_FALSE(std::is_constructible_v<ExchangeSite, const char*>);
+  CHECK(ExchangeSite("opening a logger", "all have the same loggers").text() ==
         std::string("opening a logger (every rank comes here, since all have the same loggers)"));
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a text may be as long as whoever gathers it says") {
   counted(2, [&](RankExchange exchange, int) {
     CHECK(exchange.gather_text(text, kTest, 100) == std::vector<std::string>{text, text});
     const auto refused = Catch::Contains(
-        "rank 0 announces 100 bytes in a test (every rank comes here, since it is written so), where 99 are the most");
+        "rank 0 announces 100 bytes in a test (every rank comes here, since it is written so), where the limit is 99");
     CHECK_THROWS_WITH(exchange.gather_text(text, kTest, 99), refused);
     CHECK_THROWS_WITH(exchange.gather_text_to_rank_zero(text, kTest, 99), refused);
     CHECK_THROWS_WITH(exchange.broadcast_text(text, kTest, 99), refused);

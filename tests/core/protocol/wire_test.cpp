@@ -118,7 +118,7 @@ TEST_CASE("ranks in different boundaries are told where each is") {
                         Catch::Contains("rank 2 is in a step of train (epoch 1, step 41), hook on_train_batch_end"));
   headers[2] = headers[0];
   headers[2].magic = 0;
-  CHECK_THROWS_WITH(require_same_boundary(headers), Catch::Contains("rank 2 is in an exchange that is no boundary"));
+  CHECK_THROWS_WITH(require_same_boundary(headers), Catch::Contains("rank 2 is in an exchange that is not a boundary"));
   headers[2] = headers[0];
   headers[2].version = 9;
   CHECK_THROWS_AS(require_same_boundary(headers), DesyncError);
@@ -167,13 +167,13 @@ TEST_CASE("headers that no rank can have written are named, however alike they a
     return test::error_of<DesyncError>([&] { require_same_boundary(headers); });
   };
   using Catch::Contains;
-  const auto no_header = Contains("rank 1 is sending what is no header of a boundary");
+  const auto no_header = Contains("rank 1 is sending something other than a boundary's header");
   CHECK_THAT(error_for([](FrameHeader& header) { header.hook = static_cast<Hook>(255); }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.failed = 2; }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.kind = static_cast<BoundaryKind>(200); }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.stage = static_cast<Stage>(200); }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.new_metrics_bytes = kMostNewMetricsBytes + 1; }),
-             Contains("rank 1 is announcing 67108865 bytes of new metrics, where 67108864 are the most"));
+             Contains("rank 1 is announcing 67108865 bytes of new metrics, where the limit is 67108864"));
 }
 
 TEST_CASE("a text field without an end is read no further than it is long") {
@@ -202,5 +202,5 @@ TEST_CASE("a buffer that is not for all ranks is refused") {
   std::array<std::byte, 2 * sizeof(PublishedVotes)> all{};
   TwoRanks().all_gather(mine, all, "a test");
   CHECK_THROWS_WITH(TwoRanks().all_gather(mine, std::span(all).first(7), "a test"),
-                    "all_gather in a test: the buffer for all ranks has 7 bytes instead of 16 a rank");
+                    "all_gather in a test: the buffer for all ranks has 7 bytes instead of 16 per rank");
 }

@@ -204,7 +204,7 @@ TEST_CASE("an agreed stop waits for min_epochs and min_steps, and says who asked
   run.progress.global_step = 5;
   CHECK(run.conditions().stopping());
   CHECK(run.conditions().ends_epoch());
-  CHECK(run.reason() == "rank 1 asked for it");
+  CHECK(run.reason() == "rank 1 requested it");
 }
 
 TEST_CASE("an epoch without batches ends training, before all other reasons") {

@@ -18,8 +18,8 @@ class SmallRoom : public levin::JobRankGroup {
  public:
   explicit SmallRoom(std::size_t longest) : longest_(longest) {}
 
-  std::string kept_for_restarts() const override { return kept_; }
-  bool keep_for_restarts(const std::string& text) override {
+  std::string restart_state() const override { return kept_; }
+  bool store_restart_state(const std::string& text) override {
     if (text.size() > longest_) return false;
     kept_ = text;
     return true;
@@ -62,10 +62,10 @@ TEST_CASE("notes for a restart that are too long lose their oldest checkpoints, 
     const fs::path path = folder / (std::to_string(100 + file) + ".ckpt");
     levin::write_file(path, "x");
     notes.note_checkpoint(path, /*alone=*/false);
-    CHECK(ranks.kept_for_restarts().find(path.filename().string()) != std::string::npos);
+    CHECK(ranks.restart_state().find(path.filename().string()) != std::string::npos);
   }
-  CHECK(ranks.kept_for_restarts().size() <= longest);
-  const RestartNotes later(ranks, 0, ranks.kept_for_restarts());
+  CHECK(ranks.restart_state().size() <= longest);
+  const RestartNotes later(ranks, 0, ranks.restart_state());
   CHECK(later.logger_tokens() == std::vector<std::string>{"logs/version_0"});
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("many fits of one program keep what each needs") {
     notes.note_checkpoint(path, /*alone=*/false);
   }
   for (std::size_t fit = 0; fit < kFits; ++fit) {
-    const RestartNotes later(ranks, fit, ranks.kept_for_restarts());
+    const RestartNotes later(ranks, fit, ranks.restart_state());
     CHECK(later.logger_tokens() == std::vector<std::string>{"logs/version_" + std::to_string(fit)});
   }
 }

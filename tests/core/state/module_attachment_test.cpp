@@ -173,7 +173,8 @@ TEST_CASE("an entry point that cannot begin leaves no trace") {
   {
     Clash clash;
     for (int time = 0; time < 2; ++time) {
-      CHECK_THROWS_WITH(trainer.fit(clash, batches(2)), Catch::Contains("two metric objects of a module cannot be told apart"));
+      CHECK_THROWS_WITH(trainer.fit(clash, batches(2)),
+                        Catch::Contains("two metric objects of a module cannot be distinguished"));
       CHECK_FALSE(clash.has_trainer());
       CHECK_FALSE(clash.direct->has_trainer());
       CHECK(trainer.data_module() == nullptr);

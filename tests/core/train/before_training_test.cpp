@@ -147,7 +147,7 @@ TEST_CASE("a run validates before training once: not in a fit that goes on, nor 
   options.limit_val_batches = 0;
   CHECK(validated({}) == 0);
   options.barebones = true;
-  CHECK_THROWS_WITH(Trainer(options), Catch::Contains("barebones: true leaves no place for validate_before_training"));
+  CHECK_THROWS_WITH(Trainer(options), Catch::Contains("barebones: true excludes validate_before_training"));
 }
 
 TEST_CASE("who overfits sees the first batches of each loader, in order, and hears that none shuffles") {

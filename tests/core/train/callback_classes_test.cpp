@@ -79,7 +79,7 @@ TEST_CASE("two callbacks whose states have one name are an error that names both
   const std::int64_t from = GENERATE(0, 2);
   CHECK_THROWS_WITH(
       fit_with_callbacks({keeping(std::make_shared<a::Recorder>(), from)}, {keeping(std::make_shared<b::Recorder>(), from)}),
-      Catch::Contains("keep their state under one name, Recorder (") && Catch::Contains("a::Recorder and ") &&
+      Catch::Contains("have the same state_key(), Recorder (") && Catch::Contains("a::Recorder and ") &&
           Catch::Contains("b::Recorder)"));
   CHECK_NOTHROW(fit_with_callbacks({keeping(std::make_shared<Keeps<a::Kind>>(), from)},
                                    {keeping(std::make_shared<Keeps<b::Kind>>(), from)}));

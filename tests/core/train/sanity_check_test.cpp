@@ -182,7 +182,7 @@ TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a
                              "mean 'val_loss'?") &&
                  Catch::Contains("ModelCheckpoint monitors 'val_acc', which validation did not log before training.") &&
                  Catch::Contains("A learning-rate scheduler monitors 'val_error', which validation did not log") &&
-                 Catch::Contains("A learning-rate scheduler: mode is max, but of a metric called 'val_error'") &&
-                 Catch::Contains("ModelCheckpoint: mode is min, but of a metric called 'val_acc'") &&
+                 Catch::Contains("A learning-rate scheduler: mode is max, but for a metric called 'val_error'") &&
+                 Catch::Contains("ModelCheckpoint: mode is min, but for a metric called 'val_acc'") &&
                  !Catch::Contains("EarlyStopping: mode is"));
 }

@@ -108,10 +108,10 @@ TEST_CASE("a FIFO or a device is no journal, and is not waited for") {
   const fs::path file = Journal::file_of(root.path(), 0);
   fs::create_directories(file.parent_path());
   REQUIRE(mkfifo(file.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(Journal(file), Catch::Contains("it is no plain file"));
+  CHECK_THROWS_WITH(Journal(file), Catch::Contains("it is not a regular file"));
   fs::remove(file);
   fs::create_symlink("/dev/zero", file);
-  CHECK_THROWS_WITH(Journal(file, kHeader), Catch::Contains("it is no plain file"));
+  CHECK_THROWS_WITH(Journal(file, kHeader), Catch::Contains("it is not a regular file"));
 }
 
 TEST_CASE("more than a megabyte is read piece by piece") {

@@ -298,7 +298,7 @@ TEST_CASE("a FIFO or a device among earlier event files is refused, and not wait
   }
   TensorBoardLogger logger;
   CHECK_THROWS_WITH(start(logger, resumed_in(root.path(), 1)),
-                    Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
+                    Catch::Contains(odd.string()) && Catch::Contains("not a regular file"));
 }
 
 TEST_CASE("a start that failed leaves no version behind") {

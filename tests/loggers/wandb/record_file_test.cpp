@@ -98,7 +98,8 @@ TEST_CASE("a FIFO, a device or a folder is no run file, and is not waited for") 
   REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
   fs::create_symlink("/dev/zero", folder / "zeros");
   fs::create_directory(folder / "folder");
-  for (const char* name : {"fifo", "zeros"}) CHECK_THROWS_WITH(records_in(folder / name), Catch::Contains("no plain file"));
+  for (const char* name : {"fifo", "zeros"})
+    CHECK_THROWS_WITH(records_in(folder / name), Catch::Contains("not a regular file"));
   CHECK_THROWS_WITH(records_in(folder / "folder"), Catch::Contains("Is a directory"));
 }
 

@@ -271,7 +271,7 @@ TEST_CASE("a FIFO among the files of earlier parts is refused, and not waited fo
   run.resume_step = 1;
   run.resume_checkpoint = checkpoint;
   WandbLogger logger = offline();
-  CHECK_THROWS_WITH(start(logger, run), Catch::Contains(odd.string()) && Catch::Contains("no plain file"));
+  CHECK_THROWS_WITH(start(logger, run), Catch::Contains(odd.string()) && Catch::Contains("not a regular file"));
 }
 
 TEST_CASE("a test after a fit adds to the run, and a new logger begins one of its own") {

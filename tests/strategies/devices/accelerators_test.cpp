@@ -75,7 +75,7 @@ TEST_CASE("devices become those of the ranks of this host") {
   CHECK(toy.selected == 2);
   CHECK_THROWS_WITH(toy.choose({}, 3),
                     "devices: toy device 3 for the rank with LOCAL_RANK=3 does not exist; visible are 0, 1, 2");
-  CHECK_THROWS_WITH(toy.choose("1", 1), Catch::Contains("1 of this host are asked for") && Catch::Contains("rank 1"));
+  CHECK_THROWS_WITH(toy.choose("1", 1), Catch::Contains("1 of this host are requested") && Catch::Contains("rank 1"));
 }
 
 TEST_CASE("a device that does not exist is an error with those that are visible, and the variable that chose them") {
@@ -133,7 +133,7 @@ TEST_CASE("an accelerator is known by name before anything is launched") {
   CHECK_THROWS_WITH(levin::Trainer({.accelerator = "cudda"}),
                     Catch::Contains("unknown accelerator class 'cudda'; did you mean 'cuda'?"));
   CHECK_THROWS_WITH(levin::Trainer({.accelerator = "neuron"}), Catch::Contains("'auto', 'cpu', 'cuda', 'gpu'"));
-  CHECK_THROWS_WITH(levin::Trainer({.accelerator = {}}), Catch::Contains("there is no accelerator; it is auto, cpu or cuda"));
+  CHECK_THROWS_WITH(levin::Trainer({.accelerator = {}}), Catch::Contains("accelerator is empty; use auto, cpu or cuda"));
 }
 
 TEST_CASE("a run asks the accelerator of its options, by name or as an object") {

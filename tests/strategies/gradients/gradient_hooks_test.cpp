@@ -90,8 +90,8 @@ TEST_CASE("a rank without a batch in the first step learns a static graph from t
 TEST_CASE("a graph that is called static and changes, or differs between ranks, is an error that names the parameter") {
   const auto [scenario, message] = GENERATE(table<std::string, std::string>(
       {{"static_uses_less", "the backward pass gave no gradient to spare.weight, spare.bias, so its reduction could not end"},
-       {"static_uses_more", "spare.weight has got a gradient, which it had not in the first"},
-       {"static_differs", "all ranks must use the same parameters, but spare.weight was used on some ranks only"}}));
+       {"static_uses_more", "spare.weight has a gradient, and had none in the first"},
+       {"static_differs", "all ranks must use the same parameters, but spare.weight was used on only some ranks"}}));
   Distributed program(scenario, 2);
   CHECK(program.wait(kLimit) == 1);
   CHECK(program.count(message) >= 1);

@@ -99,31 +99,31 @@ TEST_CASE("when there is no more room every key is new") {
 
 TEST_CASE("the text that was kept last is read") {
   const auto segment = RunSegment::create(1);
-  KeptText& kept = segment->header().kept;
-  CHECK(kept.read().empty());
+  RestartState& state = segment->header().restart_state;
+  CHECK(state.read().empty());
   for (const std::string text : {"one", "a longer one", "", "last"}) {
-    CHECK(kept.write(text));
-    CHECK(kept.read() == text);
+    CHECK(state.write(text));
+    CHECK(state.read() == text);
   }
-  CHECK(kept.write(std::string(KeptText::kLongest, 'x')));
-  CHECK_FALSE(kept.write(std::string(KeptText::kLongest + 1, 'y')));
-  CHECK(kept.read() == std::string(KeptText::kLongest, 'x'));
+  CHECK(state.write(std::string(RestartState::kLongest, 'x')));
+  CHECK_FALSE(state.write(std::string(RestartState::kLongest + 1, 'y')));
+  CHECK(state.read() == std::string(RestartState::kLongest, 'x'));
 }
 
 TEST_CASE("a process that is killed while it keeps a text leaves the one before, or the new one, whole") {
   const auto segment = RunSegment::create(1);
-  KeptText& kept = segment->header().kept;
-  kept.write(std::string(1000, 'a'));
+  RestartState& state = segment->header().restart_state;
+  state.write(std::string(1000, 'a'));
   for (int round = 0; round < 50; ++round) {
     const pid_t writer = fork();
     if (writer == 0) {
       for (int number = 0;; ++number)
-        kept.write(std::string(static_cast<std::size_t>(number % 3000), static_cast<char>('b' + number % 20)));
+        state.write(std::string(static_cast<std::size_t>(number % 3000), static_cast<char>('b' + number % 20)));
     }
     usleep(200);
     kill(writer, SIGKILL);
     waitpid(writer, nullptr, 0);
-    const std::string text = kept.read();
+    const std::string text = state.read();
     CHECK(text.find_first_not_of(text.substr(0, 1)) == std::string::npos);
   }
 }
@@ -256,7 +256,7 @@ TEST_CASE("memory of a run has no name: others of this user open it where its ma
   CHECK(opened->slot(2).reductions == 7);
   CHECK_THROWS_WITH(RunSegment::open_at(std::to_string(getpid()) + " 1000000 7"),
                     Catch::Contains("shared memory of the run: open of /proc/"));
-  CHECK_THROWS_WITH(RunSegment::open_at(segment->place() + "1"), Catch::Contains("which is something else here"));
+  CHECK_THROWS_WITH(RunSegment::open_at(segment->place() + "1"), Catch::Contains("which is another file here"));
 }
 
 TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {

@@ -391,7 +391,7 @@ TEST_CASE("a wait that is given up ends, and every later one") {
   host.host->join(3);
   std::thread other([&] { collectives->give_up(); });
   for (int call = 0; call < 2; ++call) {
-    CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"), "rank 2 has given barrier up");
+    CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"), "rank 2 has aborted barrier");
   }
   other.join();
   CHECK_FALSE(host.board(0)->failure());

@@ -261,7 +261,7 @@ TEST_CASE("a job is put back into the queue, and what scontrol says against it i
   CHECK_NOTHROW(levin::requeue_slurm_job("12_3"));
   const Scontrol bad("echo slurm_requeue error: Access/permission denied >&2; exit 1");
   CHECK_THROWS_WITH(levin::requeue_slurm_job("7"),
-                    "job 7 could not be put back into Slurm's queue: scontrol requeue says: "
+                    "job 7 could not be requeued: scontrol requeue says: "
                     "slurm_requeue error: Access/permission denied");
   const Scontrol silent("exit 3");
   CHECK_THROWS_WITH(levin::requeue_slurm_job("7"), Catch::EndsWith("scontrol requeue failed"));

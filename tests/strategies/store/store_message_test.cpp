@@ -43,10 +43,10 @@ TEST_CASE("a store's message arrives as it was sent, also byte by byte, and seve
 TEST_CASE("what is no message of a store is refused by its first bytes") {
   StoreMessageReader web;
   web.add("GE");
-  CHECK_THROWS_WITH(web.next(kLimit), "it does not speak levin's language");
+  CHECK_THROWS_WITH(web.next(kLimit), "it does not speak levin's protocol");
   StoreMessageReader huge;
   huge.add(std::string("LEVS\xff\xff\xff\x7f", 8));
-  CHECK_THROWS_WITH(huge.next(kLimit), "it announced a message of 2147483647 bytes, where 1048576 are the most");
+  CHECK_THROWS_WITH(huge.next(kLimit), "it announced a message of 2147483647 bytes, where the limit is 1048576");
 }
 
 TEST_CASE("counts and lengths inside a message are held against what arrived") {
@@ -70,7 +70,7 @@ TEST_CASE("counts and lengths inside a message are held against what arrived") {
   many.replace(17, 4, "\xff\xff\xff\xff");
   StoreMessageReader reader;
   reader.add(many);
-  CHECK_THROWS_WITH(reader.next(kLimit), "it says that there are more texts than arrived");
+  CHECK_THROWS_WITH(reader.next(kLimit), "it announced more texts than arrived");
 }
 
 TEST_CASE("posts and failures arrive as they were sent") {

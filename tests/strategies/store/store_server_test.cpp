@@ -221,9 +221,8 @@ TEST_CASE("a member that contradicts the run ends it for all while ranks gather,
       {{.rank = 1, .world_size = 3, .build = "new", .process = "process 1 on b"},
        "rank 1 at this host runs new, and rank 0 runs old: install the same on all hosts"},
       {{.rank = 0, .world_size = 3, .build = "old", .process = "process 2 on b"},
-       "two processes say that they are rank 0: process 1 on a, and process 2 on b: give each host a NODE_RANK (or RANK) of "
-       "its "
-       "own"},
+       "two processes say that they are rank 0: process 1 on a, and process 2 on b: give each host its own NODE_RANK (or "
+       "RANK)"},
   }));
   const StoreMember& member = std::get<0>(stranger);
   const std::string& text = std::get<1>(stranger);
@@ -261,22 +260,21 @@ TEST_CASE("a rank of another attempt comes again until the attempts are the same
 
 TEST_CASE("a rank gives up in time whoever listens in rank 0's place, and says what is wrong") {
   // What was left of 0.4 s when it had connected.
-  const auto no_answer =
-      Catch::Matches("who listens there did not answer within 0\\.[1-4] s: another program may have the port");
+  const auto no_answer = Catch::Matches("the server there did not answer within 0\\.[1-4] s: another program may use the port");
   const OddListener silent(Oddity::kSilent);
   CHECK_THAT(error_of_joining(silent.port()), no_answer);
   const OddListener slow(Oddity::kSlowBytes);
   CHECK_THAT(error_of_joining(slow.port()), no_answer);
   const OddListener closes(Oddity::kCloses);
   CHECK_THAT(error_of_joining(closes.port()),
-             Catch::StartsWith("nobody answers there for 0.4 s (") && Catch::Contains("is rank 0 running"));
+             Catch::StartsWith("no answer from there for 0.4 s (") && Catch::Contains("is rank 0 running"));
   const OddListener garbage(Oddity::kSendsGarbage);
-  CHECK(error_of_joining(garbage.port()) == "who listens there is no rank of levin: it does not speak levin's language");
+  CHECK(error_of_joining(garbage.port()) == "the server there is not a rank of levin: it does not speak levin's protocol");
   const OddListener huge(Oddity::kHugeLength);
   CHECK_THAT(error_of_joining(huge.port()),
-             Catch::StartsWith("who listens there is no rank of levin: it announced a message of 4294967295 bytes"));
+             Catch::StartsWith("the server there is not a rank of levin: it announced a message of 4294967295 bytes"));
   CHECK_THAT(error_of_joining(levin_test::free_port()),
-             Catch::StartsWith("nobody answers there for 0.4 s (Connection refused)"));
+             Catch::StartsWith("no answer from there for 0.4 s (Connection refused)"));
 }
 
 TEST_CASE("a rank that comes before rank 0 finds it when it listens") {
@@ -291,13 +289,13 @@ TEST_CASE("a rank that comes before rank 0 finds it when it listens") {
 TEST_CASE("a stranger is dropped with a line, whatever it says") {
   StoreAtPort store(50ms);
   const auto [text, reason] = GENERATE(table<std::string, std::string>({
-      {"GET / HTTP/1.1\r\n", "it does not speak levin's language"},
-      {std::string("LEVS\xff\xff\xff\x7f", 8), "it announced a message of 2147483647 bytes, where 1024 are the most"},
-      {encode({StoreCall::kSet, 0, {"failure"}, {"x"}}), "it did not begin by saying who it is"},
+      {"GET / HTTP/1.1\r\n", "it does not speak levin's protocol"},
+      {std::string("LEVS\xff\xff\xff\x7f", 8), "it announced a message of 2147483647 bytes, where the limit is 1024"},
+      {encode({StoreCall::kSet, 0, {"failure"}, {"x"}}), "it did not begin by identifying itself"},
       {encode({StoreCall::kHello, 1, {"2", "0"}, {"", "", ""}}), "it does not know the run's token"},
       {encode({StoreCall::kHello, 1, {"2", "0"}, {"secret", "", ""}}) + encode({StoreCall::kAdd, 0, {"x", "y"}, {}}),
-       "it says more than it was asked for"},
-      {"LE", "it did not say who it is within 0 s"},
+       "it sent more than was requested"},
+      {"LE", "it did not identify itself within 0 s"},
   }));
   const Descriptor connection = stranger(store.port);
   REQUIRE(send_until(connection.number(), text, in(10s)));

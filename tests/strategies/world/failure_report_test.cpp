@@ -55,7 +55,7 @@ TEST_CASE("an error of the user's own is its rank's failure at once, whatever it
     CHECK(board.first->rank == 1);
     CHECK(board.first->error == text);
     CHECK(board.looks_for_ended_rank == 0);
-    CHECK(Console::instance().was_told(error));
+    CHECK(Console::instance().was_reported(error));
   }
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a lost connection is the echo of a rank that has ended") {
   CHECK(report_own_failure(board, kStep, error) ==
         std::string("rank 1 ended ") + kPlace + ", because rank 0 failed between hooks" + " (train, epoch 0, step 0)");
   CHECK(board.first->error == "its process ended in the middle of the run");
-  CHECK_FALSE(Console::instance().was_told(error));
+  CHECK_FALSE(Console::instance().was_reported(error));
 }
 
 TEST_CASE("after another rank's failure a rank says how its own error is related to it") {
@@ -76,16 +76,16 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
     const auto text = report_own_failure(board, kStep, pointer);
     CHECK_FALSE(board.has_explained());
     CHECK(board.explanation() == text);
-    CHECK_FALSE(Console::instance().was_told(pointer));
+    CHECK_FALSE(Console::instance().was_reported(pointer));
     return text.value_or("nothing");
   };
   const std::string place = kPlace;
   CHECK(said(RecordedFailure("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
   CHECK(said(ConnectionLost("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
-  CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
+  CHECK(said(std::runtime_error("boom")) == "rank 1 failed with the same error " + place);
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
   CHECK(said(42) == "rank 1 failed too, " + place +
-                        ": an exception of type int, which is no std::exception (before it, rank 0 failed " + place + ")");
+                        ": an exception of type int, which is not a std::exception (before it, rank 0 failed " + place + ")");
 }
 
 TEST_CASE("a rank that is ended while it cleans up has its line all the same, and only then") {
@@ -116,7 +116,7 @@ TEST_CASE("an error of LibTorch's is known as told, though it is told without it
   } catch (const c10::Error& error) {
     report_own_failure(board, kStep, std::current_exception());
     CHECK(board.first->error == error.what_without_backtrace());
-    CHECK(Console::instance().was_told(std::current_exception()));
+    CHECK(Console::instance().was_reported(std::current_exception()));
   }
 }
 

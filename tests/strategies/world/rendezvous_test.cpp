@@ -96,7 +96,7 @@ TEST_CASE("a rank does not wait for ever where nobody listens") {
   Rank rank(1, 2, port, environment);
   CHECK(rank.wait(kLimit) == 1);
   CHECK(rank.count(beginning(1, 2, port)) == 1);
-  if (environment.empty()) CHECK(rank.count("nobody answers there for 2 s (Connection refused): is rank 0 running") == 1);
+  if (environment.empty()) CHECK(rank.count("no answer from there for 2 s (Connection refused): is rank 0 running") == 1);
 }
 
 TEST_CASE("a rank that does not come is named by those that did") {
@@ -120,8 +120,8 @@ TEST_CASE("a run does not wait for ever for an agent of torchrun that is stopped
   agent.send(SIGSTOP);
   Rank rank(1, 2, port, kAgent);
   CHECK(rank.wait(kLimit) == 1);
-  CHECK(rank.count(beginning(1, 2, port) + "who listens at 127.0.0.1:" + std::to_string(port) +
-                   " did not answer within 2 s: it is stopped, or another program has the port") == 1);
+  CHECK(rank.count(beginning(1, 2, port) + "the server at 127.0.0.1:" + std::to_string(port) +
+                   " did not answer within 2 s: it is stopped, or another program uses the port") == 1);
 }
 
 TEST_CASE("ranks meet over torchrun's agent, whatever others have put there, and with one token over rank 0") {

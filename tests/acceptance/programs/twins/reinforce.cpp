@@ -31,7 +31,7 @@ class Reinforce : public levin::Module {
   explicit Reinforce(const Options& options) : options_(options) {}
 
   levin::LoaderPtr train_dataloader() override {
-    return levin::stream([this](auto& rng) -> std::optional<levin::Batch> { return play(rng); }, {.acts = true});
+    return levin::stream([this](auto& rng) -> std::optional<levin::Batch> { return play(rng); }, {.interactive = true});
   }
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {

@@ -242,10 +242,10 @@ class Oracle {
     }
     if (!gone.empty()) return end_all({ExpectedEnd::kDesync, {"gone"}});
     if (fault.phase == index && fault.type == Fault::kWrongBoundary) {
-      return end_all(
-          {ExpectedEnd::kDesync,
-           {"not in the same place", "rank " + std::to_string(fault.rank) + " is in a checkpoint of test (epoch 77, step 777)"},
-           true});
+      return end_all({ExpectedEnd::kDesync,
+                      {"not at the same boundary",
+                       "rank " + std::to_string(fault.rank) + " is in a checkpoint of test (epoch 77, step 777)"},
+                      true});
     }
     if (fault.phase == index && (fault.type == Fault::kDeferredFails || fault.type == Fault::kObjectFails)) {
       end(fault.rank, {ExpectedEnd::kOwnFault, {"unreadable on purpose"}});
@@ -361,7 +361,7 @@ class Oracle {
     if (++warnings_ <= 50)
       expected_.warnings.push_back(texts);
     else if (warnings_ == 51)
-      expected_.warnings.push_back({"More keys are logged by some ranks only"});
+      expected_.warnings.push_back({"More keys are logged on only some ranks"});
   }
 
   bool check_coverage(const Boundary& boundary) {

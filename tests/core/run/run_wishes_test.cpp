@@ -44,8 +44,8 @@ TEST_CASE("what all ranks voted is agreed until they vote again, and names the l
   stop.adopt({nothing, nothing, stops, stops});
   CHECK(stop.stop_agreed());
   CHECK_FALSE(stop.stop_asked());
-  CHECK(stop.why_stopping(4) == "rank 2 asked for it");
-  CHECK(stop.why_stopping(1) == "stop was asked for");
+  CHECK(stop.why_stopping(4) == "rank 2 requested it");
+  CHECK(stop.why_stopping(1) == "stop was requested");
   stop.adopt({nothing, nothing, nothing, nothing});
   CHECK_FALSE(stop.stop_agreed());
 }
