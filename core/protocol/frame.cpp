@@ -164,7 +164,7 @@ NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
     metric.dataloader_idx = reader.number<std::int32_t>();
     metric.name = reader.text();
     const auto options = MetricOptions::unpack(reader.number<std::uint16_t>());
-    if (!options || metric.hook >= Hook::kCount) throw DesyncError(kDamaged);
+    if (!options || metric.hook >= Hook::kCount || group_of(metric.hook) == MetricGroup::kCount) throw DesyncError(kDamaged);
     metric.options = *options;
     metric.options.object = reader.number<std::uint32_t>();
     metric.layout = reader.number<ObjectLayout>();

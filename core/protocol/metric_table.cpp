@@ -93,17 +93,13 @@ double reduce_step(std::span<const Slot> by_rank, Reduce reduce) {
   return present == 1 ? only : epoch_value(total, reduce);
 }
 
-MetricGroup group_of(Hook hook) {
-  if (hook >= Hook::kOnValidationModelZeroGrad && hook <= Hook::kOnValidationEnd) return MetricGroup::kValidate;
-  if (hook >= Hook::kOnTestModelEval && hook <= Hook::kOnTestEnd) return MetricGroup::kTest;
-  return MetricGroup::kTrain;
-}
-
 MetricGroup group_of(Stage stage) {
   if (stage == Stage::kTrain) return MetricGroup::kTrain;
   if (stage == Stage::kTest) return MetricGroup::kTest;
   return stage == Stage::kPredict ? MetricGroup::kCount : MetricGroup::kValidate;
 }
+
+MetricGroup group_of(Hook hook) { return group_of(hook_stage(hook)); }
 
 Level level_of(BoundaryKind kind) {
   if (kind == BoundaryKind::kTrainStep) return Level::kStep;

@@ -186,36 +186,5 @@ TEST_CASE("the table of hooks says what log() does in each") {
   }
 }
 
-/// The comment before the declaration of a hook; empty where the file does not declare it.
-std::string comment_of(const std::string& header, const std::string& hook) {
-  std::smatch match;
-  const std::regex declaration(R"(((?:  ///[^\n]*\n)*)  virtual [^(\n]*\b)" + hook + R"(\()");
-  return std::regex_search(header, match, declaration) ? match[1].str() + " " : "";
-}
-
-TEST_CASE("the declaration of each hook says what the table says") {
-  static const std::regex kRow(R"(\| `(\w+)` \| ([a-z ]+) \| (.*?)(?: \(callbacks only\))? \|)");
-  const std::string module = read_text(kRoot / "core/module.h");
-  const std::string callback = read_text(kRoot / "core/callback.h");
-  const std::string others = read_text(kRoot / "core/data_module.h") + read_text(kRoot / "core/logger.h");
-  int declared = 0;
-  for (const std::string& line : lines_of(read_text(kRoot / "docs/hooks.md"))) {
-    std::smatch row;
-    if (!std::regex_match(line, row, kRow)) continue;
-    std::string sentence = std::regex_replace(row[3].str(), std::regex("`"), "") + ". log(): " + row[2].str() + ".";
-    sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
-    const std::regex name("virtual [^(\\n]*\\b" + row[1].str() + "\\(");
-    CHECK(std::regex_search(module + callback + others, name));  // the name of a function, not of something like it
-    for (const std::string& header : {module, callback}) {
-      const std::string comment = comment_of(header, row[1]);
-      if (comment.empty()) continue;
-      ++declared;
-      INFO(row[1].str() + ": " + sentence);
-      CHECK(comment.find("/// " + sentence) != std::string::npos);
-    }
-  }
-  CHECK(declared > 100);
-}
-
 }  // namespace
 }  // namespace levin::test

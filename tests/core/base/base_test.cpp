@@ -19,6 +19,23 @@ TEST_CASE("every hook has a name of its own") {
   CHECK(stage_name(Stage::kSanityCheck) == "sanity_check");
 }
 
+TEST_CASE("a hook's metrics are those of the stage in its name, and of training without one") {
+  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
+    const auto hook = static_cast<Hook>(index);
+    const std::string_view name = hook_name(hook);
+    const auto names = [&](const char* stage) {
+      return name.find(stage) != std::string_view::npos && hook_policy(hook).may_log;
+    };
+    INFO(name);
+    if (names("validation")) CHECK(hook_stage(hook) == Stage::kValidate);
+    if (names("test")) CHECK(hook_stage(hook) == Stage::kTest);
+    if (names("train")) CHECK(hook_stage(hook) == Stage::kTrain);
+  }
+  CHECK(hook_stage(Hook::kValidationStep) == Stage::kValidate);
+  CHECK(hook_stage(Hook::kOnBeforeZeroGrad) == Stage::kTrain);
+  CHECK(hook_stage(static_cast<Hook>(200)) == Stage::kTrain);
+}
+
 TEST_CASE("a mark is written as file:line:column, as far as it is known") {
   CHECK(Mark{"run.yaml", 3, 7}.str() == "run.yaml:3:7");
   CHECK(Mark{"run.yaml", 3, 0}.str() == "run.yaml:3");
