@@ -34,10 +34,9 @@ class LEVIN_API Callback {
   std::string class_name() const;
   /// The name under which its state is saved. Two callbacks of one class need different keys. Default: the class's name.
   virtual std::string state_key() const;
-  /// When a callback or data module is saved. log(): no.
   /// The state that a checkpoint stores; null: none.
   virtual Value state_dict() const { return {}; }
-  /// When a callback or data module is restored. log(): no.
+  /// Restores it, before optimizers are made.
   virtual void load_state_dict(const Value&) {}
 
   /// The folder of this callback's checkpoints, which `ckpt_path: best` and `last` search first. Called: before setup().
@@ -70,9 +69,9 @@ class LEVIN_API Callback {
   virtual void on_train_epoch_end(Trainer&, Module&) {}
   /// Before each training batch. log(): step.
   virtual void on_train_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/) {}
-  /// After each training batch. log(): step.
-  /// output.loss is divided by accumulate_grad_batches and detached, as in Lightning. On a rank that has run out of batches
-  /// before others, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
+  /// After each training batch. log(): step. output.loss is divided by accumulate_grad_batches and detached, as in Lightning.
+  /// On a rank that has run out of batches before others, callbacks of the phases kMonitor and kCheckpoint get an empty batch;
+  /// others are not called.
   virtual void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
   /// Before gradients are reset. log(): step.
   virtual void on_before_zero_grad(Trainer&, Module&, torch::optim::Optimizer&) {}
@@ -126,16 +125,15 @@ class LEVIN_API Callback {
   virtual void on_predict_batch_end(Trainer&, Module&, const Batch& /*prediction*/, const Batch&, std::int64_t /*batch_idx*/,
                                     std::int64_t /*dataloader_idx*/) {}
 
-  /// After each row of metrics, with every rank's own values. log(): no.
-  /// The row, and every rank's unreduced values of it, by rank; a rank that did not log a key lacks it. All ranks get the same,
-  /// so decisions from it agree. Must not log.
+  /// After each row of metrics: the row, and every rank's unreduced values of it, by rank; a rank that did not log a key lacks
+  /// it. All ranks get the same, so decisions from it agree. log(): no.
   virtual void on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
-  /// On the rank that failed; must not communicate. log(): no.
+  /// After an error, on the rank that failed; must not communicate. log(): no.
   virtual void on_exception(Trainer&, Module&, const std::exception&) {}
-  /// While a checkpoint is put together. log(): no.
+  /// Adds to a checkpoint. log(): no.
   virtual void on_save_checkpoint(Trainer&, Module&, Checkpoint&) {}
-  /// While a checkpoint is read. log(): no.
+  /// Reads what on_save_checkpoint() added. log(): no.
   virtual void on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}
 };
 

@@ -103,14 +103,15 @@ class LEVIN_API Module : public torch::nn::Module {
 
   // ---- Steps -------------------------------------------------------------------------------------------------------------
 
-  /// For each training batch: gives the loss. log(): step.
-  /// Returns the loss of one batch. An undefined loss skips the step.
+  // `log()` in a hook: a value of the step, of the epoch, of the epoch only, or no call at all (docs/hooks.md).
+
+  /// Returns the loss of a training batch. An undefined loss skips the step. log(): step.
   virtual StepOutput training_step(const Batch& batch, std::int64_t batch_idx);
-  /// For each validation batch. log(): epoch.
+  /// Evaluates a validation batch. log(): epoch.
   virtual void validation_step(const Batch& batch, std::int64_t batch_idx);
-  /// For each test batch. log(): epoch.
+  /// Evaluates a test batch. log(): epoch.
   virtual void test_step(const Batch& batch, std::int64_t batch_idx);
-  /// For each prediction batch. log(): no.
+  /// Returns the predictions for a batch. log(): no.
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
   /// Sets the output of validation_step or test_step that on_validation_batch_end or on_test_batch_end get; without a call it
   /// is empty. A second call replaces the first. Throws MisuseError elsewhere.
@@ -118,18 +119,19 @@ class LEVIN_API Module : public torch::nn::Module {
   /// With several evaluation loaders: the index of the batch's loader.
   std::int64_t dataloader_idx() const;
 
-  /// After the sanity check. log(): no.
-  /// The module's own loaders, for entry points that get no data.
+  // The module's own loaders, for entry points that get no data. log(): no.
+
+  /// The loader of fit. Called: after the sanity check.
   virtual LoaderPtr train_dataloader() { return nullptr; }
-  /// Before the sanity check or validation. log(): no.
+  /// Called: before the sanity check or validation.
   virtual LoaderList val_dataloaders() { return {}; }
-  /// Before testing. log(): no.
+  /// Called: before testing.
   virtual LoaderList test_dataloaders() { return {}; }
-  /// Before predicting. log(): no.
+  /// Called: before predicting.
   virtual LoaderList predict_dataloaders() { return {}; }
 
-  /// At the beginning of fit. log(): no.
-  /// Returns optimizers with their schedulers; none when there is nothing to optimize.
+  /// Returns optimizers with their schedulers; none when there is nothing to optimize. Called: at the beginning of fit. log():
+  /// no.
   virtual OptimizerSetups configure_optimizers() { return {}; }
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
@@ -240,10 +242,10 @@ class LEVIN_API Module : public torch::nn::Module {
   virtual void on_before_optimizer_step(torch::optim::Optimizer&) {}
   /// Clips gradients. log(): step.
   virtual void configure_gradient_clipping(torch::optim::Optimizer& optimizer);
-  /// Runs training_step, zero_grad and backward, and the optimizer's step. log(): step.
-  /// `closure` runs training_step, zero_grad and backward, and returns the loss; the default calls optimizer.step(closure).
+  /// Steps the optimizer. `closure` runs training_step, zero_grad and backward, and returns the loss; the default calls
+  /// optimizer.step(closure). log(): step.
   virtual void optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure);
-  /// For each scheduler that is due. log(): no.
+  /// Steps a scheduler that is due. log(): no.
   virtual void lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric);
   /// After each training batch. log(): step.
   virtual void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
@@ -310,11 +312,11 @@ class LEVIN_API Module : public torch::nn::Module {
   /// At the end of prediction. log(): no.
   virtual void on_predict_end() {}
 
-  /// On the rank that failed; must not communicate. log(): no.
+  /// After an error, on the rank that failed; must not communicate. log(): no.
   virtual void on_exception(const std::exception&) {}
-  /// While a checkpoint is put together. log(): no.
+  /// Adds to a checkpoint. log(): no.
   virtual void on_save_checkpoint(Checkpoint&) {}
-  /// While a checkpoint is read. log(): no.
+  /// Reads what on_save_checkpoint() added. log(): no.
   virtual void on_load_checkpoint(const Checkpoint&) {}
 
   /// Floating-point operations of a training step on one batch, forward and backward, for ThroughputMonitor. Default: unknown.
