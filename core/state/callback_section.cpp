@@ -19,7 +19,7 @@ void CallbackSection::load(TrainerState& run, const Checkpoint& checkpoint, Load
   if (step != LoadStep::kModule) return;
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
-  // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
+  // The state of callbacks belongs to training: an evaluation does not need it, and must not warn about it.
   const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
   if (states == nullptr || !states->is_map()) return;
   std::set<std::string> left;

@@ -4,7 +4,7 @@
 
 namespace levin {
 
-/// What callbacks keep.
+/// The state of callbacks.
 ///
 ///     callbacks                                  their state_dict(), by state_key()
 class CallbackSection final : public Section {
@@ -14,7 +14,7 @@ class CallbackSection final : public Section {
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
 };
 
-/// What the data module keeps.
+/// The state of the data module.
 ///
 ///     datamodule                                 its state_dict()
 class DataSection final : public Section {

@@ -20,9 +20,9 @@ namespace levin {
 
 namespace {
 
-/// What all ranks have alike, with what hooks add.
+/// The state that all ranks share, with what hooks add.
 Checkpoint collect(TrainerState& run, bool weights_only) {
-  // An error leaves in the middle of a step: what follows a step that is taken is left out.
+  // An error ends the run within an iteration: once its step is taken, what follows the step is left out.
   if (run.resume.position.step_is_taken) run.sections->begin(run, run.resume.position.place);
   Checkpoint checkpoint;
   run.sections->save(run, checkpoint, weights_only);
@@ -36,7 +36,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   return checkpoint;
 }
 
-/// Ranks: all, unless the run is failing: then it has the states that they gave before, or rank 0's alone.
+/// Ranks: all, unless the run is failing: then it has the states that ranks gave before, or only that of rank 0.
 Checkpoint assemble(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint = collect(run, weights_only);
   if (weights_only) return checkpoint;
@@ -50,7 +50,7 @@ Checkpoint assemble(TrainerState& run, bool weights_only) {
   return checkpoint;
 }
 
-/// From backward on, gradients of earlier batches cannot be told from those of a batch that a resumed run does again.
+/// From backward on, gradients of earlier batches are mixed with those of a batch that a resumed run repeats.
 bool gradients_are_between(const TrainerState& run) {
   const GradientWindow& window = run.accumulation.window;
   const bool keeps_gradients = window.open || !run.module().automatic_optimization();
@@ -76,7 +76,7 @@ std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run
   return folders;
 }
 
-/// Of the callbacks that keep best files, as their states tell it; the first one's first.
+/// Monitors of the callbacks that keep best files, read from their states, in the order of the callbacks.
 std::vector<std::string> monitors_of(const CallbackList& callbacks) {
   std::vector<std::string> monitors;
   for (const auto& callback : callbacks) {
@@ -116,28 +116,28 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   if (run.parts.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
   }
-  // Between two points at which a run can be saved: see Place.
+  // The run is between two points at which it can be saved: see Place.
   if (run.progress.fitting && run.entry.active && !run.entry.failing && !run.files.is_releasing()) {
     return run.files.promise(file, [&run, file, options] { save_run(run, file, options); });
   }
   if (run.entry.failing) {
     if (!run.is_global_zero()) return;
-    // Rather without the gradients of a window than with those of one batch twice.
+    // To lose the gradients of a window is better than to count those of one batch twice.
     if (gradients_are_between(run)) run.accumulation.window = {};
     run.files.save(assemble(run, weights_only), file);
     if (!weights_only) note_written(run, file, run.resume.rank_states_at_end.empty() && run.world_size() > 1);
     return;
   }
-  // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
+  // Every rank reaches this because all ranks must call save_checkpoint(), at the same point.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
-  // A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
+  // A process that is killed after a checkpoint must not lose rows that the checkpoint counts.
   if (!weights_only) save_rows(run.setup.loggers, run.hooks);
   Checkpoint checkpoint = assemble(run, weights_only);
-  // Noted before it is written, as the process may be killed too early. One that is replaced counts by what it holds now.
+  // A new file is noted before it is written, as the process may be killed first. One that is replaced is noted afterwards.
   const bool notes = run.resume.notes != nullptr && run.progress.fitting && !weights_only;
   if (notes && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
   if (options.in_background) {
-    // Whether rank 0 has written a file is not known elsewhere; once it is there, it is whole.
+    // Other ranks do not know whether rank 0 has written a file; once the file exists, it is whole.
     if (!run.is_global_zero() && is_there(run.resume.begun_file)) {
       run.resume.newest_file = run.resume.begun_file;
       run.resume.newest_step = run.resume.begun_step;
@@ -149,9 +149,9 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
       run.resume.begun_step = run.progress.global_step;
       return;
     }
-    // Before anything else happens to files: an attempt after this one must not look for one that is gone.
+    // Before any other change of files: the next attempt must not look for a file that has been removed.
     if (notes)
-      run.files.then([kept = run.resume.notes, file] { kept->note_checkpoint(file, /*alone=*/false); }, {{file, true}});
+      run.files.then([known = run.resume.notes, file] { known->note_checkpoint(file, /*alone=*/false); }, {{file, true}});
     run.files.when_done([&run, file, step = run.progress.global_step] {
       run.resume.newest_file = run.resume.good_file = file;
       run.resume.newest_step = step;
@@ -188,7 +188,7 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
       answer = error.message();
     }
   }
-  // The folders that decide may differ between hosts, and files may come while ranks look.
+  // The folders may differ between hosts, and files may appear while ranks look.
   answer = run.rank_exchange().broadcast_text(
       answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
   if (!answer.starts_with(file_prefix)) throw ConfigError(answer);
@@ -198,7 +198,7 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
 std::vector<std::string> different_options(const RunParts& parts, const Checkpoint& checkpoint) {
   const Value* saved = checkpoint.manifest.find("hyper_parameters");
   const Value* saved_of_data = checkpoint.manifest.find("datamodule_hyper_parameters");
-  // Older checkpoints of levin have those of both in one map.
+  // Older checkpoints of levin have the options of both in one map.
   if (saved_of_data == nullptr && is_of_levin(checkpoint)) saved_of_data = saved;
   std::vector<std::string> others;
   const Value own = hyperparams_of(parts);
@@ -224,7 +224,7 @@ Checkpoint module_state(TrainerState& run) {
 
 void restore_module(TrainerState& run, const PrecisionPolicy& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
-  // What follows may keep tensors of it.
+  // Later code may keep tensors of the module.
   precision.prepare_module(run.module());
   run.sections->load(run, checkpoint, LoadStep::kModule);
 }

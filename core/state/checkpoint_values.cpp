@@ -8,7 +8,7 @@ namespace levin {
 
 namespace {
 
-/// Of what a run needs to resume. Another one is not read.
+/// Version of the resume format. Others are not read.
 constexpr const char* kFormat = "resume_format";
 constexpr std::int64_t kFormatVersion = 2;
 
@@ -36,7 +36,7 @@ bool is_at(const Checkpoint& checkpoint, Place place) {
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
   if (loops == nullptr) return 0;
-  // The row of a validation that is done has the step that is under way.
+  // The row of a finished validation has the current step.
   const bool has_row = is_at(checkpoint, Place::kValidationEnd) && !loops->at("iteration").at("is_finished").as_bool();
   return loops->at("logging_step").as_int() + (has_row ? 1 : 0);
 }

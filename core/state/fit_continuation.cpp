@@ -25,14 +25,14 @@ std::string text_at(const Value& state, std::string_view key) {
   return text != nullptr && text->is_string() ? text->as_string() : "";
 }
 
-/// What a checkpoint's callbacks have kept, by key.
+/// The states of a checkpoint's callbacks, by key.
 const Value::Map& states_in(const Value& manifest) {
   static const Value::Map none;
   const Value* callbacks = manifest.find("callbacks");
   return callbacks != nullptr && callbacks->is_map() ? callbacks->as_map() : none;
 }
 
-/// The best of all ModelCheckpoints of the run, in the order of its callbacks; with a monitor first.
+/// The best file of the run's ModelCheckpoints, in the order of its callbacks; those with a monitor first.
 std::optional<std::string> best_named_in(const fs::path& file) {
   const Value manifest = Checkpoint::load_manifest(file);
   std::vector<const Value*> states;
@@ -42,8 +42,8 @@ std::optional<std::string> best_named_in(const fs::path& file) {
   std::stable_partition(states.begin(), states.end(), [](const Value* one) { return !text_at(*one, "monitor").empty(); });
   if (states.empty()) return std::nullopt;
   fs::path best = text_at(*states.front(), "best_model_path");
-  // A run's folder may have been moved since.
-  if (const fs::path beside = file.parent_path() / best.filename(); !is_there(best) && is_there(beside)) best = beside;
+  // The run's folder may have been moved since.
+  if (const fs::path moved = file.parent_path() / best.filename(); !is_there(best) && is_there(moved)) best = moved;
   if (!is_there(best)) return std::nullopt;
   std::vector<std::string> monitors;
   for (const Value* state : states) monitors.push_back(text_at(*state, "monitor"));
@@ -67,7 +67,7 @@ std::optional<std::string> when_whole(const fs::path& file) {
   return file.string();
 }
 
-/// What `look` gives for the first of these files for which it does. Damaged files are passed over: a warning names `sought`.
+/// The first value that `look` gives for one of these files. Damaged files are skipped: a warning names `sought`.
 std::optional<std::string> first_in_whole(const std::vector<fs::path>& files, const std::string& sought,
                                           const std::function<std::optional<std::string>(const fs::path&)>& look) {
   for (const fs::path& file : files) {
@@ -118,7 +118,7 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
 
 fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
   for (const fs::path& folder : folders) {
-    // The newest file knows best; an older one does when that is of no ModelCheckpoint.
+    // The newest file is the most reliable; an older one is read if no ModelCheckpoint wrote the newest.
     const auto found =
         first_in_whole(newest_files(folder, ".ckpt"), "'" + which + "'", which == "best" ? best_named_in : when_whole);
     if (found) return *found;
@@ -144,9 +144,9 @@ std::string checkpoint_summary(const Checkpoint& checkpoint) {
 
 RestartNotes::RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier)
     : ranks_(ranks), fit_(fit) {
-  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.restart_state() : "";
-  if (!kept.empty()) fits_ = OptionType<Fits>::read(parse_json(kept));
-  // What this attempt has kept of its fits before; of this one it has nothing yet.
+  const std::string stored = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.restart_state() : "";
+  if (!stored.empty()) fits_ = OptionType<Fits>::read(parse_json(stored));
+  // This attempt has stored notes of its earlier fits, and none of this one.
   if (!earlier) fits_.resize(fit);
   fits_.resize(std::max(fits_.size(), fit + 1));
 }
@@ -171,8 +171,8 @@ void RestartNotes::keep() {
   while (!ranks_.store_restart_state(written())) {
     if (most <= kFewest) {
       return Console::instance().warn_once(
-          "What this run tells an attempt after a failure has become too long: such an attempt goes on from an earlier "
-          "checkpoint. Fewer fits in one program, or shorter paths of their folders, keep it short.");
+          "The notes of this run for an attempt after a failure are too long: such an attempt resumes from an earlier "
+          "checkpoint. Use fewer fits in one program, or shorter paths of their folders.");
     }
     most = std::max(kFewest, most / 2);
     for (Fit& fit : fits_) {
@@ -196,7 +196,7 @@ void RestartNotes::note_restart(std::int64_t step) {
 
 void RestartNotes::note_checkpoint(const fs::path& file, bool alone, bool keeps) {
   if (ranks_.rank() != 0) return;
-  // More are not needed: of a run that keeps few files, the others are gone.
+  // More are not needed: a run that keeps few files has removed the others.
   constexpr std::size_t kMostFiles = 100;
   const std::lock_guard lock(mutex_);
   const std::string path = fs::absolute(file).string();
@@ -229,7 +229,7 @@ std::optional<std::string> notes_in(const Checkpoint& checkpoint, const std::str
   return queued->at("notes").as_string();
 }
 
-/// Those of the newest whole file of this job; "" where there is none.
+/// The notes in the newest whole file of this job; "" if there is none.
 std::string notes_from_queue(const fs::path& folder, const std::string& job) {
   std::vector<fs::path> newest_first;
   for (const auto& [number, file] : queue_files(folder)) newest_first.insert(newest_first.begin(), file);
@@ -247,13 +247,13 @@ std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::
     if (own.empty() && comes_from_queue() && run_.is_global_zero()) {
       own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
     }
-    // Other hosts have no notes of their own, and all ranks must go on from one checkpoint.
-    earlier = run_.rank_exchange().broadcast_text(own, {"reading what earlier attempts kept", "every fit begins with it"});
+    // Other hosts have no notes, and all ranks must resume from the same checkpoint.
+    earlier = run_.rank_exchange().broadcast_text(own, {"reading the notes of earlier attempts", "every fit begins with it"});
   }
   run_.resume.notes = std::make_shared<RestartNotes>(ranks(), static_cast<std::size_t>(run_.progress.fit), earlier);
   if (!earlier) return given;
   const auto file = run_.is_global_zero() ? run_.resume.notes->newest_checkpoint() : std::nullopt;
-  const ExchangeSite site("choosing where to go on", "all ranks have been started again");
+  const ExchangeSite site("choosing a checkpoint to resume from", "all ranks have been started again");
   const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), site);
   if (!path.empty()) return path;
   rank_zero_info("No whole checkpoint was written before: fit starts again from ", given ? *given : "the beginning");
@@ -277,7 +277,7 @@ void FitContinuation::save_for_queue() {
   run_.resume.notes->note_checkpoint(file, /*alone=*/false, /*keep=*/false);
   save_run(run_, file, {});
   saved_ = file;
-  rank_zero_info("Saved ", as_typed(file), ", with which job ", job->number, " goes on when it comes out of the queue again");
+  rank_zero_info("Saved ", as_typed(file), ", from which job ", job->number, " resumes when it leaves the queue again");
 }
 
 void FitContinuation::go_back_to_queue() {
@@ -298,7 +298,7 @@ void FitContinuation::forget_queue() {
     try {
       if (notes_in(Checkpoint::load(file), ranks().batch_job()->number)) fs::remove(file, ignored);
     } catch (const IoError&) {
-      // A damaged one may be of another job.
+      // A damaged file may belong to another job.
     }
   }
 }

@@ -31,7 +31,8 @@ std::map<std::string, at::Tensor> gradients_of(const Module& module) {
   return gradients;
 }
 
-/// Parameters get these gradients, times `factor`, all others none. Throws ConfigError for a name or shape not of the module's.
+/// Gives parameters these gradients times `factor`, and all others none. Throws ConfigError for a name or shape that the module
+/// does not have.
 void set_gradients(Module& module, const std::map<std::string, at::Tensor>& gradients, double factor) {
   const at::NoGradGuard no_grad;
   const auto all = module.named_parameters();
@@ -56,13 +57,13 @@ void set_gradients(Module& module, const std::map<std::string, at::Tensor>& grad
   }
 }
 
-/// Under automatic optimization they matter while a window is open; what a user's own does with them nobody else knows.
+/// Automatic optimization needs them while a window is open; under manual optimization only the user's code knows.
 bool gradients_matter(const TrainerState& run) {
   if (run.accumulation.window.open) return true;
   return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
 }
 
-/// Those of a rank of the saved run, added to `gradients`.
+/// Adds the gradients of a rank of the saved run to `gradients`.
 void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank, std::map<std::string, at::Tensor>& gradients) {
   const std::string prefix = format("{}{}.", kGradients, rank);
   const auto parameters = module.named_parameters();
@@ -120,7 +121,7 @@ void GradientSection::load(TrainerState& run, const Checkpoint& checkpoint, Load
   loaded_.window_open = loops.at("window_open").as_bool();
   loaded_.window_scale = std::max<std::int64_t>(1, saved_count(loops, "window_scale"));
   loaded_.accumulate_grad_batches = optional_count(loops, "accumulate_grad_batches");
-  // Gradients that were reduced already are the same on all ranks, and saved once.
+  // Reduced gradients are the same on all ranks, and are saved once.
   if (!loaded_.window_open) add_gradients(checkpoint, run.module(), 0, loaded_.gradients);
 }
 
@@ -139,7 +140,7 @@ void GradientSection::restore(TrainerState& run, Moment moment) {
   run.nan.restore(loaded_.bad_loss);
   const bool manual = !run.module().automatic_optimization();
   if (!loaded_.window_open && !manual) return;
-  // Gradients are divided by what makes a full window, and that may be another one now.
+  // Gradients are divided by the size of a full window, which may have changed.
   const double factor =
       manual ? 1.0 : static_cast<double>(loaded_.window_scale) / static_cast<double>(run.accumulation.scale());
   set_gradients(run.module(), loaded_.gradients, factor);

@@ -12,11 +12,11 @@
 
 namespace levin {
 
-/// Gradients that wait for more batches, what was added to them, and how many batches make a step.
+/// Gradients that wait for more batches, their weight and loss, and how many batches make a step.
 ///
-///     gradients.R.<parameter>                    tensors: those of rank R; of all ranks rank 0's, where they are reduced
-///     already loops: window_open, window_scale           a step has begun; what its gradients were divided by: full batch size
-///     times batches loops: accumulate_grad_batches             batches of a step, where a callback has changed it; else null
+///     gradients.R.<parameter>                    tensors: those of rank R; only rank 0's if they are reduced already
+///     loops: window_open, window_scale           a step has begun; divisor of its gradients: full batch size times batches
+///     loops: accumulate_grad_batches             batches of a step if a callback has changed it; else null
 ///     ranks: R: window_weight, window_loss, bad_loss
 class GradientSection final : public Section {
  public:

@@ -8,10 +8,10 @@
 
 namespace levin {
 
-/// How many rows loggers were given: a resumed run lets them drop those that came after.
+/// How many rows loggers have received: in a resumed run they drop later ones.
 ///
 ///     logger_rows                    rows of all ranks together, by logger; -1: the logger does not count
-///     ranks: R: rank_rows            those of each rank alone
+///     ranks: R: rank_rows            rows of each rank alone
 class LoggerRowSection final : public Section {
  public:
   std::string_view name() const override { return "rows of loggers"; }
@@ -21,7 +21,7 @@ class LoggerRowSection final : public Section {
   void save_own(TrainerState& run, RankState& state) override;
   std::span<const std::string_view> keys() const override;
 
-  /// What a logger had been given, as far as the checkpoint knows.
+  /// The rows that a logger had received, as far as the checkpoint knows.
   static RowCounts rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger);
 
  private:

@@ -17,7 +17,7 @@ namespace levin {
 namespace {
 
 constexpr std::string_view kMetrics = "metrics.";
-/// Of MetricSnapshot::states, what ranks have alike: rank 0's are saved.
+/// The part of MetricSnapshot::states that ranks share: rank 0's is saved.
 const std::string kAllRanks = "all.";
 
 Value to_value(const MetricMap& metrics) {
@@ -113,10 +113,10 @@ std::shared_ptr<void> MetricSection::hold(TrainerState& run) {
 void MetricSection::begin(TrainerState& run, Place place) {
   maps_.reset();
   metrics_.reset();
-  // What a sanity check shows does not count.
+  // Values of a sanity check do not count.
   if (place == Place::kTrainStart) maps_.emplace();
   if (place == Place::kValidation) maps_ = run.metrics->maps();
-  // Hooks follow that may log; those of an end forget what was recorded.
+  // Hooks that may log follow; after those of an end the records are dropped.
   if (has_hooks_of_start_or_end(place)) metrics_ = run.metrics->save();
 }
 

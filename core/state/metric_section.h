@@ -8,10 +8,10 @@
 
 namespace levin {
 
-/// What this rank has logged of training, and what users see of it.
+/// What this rank has logged in training, and what users see of it.
 ///
-///     metrics.R.step.<n>           tensors: the metric object of the nth metric, of the batch that was logged last on rank R
-///     metrics.R.epoch.<object>     the same of the epoch: numbers, then the count of updates; rows in ….0, ….1
+///     metrics.R.step.<n>           tensors: the metric object of the nth metric, for the last logged batch of rank R
+///     metrics.R.epoch.<object>     the same for the epoch: numbers, then the count of updates; rows in ….0, ….1
 ///     metrics.0.all.<object>       what compute() sees of all ranks
 ///     ranks: R: metrics            the rest of MetricSnapshot
 class MetricSection final : public Section {
@@ -22,18 +22,18 @@ class MetricSection final : public Section {
   void save_own(TrainerState& run, RankState& state) override;
   std::span<const std::string_view> keys() const override;
   void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
-  /// A rank that the saved run did not have shows what all ranks had alike.
+  /// A rank that the saved run did not have shows the values that all ranks shared.
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_.clear(); }
 
  private:
-  std::optional<MetricMaps> maps_;         ///< where a validation changes them; else as they are
-  std::optional<MetricSnapshot> metrics_;  ///< where hooks of training's or an epoch's start or end follow; else as they are
-  std::vector<MetricSnapshot> loaded_;     ///< of this rank, or of several whose state it takes over
+  std::optional<MetricMaps> maps_;         ///< set while a validation may change them
+  std::optional<MetricSnapshot> metrics_;  ///< set before hooks of a start or end
+  std::vector<MetricSnapshot> loaded_;     ///< of this rank, or of each whose state it takes over
 };
 
-/// What metric objects have taken in, and what compute() sees of all ranks. Of a checkpoint they are part of MetricSection.
+/// The state of metric objects, and what compute() sees of all ranks. MetricSection saves it in checkpoints.
 class MetricObjectSection final : public Section {
  public:
   std::string_view name() const override { return "metric objects"; }

@@ -27,7 +27,7 @@ void ModeSection::begin(TrainerState& run, Place) {
 }
 
 void ModeSection::save(TrainerState& run, Checkpoint& checkpoint) {
-  // Before training, a resumed run comes to its modes by itself.
+  // Before training, a resumed run sets its modes itself.
   if (run.resume.position.place == Place::kTrainStart) return;
   const std::vector<std::string> names = modes_->in_evaluation();
   checkpoint.manifest[std::string(kParameters)][kInEvaluation] = Value::List(names.begin(), names.end());

@@ -7,9 +7,9 @@
 
 namespace levin {
 
-/// Training or evaluation mode, of the module and of each module below it.
+/// The mode, training or evaluation, of the module and of each module below it.
 ///
-///     trained_parameters: in_evaluation          names of those in evaluation mode while the rest trains
+///     trained_parameters: in_evaluation          names of modules in evaluation mode while the rest trains
 class ModeSection final : public Section {
  public:
   std::string_view name() const override { return "modes"; }

@@ -40,7 +40,7 @@ void ModuleAttachment::release(Module& module) {
   if (module.attachment_.trainer == nullptr) return;
   TrainerState& run = TrainerState::of(*module.attachment_.trainer);
   if (run.entry.active) {
-    throw MisuseError("The module is already running in another Trainer: give this one a module of its own.");
+    throw MisuseError("The module is already running in another Trainer: give this one another module.");
   }
   detach(run);
 }
@@ -63,7 +63,7 @@ void ModuleAttachment::set_metric_objects(TrainerState& run) {
   std::vector<MetricObject*> objects;
   const auto add = [&](const std::string& path, const Module& module) {
     for (const auto& [name, metric] : module.metrics_) {
-      // A module that is registered in two places has the first name.
+      // A module that is registered twice has the first name.
       if (std::ranges::find(objects, metric.get()) != objects.end()) continue;
       metric->set_name(path.empty() ? name : format("{}.{}", path, name));
       objects.push_back(metric.get());
@@ -80,7 +80,7 @@ void ModuleAttachment::set_metric_objects(TrainerState& run) {
 
 void ModuleAttachment::tie(const Module& module, TrainerState& run) {
   if (module.attachment_.trainer == &run.trainer) return;
-  forget(const_cast<Module&>(module));  // a Trainer that ran it alone, or within another module
+  forget(const_cast<Module&>(module));  // it may be attached to a Trainer that ran it alone, or in another module
   set(module, &run);
   run.parts.modules_below.push_back(&module);
 }

@@ -12,10 +12,11 @@ class MetricStore;
 class Module;
 struct TrainerState;
 
-/// Ties a module and those below it to the Trainer that runs it: from an entry point until the next, or the end of one of them.
+/// Attaches a module and those below it to the Trainer that runs it, from one entry point to the next, or until either is
+/// destroyed.
 class ModuleAttachment {
  public:
-  /// In the scope of an entry point this thread runs a Trainer's hooks: modules added below its module meanwhile are found.
+  /// The scope of an entry point, in which this thread runs a Trainer's hooks: it finds modules that hooks add.
   class Scope {
    public:
     explicit Scope(TrainerState& run);
@@ -27,7 +28,7 @@ class ModuleAttachment {
     TrainerState* outer_;
   };
 
-  /// While it lives, what a run's modules log goes nowhere.
+  /// While it lives, values that a run's modules log are dropped.
   class Silence {
    public:
     explicit Silence(TrainerState& run);
@@ -39,21 +40,21 @@ class ModuleAttachment {
     TrainerState& run_;
   };
 
-  /// The run whose hooks this thread runs; null for none.
+  /// The run whose hooks this thread runs, or null.
   static TrainerState* running();
-  /// The Trainer that had the module lets go of it. Throws MisuseError when that one is running it just now.
+  /// Detaches the module from the Trainer that had it. Throws MisuseError while that Trainer is running it.
   static void release(Module& module);
   static void attach(Module& module, TrainerState& run);
-  /// The Trainer lets go of its module and of all below it.
+  /// Detaches the Trainer's module and all below it.
   static void detach(TrainerState& run);
   /// Called: by a module's destructor.
   static void forget(Module& module);
 
   /// True when the module is part of a run.
   static bool find(const Module& module);
-  /// Tells the run's metrics which metric objects the module and those below it have.
+  /// Gives the run's metrics the metric objects of the module and those below it.
   static void set_metric_objects(TrainerState& run);
-  /// Where the module logs; null without a run. A module that logs in a run it is no part of is told of once. `call`: the
+  /// Where the module logs; null without a run. Warns once of a module that logs in a run it is no part of. `call`: the
   /// function that it calls.
   static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where,
                               std::string_view call = "log");
@@ -61,7 +62,7 @@ class ModuleAttachment {
  private:
   static void tie(const Module& module, TrainerState& run);
   static void set(const Module& module, TrainerState* run);
-  /// The one that runs, and those below it.
+  /// The module that runs, and those below it.
   static std::vector<const Module*> all(const TrainerState& run);
 };
 

@@ -81,7 +81,7 @@ Value saved_moment(const TrainerState& run, const ParameterSet& set, const Names
   return moment;
 }
 
-/// Stands for a parameter that is in an optimizer, but not in the module: one that was replaced. Its state is of its shape.
+/// Stands for a replaced parameter, which is in an optimizer but not in the module. Its state has the parameter's shape.
 at::Tensor placeholder(const Checkpoint& checkpoint, std::size_t optimizer, std::size_t number) {
   const std::string prefix = format("optimizer_states.{}.state.{}.", optimizer, number);
   for (auto entry = checkpoint.tensors.lower_bound(prefix);
@@ -91,7 +91,7 @@ at::Tensor placeholder(const Checkpoint& checkpoint, std::size_t optimizer, std:
   return at::zeros({});
 }
 
-/// The groups that the checkpoint's optimizer has, made of the module's parameters.
+/// The groups of the checkpoint's optimizer, made of the module's parameters.
 Groups saved_groups(const Value& names, const Module& module, const Groups& own, std::size_t index,
                     const Checkpoint& checkpoint) {
   const auto parameters = module.named_parameters();
@@ -144,7 +144,7 @@ void set_groups(Optimizer& optimizer, const Groups& groups, const std::vector<Op
   optimizer.param_groups() = std::move(made);
 }
 
-/// Hooks that run once more may have set other options, or added groups that have not learned of a schedule.
+/// Repeated hooks may have set other options, or added groups that no schedule has changed yet.
 void restore_options(Optimizer& optimizer, const std::vector<OptimizerParamGroup>& saved) {
   for (OptimizerParamGroup& group : optimizer.param_groups()) {
     if (const auto* const found = find_group(saved, group.params())) group.set_options(found->options().clone());
@@ -163,14 +163,14 @@ std::set<std::string> texts_of(const Value& list) {
   return texts;
 }
 
-/// Who has changed in the module what is frozen learns that the checkpoint's run counts.
+/// A user who has changed which parameters are frozen learns that the checkpoint decides.
 void say_what_else_is_frozen(const Module& module, const std::set<std::string>& frozen) {
   std::vector<std::string> names;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
     if (parameter.requires_grad() == frozen.contains(name)) names.push_back(name);
   }
   if (names.empty()) return;
-  rank_zero_info(format("As in the checkpoint's run, and other than the module was built, {} frozen or trained: {}.",
+  rank_zero_info(format("As in the checkpoint's run, and not as the module was built, {} frozen or trained: {}.",
                         counted(names.size(), "parameter") + (names.size() == 1 ? " is" : " are"), some_of(names)));
 }
 
@@ -278,9 +278,9 @@ void ParameterSection::load(TrainerState& run, const Checkpoint& checkpoint, Loa
     saved.own = groups_of(optimizer);
     const std::vector<OptimizerParamGroup> own_groups = optimizer.param_groups();
     saved.groups = saved_groups(loaded_.at("optimizers").as_list().at(index), run.module(), saved.own, index, checkpoint);
-    // Until training begins, hooks that have run already set what hooks behind the saving one have set.
+    // Before training begins, hooks that have run have also set what hooks after the saving one had set.
     const bool in_training = loaded_.contains(key_of(Moment::kTrainStart));
-    // One that has more than the checkpoint's says so when it is loaded.
+    // An optimizer that has more than the checkpoint's fails when it is loaded.
     if (cover(saved.groups, optimizer) || !in_training) set_groups(optimizer, saved.groups, {});
     run.strategy().load_optimizer(optimizer, index, checkpoint);
     if (!in_training) restore_options(optimizer, own_groups);
@@ -325,7 +325,7 @@ void ParameterSection::restore_groups(TrainerState& run, Moment moment, const Va
 void ParameterSection::restore(Optimizer& optimizer, Saved& saved, const Groups& groups) {
   set_groups(optimizer, groups, saved.known);
   const std::vector<at::Tensor> in_groups = all_parameters(optimizer);
-  // A parameter that is in no group has no state: LibTorch would not let hooks add it.
+  // A parameter in no group must have no state: otherwise LibTorch would not let hooks add it.
   for (const at::Tensor& parameter : all_of(saved.groups)) {
     at::TensorImpl* const key = parameter.unsafeGetTensorImpl();
     const bool is_in_group = is_one_of(parameter, in_groups);

@@ -11,11 +11,10 @@
 
 namespace levin {
 
-/// Optimizers with their states, which parameters are trained, and which group of an optimizer has them.
+/// Optimizers with their states, which parameters are trained, and the optimizer and group of each.
 ///
-/// Hooks may freeze, add and regroup parameters, and a resumed run repeats those that run before the place where it was saved.
-/// So a checkpoint has four moments: before on_train_start, before on_train_epoch_start, as ranks had agreed on them, and at
-/// the place.
+/// Hooks may freeze, add and regroup parameters, and a resumed run repeats the hooks before the point where it was saved. So a
+/// checkpoint has four moments: before on_train_start, before on_train_epoch_start, as ranks had agreed, and at that point.
 ///
 ///     optimizer_states.<i>.…                     tensors and values: of optimizer i, as PyTorch has them (optimizer_state.h)
 ///     trained_parameters: optimizers             names of parameters, by optimizer and group
@@ -29,10 +28,11 @@ class ParameterSection final : public Section {
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   std::span<const std::string_view> keys() const override;
-  /// Loads the optimizers' states, with groups that only the checkpoint's have; they hold these until kTrainStart is restored.
+  /// Loads the optimizers' states, with groups that only the checkpoint has; optimizers hold these until kTrainStart is
+  /// restored.
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
-  /// Parameters as they were then; at kPlace also the optimizers' options. A moment that was not saved changes nothing, but for
-  /// kTrainStart: parameters are then as the run has made them.
+  /// Restores the parameters of that moment; at kPlace also the optimizers' options. A moment that was not saved changes
+  /// nothing, except kTrainStart: parameters are then as the run has made them.
   void restore(TrainerState& run, Moment moment) override;
   void forget() override;
 
@@ -40,12 +40,12 @@ class ParameterSection final : public Section {
   void begin_training(TrainerState& run) { at_train_start_ = run_parameters(run); }
   /// on_train_epoch_start is next.
   void begin_epoch(TrainerState& run) { at_epoch_start_ = run_parameters(run); }
-  /// Training has begun: a resumed run does not come to where it was by itself.
+  /// Training has begun: set-up alone does not restore the state in a resumed run.
   bool has_begun() const { return at_train_start_ != nullptr; }
 
  private:
   using Groups = ParameterGroups;
-  /// What hooks change of an optimizer: its groups, with their options. What steps change is not part of it.
+  /// The part of an optimizer that hooks change: its groups, with their options. What steps change is not included.
   using OptimizerGroups = std::vector<torch::optim::OptimizerParamGroup>;
   struct Saved {
     Groups groups;          ///< in the checkpoint

@@ -52,7 +52,7 @@ void PositionSection::save(TrainerState& run, Checkpoint& checkpoint) {
   const Progress& progress = run.progress;
   const bool uncounted = position.step_is_taken && progress.batch.in_work;
   Value& manifest = checkpoint.manifest;
-  // Behind its end an epoch counts as done, also one that a resumed run is still in.
+  // After its end an epoch counts as done, even if a resumed run is still in it.
   manifest["epoch"] = position.place == Place::kStopped ? position.epochs_done : progress.epoch;
   manifest["global_step"] = progress.global_step;
   manifest["loops"] = Value::Map{{"place", choice_name(position.place)},
@@ -81,7 +81,7 @@ void PositionSection::load(TrainerState& run, const Checkpoint& checkpoint, Load
   loaded_ = resume_point(loops);
   Progress& progress = run.progress;
   progress.epoch = saved_count(loops, "epochs_done");
-  // Lightning's files have none.
+  // Lightning's files have no loaders_epoch.
   progress.loaders_epoch = loops.contains("loaders_epoch") ? saved_count(loops, "loaders_epoch") : 0;
   progress.global_step = saved_count(checkpoint.manifest, "global_step");
   progress.logging_step = saved_count(loops, "logging_step");

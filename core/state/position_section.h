@@ -8,16 +8,16 @@
 
 namespace levin {
 
-/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
+/// How far the saved run had come in an epoch's data, in terms that hold for any number of ranks.
 struct DataPosition {
   std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
+  std::int64_t batch_size = 0;  ///< of a rank; 0 if unknown
 };
 
 /// Where a resumed run begins.
 struct ResumePoint {
-  bool resumes = false;  ///< false in a run that begins
+  bool resumes = false;  ///< false in a new run
   std::string file;      ///< the checkpoint's
   Place place = Place::kTrainStart;
   std::int64_t batches_done = 0;
@@ -29,11 +29,11 @@ struct ResumePoint {
   bool is_in_epoch() const { return place > Place::kEpochStart; }
 };
 
-/// Where training is (LoopPosition), and counters.
+/// The position of training (LoopPosition), and counters.
 ///
 ///     epoch, global_step                         as Lightning counts them
 ///     loops                                      the position; other sections add to it
-///     data_seed, found_batch_size                what the loaders of a resumed run are made with
+///     data_seed, found_batch_size                settings of the loaders of a resumed run
 class PositionSection final : public Section {
  public:
   std::string_view name() const override { return "position"; }

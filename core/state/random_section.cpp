@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRandom = "rng.";
 
-/// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
+/// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks share.
 std::string random_key(const Strategy& strategy, std::string_view name) {
   if (name == "shared" || name == "seed") return format("{}{}", kRandom, name);
   return format("{}{}.{}", kRandom, strategy.rank(), name == "device" ? strategy.accelerator().name() : name);

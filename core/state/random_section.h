@@ -12,7 +12,7 @@ class Strategy;
 /// The generators of this process and of its device.
 ///
 ///     rng.R.cpu, rng.R.<accelerator>, rng.R.own    tensors: their states on rank R, as bytes
-///     rng.shared, rng.seed                         of the streams that ranks share, and the seed of all
+///     rng.shared, rng.seed                         the streams that ranks share, and the seed of all
 class RandomSection final : public Section {
  public:
   std::string_view name() const override { return "random numbers"; }
@@ -21,24 +21,24 @@ class RandomSection final : public Section {
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
   std::span<const std::string_view> keys() const override;
-  /// Says so where the saved run had no such rank or device, so that random numbers begin with the seed.
+  /// Reports when the saved run had no such rank or device: its random numbers then start from the seed.
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_.clear(); }
 
-  /// For a run that was saved before it trained: hooks of its set-up draw the same numbers.
+  /// For a run that was saved before it trained: hooks of its set-up draw the same numbers again.
   static void restore_at_once(const Strategy& strategy, const Checkpoint& checkpoint);
 
  private:
   std::optional<RandomSnapshot> start_;
   RandomStates loaded_;
-  bool is_before_training_ = false;  ///< the saved run was: its hooks have drawn since
+  bool is_before_training_ = false;  ///< the run was saved before training: hooks have drawn since
 };
 
-/// The batch that lies ready. It is not saved but read again, with random numbers and counters as they were then.
+/// The prefetched batch. It is not saved but read again, with the random numbers and counters of the first time.
 ///
 ///     rng.R.read, rng.R.read.<accelerator>, …      tensors: states of generators on rank R
-///     loops: reading                               counters that the loader may look at; null: no batch lies ready
+///     loops: reading                               counters that the loader may use; null: no batch is prefetched
 class ReadingSection final : public Section {
  public:
   std::string_view name() const override { return "the batch that lies ready"; }
@@ -49,7 +49,7 @@ class ReadingSection final : public Section {
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
   void forget() override;
 
-  /// What the loader of a resumed run reads that batch with.
+  /// The generators with which the loader of a resumed run reads that batch.
   const RandomStates& random() const { return random_; }
   const std::optional<ReadingCounters>& counters() const { return counters_; }
 

@@ -37,7 +37,7 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
 
 void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint) {
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
-    // Of what ranks have together, rank 0's stays.
+    // Of tensors that ranks share, insert() leaves rank 0's.
     checkpoint.tensors.insert(states[rank].tensors.begin(), states[rank].tensors.end());
     checkpoint.manifest["ranks"][std::to_string(rank)] = states[rank].manifest;
   }
@@ -51,7 +51,7 @@ void keep_rank_states(TrainerState& run) {
       run.strategy().keep_optimizer(*run.parts.optimizers[index], index);
     }
   } catch (const std::exception&) {
-    // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
+    // Another rank has failed, which others report; a checkpoint then has only rank 0's state.
   }
 }
 

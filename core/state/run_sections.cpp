@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kRanks = "ranks";
 
-/// Copies what is under these keys, and tensors whose names begin with them.
+/// Copies the values of these keys, and the tensors whose names begin with them.
 void copy(const Checkpoint& source, std::span<const std::string_view> keys, Checkpoint& target) {
   for (const std::string_view key : keys) {
     if (const Value* value = source.manifest.find(key)) target.manifest[std::string(key)] = *value;

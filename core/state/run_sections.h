@@ -20,17 +20,17 @@
 
 namespace levin {
 
-/// All state of a run, section by section, in the order in which they are saved, read and put back. To add one: a class like
-/// WishSection, and its name here. What it has for itself on each rank, and what a side computation must put back, it says
-/// itself (section.h); state_scope.cpp lists the side computations.
+/// All state of a run, section by section, in the order in which sections are saved, read and restored. To add one, write a
+/// class like WishSection and add its name here. The section defines its state on each rank and what a side computation must
+/// restore (section.h); state_scope.cpp lists the side computations.
 ///
-/// A checkpoint (checkpoint.h) has what the sections draw above their classes, and
+/// A checkpoint (checkpoint.h) has what the sections list above their classes, and
 ///
-///     levin_version, resume_format               who wrote it, and how it says what a run resumes from
-///     ranks                                      by rank: what sections have for each rank
-///     queued_job                                 of a job that goes back into its scheduler's queue: fit_continuation.cpp
+///     levin_version, resume_format               the levin that wrote it, and the format of the state to resume from
+///     ranks                                      by rank: the sections' state on each rank
+///     queued_job                                 of a job that returns to its scheduler's queue: fit_continuation.cpp
 ///
-/// With weights only it has what is_with_weights().
+/// With weights only it has the sections that are is_with_weights().
 class RunSections {
  public:
   using All = std::tuple<PositionSection, WeightSection, CallbackSection, DataSection, ParameterSection, ModeSection,
@@ -46,15 +46,15 @@ class RunSections {
 
   /// A place begins.
   void begin(TrainerState& run, Place place);
-  /// Ranks: all. What they have alike, without what on_save_checkpoint() adds. `weights_only`: of the sections that are part of
-  /// it.
+  /// Ranks: all. Saves the state that they share, without what on_save_checkpoint() adds. `weights_only`: only the sections
+  /// that are part of such a checkpoint.
   void save(TrainerState& run, Checkpoint& checkpoint, bool weights_only);
-  /// What this rank has for itself.
+  /// The state of this rank.
   RankState save_own(TrainerState& run);
-  /// Reads a checkpoint, and at LoadStep::kOptimizers what this rank has for itself, too.
+  /// Reads a checkpoint; at LoadStep::kOptimizers also the state of this rank.
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step);
   void restore(TrainerState& run, Moment moment);
-  /// Drops what was read.
+  /// Drops the loaded state.
   void forget();
 
  private:

@@ -10,7 +10,7 @@ namespace levin {
 
 namespace {
 
-/// A scheduler's state with what PyTorch's says in place of its own: keys are PyTorch's, but not all of them.
+/// A scheduler's state, with PyTorch's values where PyTorch has them: keys are PyTorch's, but some are missing there.
 Value state_of_torch(Value own, const Value& saved) {
   if (own.is_map() && saved.is_map()) {
     for (auto& [name, value] : own.as_map()) {

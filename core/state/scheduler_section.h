@@ -18,7 +18,7 @@ class SchedulerSection final : public Section {
   void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
 
  private:
-  std::optional<Value> states_;  ///< where hooks may change them; else as they are
+  std::optional<Value> states_;  ///< set while hooks may change them
 };
 
 /// The scale of the loss under 16-mixed.

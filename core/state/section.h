@@ -13,7 +13,7 @@ namespace levin {
 
 struct TrainerState;
 
-/// What a checkpoint has of one rank: tensors by their names in the file, and a map of values.
+/// The part of a checkpoint for one rank: tensors by their names in the file, and a map of values.
 using RankState = Checkpoint;
 
 /// When a resumed run reads a checkpoint.
@@ -23,20 +23,20 @@ enum class LoadStep : std::uint8_t {
   kOptimizers,  ///< after on_fit_start
 };
 
-/// When a resumed run puts back what it has read. Hooks that it repeats run in between.
+/// When a resumed run restores what it has read. Hooks that it repeats run in between.
 enum class Moment : std::uint8_t {
   kTrainStart,  ///< before on_train_start
   kEpochStart,  ///< before on_train_epoch_start of the epoch that the run was in
-  kPlace,       ///< where the run was saved: all but what follows
-  kData,        ///< the same place, when the loader has read the batch that lay ready
-  kAgreed,      ///< before ranks agree on the parameters, where hooks had changed them since they had agreed last
+  kPlace,       ///< where the run was saved: all except kData and kAgreed
+  kData,        ///< the same place, after the loader has read the prefetched batch
+  kAgreed,      ///< before ranks agree on the parameters, if hooks had changed them since the last agreement
 };
 
-/// A part of a run's state: how it is remembered, saved, read and put back. All sections of a run are in the table in
-/// run_sections.h; what they put back after a side computation is in the table in state_scope.cpp.
+/// A part of a run's state: how it is remembered, saved, read and restored. The table in run_sections.h lists all sections of a
+/// run; the one in state_scope.cpp lists those that are restored after a side computation.
 ///
 /// A checkpoint holds a section as it was when the state of the loop (Place) began, since a resumed run repeats the hooks that
-/// have run since. What hooks cannot change between two places is read when it is saved.
+/// have run since. State that hooks cannot change between two places is read when it is saved.
 class Section {
  public:
   Section() = default;
@@ -44,37 +44,37 @@ class Section {
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
 
-  /// For people.
+  /// The name in messages.
   virtual std::string_view name() const = 0;
 
-  /// Takes the section as it is now. What this gives puts it back when it goes. Null: a side computation leaves it alone.
+  /// Remembers the section as it is now. The result restores it when destroyed. Null: no side computation changes it.
   virtual std::shared_ptr<void> hold(TrainerState&) { return nullptr; }
 
-  /// A place begins: remembers what hooks may change until the next one. Cheap, as it is called in each step.
+  /// A place begins: remembers the state that hooks may change until the next one. Cheap, as every step calls it.
   virtual void begin(TrainerState&, Place) {}
 
-  /// The section is part of a checkpoint that holds weights only.
+  /// True when the section is part of a checkpoint that holds weights only.
   virtual bool is_with_weights() const { return false; }
-  /// Adds what all ranks have alike. Called: on all ranks; rank 0 writes it.
+  /// Adds the state that all ranks share. Called: on all ranks; rank 0 writes it.
   virtual void save(TrainerState&, Checkpoint&) {}
-  /// Adds what this rank has for itself.
+  /// Adds the state of this rank.
   virtual void save_own(TrainerState&, RankState&) {}
-  /// Keys of the manifest, or prefixes of tensors' names that end in '.': while a resumed run repeats hooks, a checkpoint holds
-  /// what the run was given.
+  /// Keys of the manifest, or prefixes of tensors' names that end in '.': while a resumed run repeats hooks, it saves the
+  /// values of the checkpoint that it resumes from.
   virtual std::span<const std::string_view> keys() const { return {}; }
 
-  /// Reads what all ranks have alike. Throws ConfigError for what does not fit this run.
+  /// Reads the state that all ranks share. Throws ConfigError if it does not fit this run.
   virtual void load(TrainerState&, const Checkpoint&, LoadStep) {}
-  /// Reads what rank `rank` of the saved run had, after load(). Called once for each rank whose state this one takes over: of
-  /// fewer ranks, one takes over the state of several.
+  /// Reads the state of rank `rank` of the saved run, after load(). Called once for each rank whose state this one takes over:
+  /// with fewer ranks, one takes over the state of several.
   virtual void load_own(TrainerState&, const Checkpoint&, int /*rank*/, const Value& /*values*/) {}
-  /// Puts back what was read.
+  /// Restores the loaded state.
   virtual void restore(TrainerState&, Moment) {}
-  /// Drops what was read.
+  /// Drops the loaded state.
   virtual void forget() {}
 };
 
-/// Something that calls `put_back` when it goes: for Section::hold().
+/// An object that calls `put_back` when destroyed: for Section::hold().
 template <class PutBack>
 std::shared_ptr<void> held(PutBack put_back) {
   struct Held {

@@ -14,7 +14,7 @@ std::vector<Section*> set_of(RunSections& sections) {
 
 }  // namespace
 
-// What is listed first is put back last. Metrics that are put back empty metric objects.
+// The first section is restored last. Restoring metrics clears metric objects.
 std::vector<Section*> sections_of(TrainerState& run, SideComputation computation) {
   RunSections& all = *run.sections;
   switch (computation) {

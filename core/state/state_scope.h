@@ -10,7 +10,7 @@ namespace levin {
 class Section;
 struct TrainerState;
 
-/// What runs beside training without a trace. Each has a set of sections (state_scope.cpp).
+/// Computations that leave no trace in training. Each has a set of sections (state_scope.cpp).
 enum class SideComputation : std::uint8_t {
   kSanityCheck,
   kValidationBeforeTraining,
@@ -20,10 +20,10 @@ enum class SideComputation : std::uint8_t {
   kCount
 };
 
-/// The sections that a computation puts back.
+/// The sections that are restored after a computation.
 std::vector<Section*> sections_of(TrainerState& run, SideComputation computation);
 
-/// While it lives, a side computation runs; then its sections are as they were, to the bit.
+/// While it lives, a side computation runs; afterwards its sections are as before, to the bit.
 class [[nodiscard]] StateScope {
  public:
   StateScope(TrainerState& run, SideComputation computation);
@@ -32,7 +32,7 @@ class [[nodiscard]] StateScope {
   StateScope& operator=(const StateScope&) = delete;
 
  private:
-  std::vector<std::shared_ptr<void>> held_;  ///< by section; each puts it back when it goes
+  std::vector<std::shared_ptr<void>> held_;  ///< by section; each restores it when destroyed
 };
 
 }  // namespace levin

@@ -14,7 +14,7 @@ namespace levin {
 
 namespace {
 
-/// Where this Trainer is made in a hook of another one: its strategy.
+/// The strategy of the run in whose hook this Trainer is made; null outside of hooks.
 Strategy* strategy_of_outer_run() {
   TrainerState* const outer = ModuleAttachment::running();
   return outer == nullptr ? nullptr : &outer->strategy();

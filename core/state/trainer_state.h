@@ -25,26 +25,26 @@ class DataSource;
 class RestartNotes;
 class RunSections;
 
-/// Is shown a batch of training data.
+/// Receives a batch of training data.
 using BatchVisitor = std::function<void(const Batch& batch, std::int64_t batch_idx)>;
 
-/// What a run must know to be saved, and one that resumes to come to where it goes on.
+/// What a run needs to be saved, and to reach the point from which it resumes.
 struct ResumeState {
   LoopPosition position;
-  bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
-  std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
-  std::vector<Checkpoint> rank_states_at_end;      ///< by rank, where all ranks end alike; see keep_rank_states
+  bool replaying = false;  ///< a resumed run has not reached the point where it was saved; its hooks only set things up
+  std::shared_ptr<const Checkpoint> resumed_from;  ///< while replaying
+  std::vector<Checkpoint> rank_states_at_end;      ///< by rank, if all ranks end together; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
-  std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
-  std::filesystem::path good_file;    ///< rank 0: of this fit, the newest that is written, or that it goes on from
-  std::filesystem::path begun_file;   ///< on other ranks than 0: what rank 0 has begun to write since
-  /// The steps of begun_file, of newest_file, and of the checkpoint that the run goes on from; 0 without one.
+  std::filesystem::path newest_file;  ///< the last whole checkpoint that was written
+  std::filesystem::path good_file;    ///< rank 0: the newest checkpoint that this fit has written, or resumed from
+  std::filesystem::path begun_file;   ///< on ranks other than 0: what rank 0 has begun to write since
+  /// The steps of begun_file, of newest_file, and of the checkpoint that the run resumed from; 0 without one.
   std::int64_t begun_step = 0, newest_step = 0, resumed_step = 0;
-  std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
-  std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
+  std::shared_ptr<RestartNotes> notes;  ///< of this fit and earlier ones, for later attempts; null before the first
+  std::string queued_job;               ///< set: the checkpoint is for this job, which returns to its queue
 
-  /// The checkpoints that a run could go on from, the newest first, with their steps; not all are there. `resumed`: that from
-  /// which this one went on.
+  /// The checkpoints that a run could resume from, the newest first, with their steps; some may be missing. `resumed`: the one
+  /// that this run resumed from.
   std::vector<std::pair<std::filesystem::path, std::int64_t>> newest_first(const std::filesystem::path& resumed) const {
     return {{begun_file, begun_step}, {newest_file, newest_step}, {resumed, resumed_step}};
   }
@@ -54,20 +54,20 @@ struct ResumeState {
   }
 };
 
-/// What entry points leave to one another.
+/// State that one entry point leaves to the next.
 struct EntryState {
   bool active = false;
   bool is_trial = false;   ///< of a TrialRunner, within the entry point of another Trainer
   std::thread::id thread;  ///< while active: the one that runs the hooks
-  bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
+  bool failing = false;    ///< an error is leaving the entry point: ranks must not communicate any more
   bool loggers_open = false;
   bool hyperparams_logged = false;
   std::optional<Failure> failure;
   std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
 };
 
-/// What a Trainer owns, an object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
-/// what does one thing those that it uses.
+/// What a Trainer owns, an object for each purpose. Code that drives a run (entry point, loops, checkpoints) gets all of them;
+/// other code gets those that it uses.
 struct TrainerState {
   TrainerState(Trainer& owner, TrainerOptions options);
   ~TrainerState();
@@ -100,20 +100,20 @@ struct TrainerState {
   RankReports reports;
   StepGraph graph{setup};
   StepMeasures measures;
-  StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
-  std::string failed_batch;          ///< the batch that an error has left, in words
+  StepOutput evaluation_output;      ///< the output of a validation or test step, for the hooks that follow it
+  std::string failed_batch;          ///< describes the batch in which an error was thrown
   StepVotes* step_votes = nullptr;   ///< while training runs
-  DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
+  DataSource* data_ahead = nullptr;  ///< of a fit, after its data is set up and until it trains
   std::function<void(const BatchVisitor&)> visit_training_data;  ///< while training runs
-  /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
+  /// The modes that a checkpoint saves while an evaluation runs, and after an error or a signal has ended one.
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
   ItemQueue items;
-  BackgroundFiles files;  ///< last: what it still tells is told to the others
+  BackgroundFiles files;  ///< last, so destroyed first: its callbacks use the members above
 
   StepContext step_context() {
     return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, *gathered, graph, work, measures};
   }
-  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  /// Ranks reduce gradients in each iteration, and send votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }

@@ -4,10 +4,10 @@
 
 namespace levin {
 
-/// Weights and buffers of the module, and what they were made with.
+/// Weights and buffers of the module, and the options that it was made with.
 ///
-///     state_dict.<name>                          tensors: weights and buffers; those to evaluate, where there are averages
-///     current_model_state.<name>                 tensors: those that are trained, where state_dict has averages
+///     state_dict.<name>                          tensors: weights and buffers; the averages to evaluate, if there are some
+///     current_model_state.<name>                 tensors: the trained weights, if state_dict has averages
 ///     module_class, hyper_parameters, datamodule_hyper_parameters
 class WeightSection final : public Section {
  public:

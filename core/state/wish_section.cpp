@@ -20,7 +20,7 @@ void WishSection::save(TrainerState& run, Checkpoint& checkpoint) {
 
 void WishSection::save_own(TrainerState& run, RankState& state) {
   const LoopPosition& position = run.resume.position;
-  // A wish to stop that has had its effect does not count: to train on, a user changes what stopped the run.
+  // A wish to stop that has taken effect does not count: to train further, a user changes what stopped the run.
   state.manifest["stop"] = run.wishes.stop_asked() && !position.has_stopped() ? Value(run.wishes.stop_reason()) : Value();
   state.manifest["skip_epoch"] = skip_epoch_ && !position.is_between_epochs();
   state.manifest["validate"] = validate_;
