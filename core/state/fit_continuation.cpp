@@ -242,7 +242,7 @@ std::string notes_from_queue(const fs::path& folder, const std::string& job) {
 
 std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::string>& given) {
   std::optional<std::string> earlier;
-  if (goes_on()) {
+  if (resumes()) {
     std::string own = run_.is_global_zero() ? ranks().restart_state() : "";
     if (own.empty() && comes_from_queue() && run_.is_global_zero()) {
       own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
@@ -261,7 +261,7 @@ std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::
 }
 
 void FitContinuation::add_to(Value& hyperparams) {
-  if (!goes_on()) return;
+  if (!resumes()) return;
   run_.resume.notes->note_restart(run_.progress.global_step);
   const auto& steps = run_.resume.notes->restart_steps();
   hyperparams["restarted_at_steps"] = Value::List(steps.begin(), steps.end());

@@ -104,7 +104,7 @@ class FitContinuation {
     const auto job = ranks().batch_job();
     return job && job->restarts > 0;
   }
-  bool goes_on() const { return ranks().restarts() > 0 || comes_from_queue(); }
+  bool resumes() const { return ranks().restarts() > 0 || comes_from_queue(); }
 
   TrainerState& run_;
   std::optional<std::filesystem::path> saved_;  ///< for the queue

@@ -12,7 +12,7 @@
 namespace levin {
 
 namespace {
-/// So often ranks that pause ask one another whether to go on: nobody notices the delay, and no core is busy.
+/// How often paused ranks ask one another whether to continue: short enough not to be noticed, and no core is busy.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 }  // namespace
 
@@ -27,13 +27,16 @@ void CommandedWork::save_if_asked() {
 }
 
 bool CommandedWork::obey() {
-  if (!run_.wishes.is_paused()) return goes_on();
-  if (!std::exchange(pause_is_told_, true)) rank_zero_info("Training pauses ", run_.progress.where(), ".");
+  if (!run_.wishes.is_paused()) {
+    end_pause();
+    return false;
+  }
+  if (!std::exchange(pause_is_reported_, true)) rank_zero_info("Training pauses ", run_.progress.where(), ".");
   const WorkScope work(run_.work, Work::kNone);
   while (run_.wishes.is_paused()) {
     std::this_thread::sleep_for(kBetweenLooks);
     ThreadExitGuard::block_if_exiting();
-    // Every rank reaches this because all agreed to pause, and nobody goes on alone.
+    // Every rank reaches this because all agreed to pause, and no rank continues alone.
     const Votes agreed = run_.boundaries.meet(BoundaryKind::kPause).votes;
     run_.wishes.adopt_commands(agreed);
     if (agreed.save_checkpoint) save();
@@ -42,17 +45,17 @@ bool CommandedWork::obey() {
     if (agreed.validate && run_.progress.validates) return true;
     if (run_.wishes.signal() != 0 || stop_.ends_epoch()) run_.wishes.set_paused(false);
   }
-  return goes_on();
+  end_pause();
+  return false;
 }
 
-bool CommandedWork::goes_on() {
-  if (std::exchange(pause_is_told_, false) && run_.wishes.signal() == 0) rank_zero_info("Training goes on.");
-  return false;
+void CommandedWork::end_pause() {
+  if (std::exchange(pause_is_reported_, false) && run_.wishes.signal() == 0) rank_zero_info("Training continues.");
 }
 
 void CommandedWork::save() {
   // Every rank reaches this because all agreed to save.
-  const ExchangeSite site("the name of a checkpoint that was asked for", "all agreed to save it");
+  const ExchangeSite site("the name of a requested checkpoint", "all agreed to save it");
   const std::filesystem::path file =
       run_.rank_exchange().broadcast_text(run_.is_global_zero() ? free_file().string() : "", site);
   save_run(run_, file, {.in_background = true});

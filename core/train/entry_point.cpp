@@ -41,17 +41,17 @@ bool user_tunes_malloc() {
   return tunables != nullptr && std::string_view(tunables).find("glibc.malloc.") != std::string_view::npos;
 }
 
-/// Has glibc's malloc keep what training steps free for the next ones. By default it gives blocks above 128 KiB, and its heap's
-/// end, back to the system, which clears each page anew when the next step asks: hundreds of page faults a step. From here on
-/// it keeps blocks of up to 32 MiB, the most that it takes, and 64 MiB of its heap's end, as it comes to do by itself once a
-/// program has freed a block of 32 MiB. There is no way back. Where another allocator serves malloc, this changes nothing.
+/// Makes glibc's malloc reuse memory that training steps free. By default it returns blocks above 128 KiB, and the end of its
+/// heap, to the system, which clears each page again in the next step: hundreds of page faults a step. From here on it retains
+/// blocks of up to 32 MiB, its maximum, and 64 MiB at the end of its heap, as it does by itself once a program has freed a
+/// block of 32 MiB. This cannot be undone. With another allocator this changes nothing.
 void keep_heap_memory() {
   [[maybe_unused]] static const bool once =
       !user_tunes_malloc() && mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1;
 }
 
-/// For the person, whom the first rank tells the error; the program gets the error itself.
-void tell_that_it_failed_alike(const std::string& consequence) {
+/// For the user, to whom the first rank reports the error; the program gets the error itself.
+void report_consequence(const std::string& consequence) {
   if (!OwnProcess::is_one()) return;
   Console::instance().error(consequence);
   Console::instance().mark_reported(std::current_exception());
@@ -71,8 +71,8 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   ModuleAttachment::detach(run_);
   run_.metrics->clear();
   ModuleAttachment::attach(module, run_);
-  // Nothing throws from here on: without a destructor, an entry point that does not come to be would never end.
-  // After a fit the module has the weights to evaluate, and a checkpoint both kinds, until other weights come into it.
+  // Nothing below throws: a constructor that throws has no destructor, and the entry point would never end.
+  // After a fit the module has the weights to evaluate, and a checkpoint both kinds, until other weights are loaded.
   if (fitting() || options.ckpt_path || is_other) run_.weights.forget();
   run_.entry.active = true;
   run_.entry.thread = std::this_thread::get_id();
@@ -81,7 +81,7 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.parts.data = source_.data_module();
   run_.tracker.reset();
   run_.hooks.forget_names();
-  // Before other ranks, which wait for this one, end the run without knowing of the file.
+  // This rank reports a file before other ranks, which wait for it, end the run.
   const double share = run_.world_size() > 1 ? 0.9 : 1;
   run_.files.begin({.longest = std::chrono::duration<double>(share * run_.options().timeout_seconds)});
   run_.wishes.begin(is_taken(run_.options().process.signals));
@@ -101,7 +101,7 @@ void EntryPoint::begin_progress() {
   run_.modes_after_evaluation.reset();
   if (!fitting()) return;
   static std::atomic<std::int64_t> fits = 0;
-  // Trials do not count: an attempt that resumes a fit leaves them out.
+  // Trials do not count: an attempt that resumes a fit skips them.
   if (!run_.entry.is_trial) {
     progress.fit = fits++;
     run_.setup.batch_size.reset();
@@ -137,7 +137,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
   std::optional<CrashReport> crash_report;
   if (is_taken(taken.signals)) signals.emplace([&](int signal) { return taken.requeues_on(signal); });
   if (is_taken(taken.memory)) keep_heap_memory();
-  if (OwnProcess::is_one()) ignore_broken_pipes();  // of a console that is gone
+  if (OwnProcess::is_one()) ignore_broken_pipes();  // of a closed console
   if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {
@@ -156,13 +156,13 @@ void EntryPoint::run(const std::function<void()>& loop) {
     if (of_torch != nullptr) explain(*of_torch);
     fail(error, "failed");
     auto* const own = dynamic_cast<Error*>(&error);
-    // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
+    // This rank's error may only be a consequence; if it is its own, such as differing options, so is the status.
     if (const auto consequence = run_.strategy().failure_elsewhere()) {
       if (own == nullptr || !own->is_of_all_ranks()) throw DesyncError(*consequence, exit_code_of(error));
-      tell_that_it_failed_alike(*consequence);
+      report_consequence(*consequence);
     }
     if (of_torch != nullptr) of_torch->add_context(run_.entry.failure->place());
-    // One of the configuration names its own file and line.
+    // An error of the configuration names its own file and line.
     if (own != nullptr && dynamic_cast<ConfigError*>(own) == nullptr) own->set_place(run_.entry.failure->place());
     throw;
   } catch (...) {
@@ -202,7 +202,7 @@ void EntryPoint::set_up() {
   make_precision();
   if (checkpoint_) name_file_in_errors([&] { restore_module(run_, *precision_, *checkpoint_); });
   if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
-  // A loader that setup() asked for may be made of what the checkpoint has replaced.
+  // A loader that setup() asked for may depend on state that the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
   if (fitting() && !checkpoint_) tune();
   set_up_module();
@@ -222,7 +222,7 @@ void EntryPoint::set_up() {
   if (checkpoint_ && fitting() && is_of_levin(*checkpoint_)) run_.resume.good_file = checkpoint_file_;
   if (fitting()) run_.sections->get<ParameterSection>().begin_training(run_);
   checkpoint_.reset();
-  // Last, so that a start that fails leaves no folder behind.
+  // Last, so that a failed start leaves no folder behind.
   log_hyperparams();
   const bool has_log_folder =
       std::ranges::any_of(run_.setup.loggers, [](const auto& logger) { return !logger->log_dir().empty(); });
@@ -256,9 +256,9 @@ void EntryPoint::load_checkpoint() {
   if (has_averages) {
     rank_zero_info(
         fitting()
-            ? "It has weights to evaluate beside those that were trained: fit goes on from the latter, and a callback that "
-              "averages from the former"
-            : "Its weights are those to evaluate, such as averages: those that were trained stand beside them");
+            ? "It has weights to evaluate and trained weights: fit resumes from the trained ones, and a callback that averages "
+              "from those to evaluate"
+            : "Its weights are those to evaluate, such as averages; the trained ones are stored separately");
   }
   warn_of_other_options();
   const Value* batch_size = checkpoint_->manifest.find("found_batch_size");
@@ -274,7 +274,7 @@ void EntryPoint::load_initial_weights() {
   WeightsOptions options = options_.init_from->options;
   if (options.map_location.empty()) options.map_location = options_.map_location;
   if (options.key.empty()) options.key = options_.key;
-  precision_->prepare_module(run_.module());  // a file's 64 bits are not rounded on their way
+  precision_->prepare_module(run_.module());  // first, so that a file's 64-bit numbers are not rounded
   load_weights(run_.module(), options_.init_from->path, options);
 }
 
@@ -283,8 +283,8 @@ void EntryPoint::require_training(TensorFileKind kind) const {
   if (is_checkpoint && checkpoint_->manifest.contains("optimizer_states")) return;
   const Value* not_read = checkpoint_->manifest.find("not_read");
   throw ConfigError(
-      format("ckpt_path: '{}', a {}, holds weights only{}, so that training cannot go on from it. Begin a new fit with its "
-             "weights: give it as init_from in place of ckpt_path.",
+      format("ckpt_path: '{}', a {}, holds weights only{}, so training cannot resume from it. Begin a new fit with its "
+             "weights: give it as init_from instead of ckpt_path.",
              checkpoint_file_, kind_name(kind),
              not_read == nullptr ? "" : format(" that levin can read ({})", not_read->as_string())));
 }
@@ -295,8 +295,8 @@ void EntryPoint::announce_lightning() const {
   const Value* begins_again = loops->find("begins_epoch_again");
   if (begins_again == nullptr || *begins_again == Value(false)) return;
   rank_zero_warn(
-      format("'{}' was saved within epoch {}, which begins again: where Lightning was in its data is not known here. The steps "
-             "of that epoch that were taken remain in the weights and in global_step.",
+      format("'{}' was saved within epoch {}, which begins again: levin does not know how far Lightning was in its data. The "
+             "steps that were taken in that epoch remain in the weights and in global_step.",
              checkpoint_file_, loops->at("epochs_done").as_int()));
 }
 
@@ -326,7 +326,7 @@ void EntryPoint::name_file_in_errors(const std::function<void()>& step) const {
 }
 
 void EntryPoint::announce_how_to_resume() const {
-  // Rank 0 says it, unless it is the one that is gone.
+  // Rank 0 reports it, unless rank 0 is lost.
   const int speaker = run_.strategy().ranks().lost_rank() == 0 ? 1 : 0;
   if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
   for (const auto& [file, step] : run_.resume.newest_first(checkpoint_file_)) {
@@ -341,7 +341,7 @@ void EntryPoint::prepare_data() {
     if (run_.parts.data != nullptr) run_.parts.data->prepare_data();
     run_.module().prepare_data();
   }
-  // Every rank reaches this because every entry point prepares its data, whoever has something to do.
+  // Every rank reaches this because every entry point prepares its data, even if it has nothing to do.
   run_.boundaries.meet(BoundaryKind::kSetup);
 }
 
@@ -377,7 +377,7 @@ void EntryPoint::set_up_parts() {
   set_up_parts_done_ = true;
   const auto scope = run_.hooks.enter(Hook::kSetup);
   if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
-  // Before a module asks the data for its sizes, which are those of the weights.
+  // Before a module asks the data for its sizes, which must fit the weights.
   if (checkpoint_) name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_, LoadStep::kSetup); });
   if (fitting()) run_.data_ahead = &source_;
   for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
@@ -402,7 +402,7 @@ void EntryPoint::set_up_module() {
   run_.strategy().setup_module(module, fitting());
   if (run_.options().sync_batchnorm && fitting()) run_.strategy().synchronize_batch_norms(module);
   run_.trained.remember_parameters();
-  // Parts that are frozen stay in evaluation mode.
+  // Frozen parts stay in evaluation mode.
   if (fitting() && !module.is_training()) module.train();
 }
 
@@ -457,7 +457,7 @@ void EntryPoint::finish() {
   // Every rank reaches this because all have the same profiler, which was compared before.
   if (run_.setup.profiler != nullptr) run_.setup.profiler->end(run_.trainer);
   profiler_ended_ = true;
-  // Every rank reaches this because none leaves before: one that fails or stalls in the hooks above does not go unnoticed.
+  // Every rank reaches this because none leaves before: a rank that fails or stalls in the hooks above is noticed.
   run_.boundaries.meet(BoundaryKind::kEnd);
   throw_if_signalled("after ");
   run_.strategy().teardown();
@@ -468,13 +468,13 @@ void EntryPoint::throw_if_signalled(const std::string& when) const {
 }
 
 void EntryPoint::fail(const std::exception& error, const std::string& status) {
-  // Kept: the hooks that run from here on are not where this rank failed.
+  // Saved first: the hooks that run from here on are not where this rank failed.
   const Whereabouts where = run_.tracker.fail();
   run_.entry.failing = true;
   run_.entry.failure = Failure{run_.strategy().rank(), run_.world_size(), where};
   run_.progress.batch.loaders.clear();
-  // An agreed signal every rank knows; of any other error the others must hear at once. The one being handled is told: its type
-  // says where it comes from, and `error` may only stand for it.
+  // Every rank knows an agreed signal; any other error must be reported to the others at once. The exception being handled is
+  // reported: its type shows where it comes from, and `error` may be a substitute.
   if (status != "interrupted") run_.strategy().report_failure(where, std::current_exception());
   const auto guarded = [&](const std::function<void()>& hook) {
     try {
@@ -509,7 +509,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   }
   if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
   guarded([&] { announce_how_to_resume(); });
-  // A program that catches the error may go on with another entry point.
+  // A program that catches the error may continue with another entry point.
   run_.entry.loggers_open = false;
   run_.strategy().teardown();
 }

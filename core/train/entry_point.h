@@ -17,8 +17,8 @@ class Error;
 
 namespace levin {
 
-/// What fit, validate, test and predict have in common: all before and after the loop, in Lightning's order, and what happens
-/// when something throws. Teardown hooks run in any case.
+/// The part that fit, validate, test and predict share: all before and after the loop, in Lightning's order, and the handling
+/// of errors. Teardown hooks always run.
 class EntryPoint {
  public:
   /// `stage`: kTrain for fit.
@@ -29,8 +29,8 @@ class EntryPoint {
 
   /// Ranks: all. Runs `loop` between set-up and teardown.
   void run(const std::function<void()>& loop);
-  /// The same for a trial of a TrialRunner, within a fit which does all that is done once. Whether it ends or fails, weights
-  /// and the data module's state are put back.
+  /// The same for a trial of a TrialRunner, within a fit, which does everything that is done once. Weights and the data
+  /// module's state are restored whether the trial succeeds or fails.
   void run_trial(const std::function<void()>& loop);
 
   const PrecisionPolicy& precision() const { return *precision_; }
@@ -49,9 +49,9 @@ class EntryPoint {
   void load_initial_weights();
   void require_training(TensorFileKind kind) const;
   void announce_lightning() const;
-  /// Of the module and the data, but for places of files: other ones may make other numbers.
+  /// Compares options of the module and the data, except paths: other values may change the numbers.
   void warn_of_other_options() const;
-  /// Errors of a step that loads the checkpoint name its file.
+  /// Adds the checkpoint's file to errors of a step that loads it.
   void name_file_in_errors(const std::function<void()>& step) const;
   void set_up_parts();
   void set_up_module();
@@ -59,11 +59,11 @@ class EntryPoint {
   void log_hyperparams();
   void finish();
   void throw_if_signalled(const std::string& when) const;
-  /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
+  /// Adds to an error of LibTorch which batch was being processed, and a hint.
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();
-  /// Before loaders are asked for. Ranks: all.
+  /// Called: before loaders are requested. Ranks: all.
   void agree_on_data_seed();
   bool fitting() const { return stage_ == Stage::kTrain; }
 

@@ -61,12 +61,12 @@ void EpochLoop::start(const ResumePoint& resume) {
   const bool inside = resume.is_in_epoch();
   ParameterSection& parameters = run_.sections->get<ParameterSection>();
   progress_.batch.batch_idx = resume.batches_done - 1;
-  // Of an epoch that is resumed the steps before are not known.
+  // The earlier steps of a resumed epoch are not known.
   first_step_ = inside ? -1 : progress_.global_step;
   run_.wishes.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
-  // Gradients that waited for more batches of an epoch that did not come to its end, as the ranks first stopped in it.
+  // Drops gradients that waited for more batches of an epoch within which the ranks stopped.
   if (!inside && run_.module().automatic_optimization()) run_.accumulation.window = {};
   if (inside) run_.sections->restore(run_, Moment::kEpochStart);
   parameters.begin_epoch(run_);
@@ -80,7 +80,7 @@ void EpochLoop::start(const ResumePoint& resume) {
   agree_on_start();
   window_ = run_.accumulation.batches;
   if (inside) {
-    // Ranks have agreed on the parameters of before; hooks had changed them since.
+    // Ranks have agreed on the earlier parameters; hooks had changed them since.
     parameters.restore(run_, Moment::kPlace);
     run_.sections->forget();
   }
@@ -88,7 +88,7 @@ void EpochLoop::start(const ResumePoint& resume) {
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
   begin_place(run_, Place::kBatch);
-  // Where a run resumes after its last batch, or with a validation, it comes to that first.
+  // A run that resumes after its last batch, or with a validation, saves later.
   if (!inside || resume.place == Place::kBatch || resume.place == Place::kStopped) save_requested(run_);
 }
 
@@ -106,7 +106,7 @@ void EpochLoop::agree_on_start() {
   for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
   check_different_batches(first_batches, progress_.epoch);
   const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
-  // Every rank reaches this because each knows what all said.
+  // Every rank reaches this because each has the payloads of all.
   if (std::ranges::any_of(outcome.payloads, says_so)) run_.trained.agree(/*after_reduction=*/false);
 }
 
@@ -115,12 +115,12 @@ bool EpochLoop::resume_behind_batch(const ResumePoint& resume) {
   progress_.batch.batch_idx = iteration.index;
   progress_.batch.is_last = iteration.is_last || iteration.end_epoch;
   if (!iteration.is_last && !has_batch_) {
-    // With other batches than those of the run that was interrupted this one was the last.
+    // The data ends here, as the interrupted run had other batches.
     iteration.is_last = true;
     schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
   }
   position_.iteration = iteration;
-  // A run that resumes may have no validation any more.
+  // A resumed run may have no validation any more.
   if (resume.place == Place::kValidation && progress_.validates) validation_.run(iteration);
   finish_iteration(iteration);
   return is_over_at_boundary(iteration);
@@ -142,7 +142,7 @@ bool EpochLoop::is_over_at_boundary(Iteration& iteration) {
       over = is_over(iteration);
       save_requested(run_);
     }
-    // A stop may have been asked for in the pause.
+    // A stop may have been requested during the pause.
     over = over || is_over(iteration);
   }
   check_files();
@@ -151,7 +151,7 @@ bool EpochLoop::is_over_at_boundary(Iteration& iteration) {
 }
 
 bool EpochLoop::is_over(const Iteration& iteration) {
-  tell_of_stop_that_waits();
+  warn_of_delayed_stop();
   if (iteration.is_last || iteration.end_epoch) {
     reach_end(/*completed=*/true);
     return true;
@@ -161,11 +161,11 @@ bool EpochLoop::is_over(const Iteration& iteration) {
   return true;
 }
 
-void EpochLoop::tell_of_stop_that_waits() const {
+void EpochLoop::warn_of_delayed_stop() const {
   if (!run_.wishes.stop_agreed() || stop_.stopping()) return;
-  Console::instance().warn_once(format("Training goes on although it was to stop ({}), until it has reached {}.",
+  Console::instance().warn_once(format("Training was to stop ({}), but continues until it has reached {}.",
                                        run_.wishes.why_stopping(run_.world_size()), stop_.what_holds_it_up()),
-                                "a stop that waits", Speaker::kRun);
+                                "a delayed stop", Speaker::kRun);
 }
 
 void EpochLoop::reach_end(bool completed) {
@@ -181,9 +181,9 @@ void EpochLoop::stop_inside(const Iteration& iteration) {
 
 void EpochLoop::finish_stop() {
   const Iteration& iteration = position_.iteration;
-  // The iteration's step is counted already.
+  // The iteration's step has been counted.
   if (iteration.row_is_left) meet_for_row(progress_.logging_step - 1);
-  // A run that resumes may have no validation any more.
+  // A resumed run may have no validation any more.
   if (iteration.validation_is_left && progress_.validates) validation_.run_here(iteration);
 }
 
@@ -238,7 +238,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   } else {
     run_.metrics->begin_batch({0, 0, 1});
   }
-  // On several ranks the batch is worked on all the same: a vote travels with its reduction.
+  // Several ranks process the batch all the same: a vote travels with its reduction.
   const bool skips = alone_ && run_.wishes.skips_epoch();
   StepOutput output;
   if (!skips) {
@@ -270,7 +270,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
 }
 
 void EpochLoop::plan_iteration(Iteration& iteration) {
-  // Where ranks may have to ask one another, all go by the number that they have agreed on.
+  // If ranks may have to ask one another, all use the number that they have agreed on.
   if (alone_ || plan_.known()) window_ = run_.accumulation.batches;
   iteration.starts_window = !run_.accumulation.window.open;
   iteration.ends_window = (iteration.index + 1) % window_ == 0;
@@ -279,7 +279,7 @@ void EpochLoop::plan_iteration(Iteration& iteration) {
   } else if (plan_.known()) {
     iteration.is_last = plan_.is_last(iteration.index);
   } else if (window_ > 1 || !run_.reduces_gradients()) {
-    // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
+    // The last batch is not known in time, so ranks ask one another. This case is rare, and the only one that pays for it.
     // Every rank reaches this because nothing above depends on its own data.
     iteration.is_last = !ranks_have_next();
   }
@@ -313,7 +313,7 @@ Votes EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int
   const Votes& agreed = votes_.agreed();
   iteration.end_epoch = agreed.end_epoch;
   const std::int64_t window = std::exchange(window_, agreed.accumulate_grad_batches);
-  // A loader may end before the number that it told.
+  // A loader may end before its size().
   if (plan_.known() || window == 1) progress_.batch.is_last = iteration.is_last |= !agreed.has_next;
   return agreed;
 }
@@ -385,7 +385,7 @@ void EpochLoop::meet_for_row(std::int64_t step) {
 void EpochLoop::warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step) {
   const auto straggler = run_.stragglers.look(outcome.payloads, step + 1);
   if (!straggler) return;
-  const ExchangeSite site("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all told");
+  const ExchangeSite site("the hosts of ranks, to tell which is slow", "all found the same rank slow, by what all reported");
   const std::vector<std::string> hosts = run_.rank_exchange().gather_text_to_rank_zero(host_name(), site);
   if (hosts.empty()) return;
   const auto rank = static_cast<std::size_t>(straggler->rank);
@@ -444,9 +444,9 @@ void EpochLoop::end() {
   save_rows(run_.setup.loggers, hooks_);
   run_.metrics->reset_epoch();
   position_.before_reading.reset();
-  // Where an epoch was skipped, gradients that waited for more batches are dropped.
+  // Drops gradients that waited for more batches of a skipped epoch.
   if (!stopped && run_.module().automatic_optimization()) run_.accumulation.window = {};
-  // Last, so that they see the epoch's values and all that other hooks have done.
+  // Last, so that they see the epoch's values and the effects of all other hooks.
   hooks_.callbacks_if(&saves_state, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (!stopped) {
     begin_place(run_, Place::kEpochStart);

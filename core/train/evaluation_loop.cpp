@@ -104,7 +104,7 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const PrecisionPolicy& precisi
       loaders_(std::move(loaders)),
       keep_predictions_(keep_predictions) {
   const auto [limit, limit_name] = limit_of(run.options(), stage);
-  // Not this rank's number of batches: a rank without any still takes part.
+  // Does not depend on this rank's number of batches: a rank without any still takes part.
   may_have_batches_ = !loaders_.empty() && takes_any(run.options(), stage);
   for (const LoaderPtr& loader : loaders_) {
     caps_.push_back(batch_cap(limited_batches(loader->size(), limit, limit_name), limit));
@@ -125,13 +125,13 @@ class EvaluationLoop::Pass {
     loop.run_.modes_after_evaluation = modes_;
   }
   ~Pass() {
-    // After an error or a signal a checkpoint may be saved, of a module that is still in evaluation mode.
+    // After an error or a signal a checkpoint may be saved while the module is still in evaluation mode.
     if (std::uncaught_exceptions() == exceptions_before_) loop_.run_.modes_after_evaluation.reset();
   }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
-  /// What hooks that follow see of batches is the training epoch's.
+  /// Hooks that follow see the batches of the training epoch.
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
@@ -166,10 +166,10 @@ void EvaluationLoop::run() {
   pass.end_batches();
 
   meet_after_batches();
-  // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
+  // An interrupted evaluation has no row, and no monitor decides by it.
   run_.wishes.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
   run_hooks(names_.epoch_end);
-  // Every rank reaches this because all have met after their last batches, and go on alike.
+  // Every rank reaches this because all have met after their last batches.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
     run_.nan.look_at_row(outcome.logger_row);
@@ -219,7 +219,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     cursor.start_epoch(run_.progress.epoch);
   }
   for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
-    // A signal ends this rank's part; the others learn of it at the boundary that follows.
+    // A signal ends this rank's part; the others learn of it at the next boundary.
     if (run_.wishes.received_signal() != 0) return;
     Batch batch = [&] {
       const auto scope = hooks_.enter(dataloaders_hook(stage_));
@@ -278,7 +278,7 @@ std::vector<MetricMap> EvaluationLoop::results() const {
   const MetricMap& logged = run_.metrics->logged_metrics();
   std::vector<MetricMap> results(loaders_.size());
   for (const auto& [name, value] : run_.metrics->callback_metrics()) {
-    // Of a key that is forked as well, callbacks see the plain name too, which is not logged.
+    // Callbacks also see the plain name of a forked key, which is not logged.
     if (!logged.contains(name)) continue;
     for (std::size_t index = 0; index < results.size(); ++index) {
       if (run_.metrics->is_of_loader(name, static_cast<std::int64_t>(index))) results[index][name] = value;
@@ -351,10 +351,10 @@ void FitValidation::start_clock() {
 }
 
 bool FitValidation::time_passed() {
-  // Asking costs a meeting, so that ranks ask only now and then, in the same iterations.
+  // Asking costs a meeting, so ranks ask only now and then, in the same iterations.
   if (!interval_ || !interval_->batch_done()) return false;
   const SharedInterval::Proposal mine = interval_->propose(steady_seconds());
-  // Every rank reaches this because rank 0 has told all in which batch they ask next.
+  // Every rank reaches this because rank 0 has said in which batch all ask next.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
   const BoundaryPayload& first = outcome.payloads.front();
   return interval_->accept({first[0], first[1]}, steady_seconds());

@@ -19,12 +19,12 @@ class EvaluationLoop {
   EvaluationLoop(TrainerState& run, const PrecisionPolicy& precision, Stage stage, LoaderList loaders,
                  bool keep_predictions = false);
 
-  /// False when the limit of a stage leaves nothing of any data.
+  /// False when the limit of a stage leaves no data at all.
   static bool takes_any(const TrainerOptions& options, Stage stage);
   /// False when it leaves nothing to evaluate, or there are no loaders, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
   const LoaderList& loaders() const { return loaders_; }
-  /// No more than so many batches of each loader.
+  /// Limits each loader to so many batches.
   void shorten(std::int64_t batches) {
     for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
     for (std::int64_t& number : num_batches_) number = number < 0 ? batches : std::min(number, batches);
@@ -69,37 +69,38 @@ class FitValidation {
   FitValidation(TrainerState& run, const PrecisionPolicy& precision, DataSource& source)
       : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
-  /// Asks for the loaders, within the sanity check where there is one.
+  /// Asks for the loaders, within the sanity check if there is one.
   void set_up_first();
-  /// Asks for them anew.
+  /// Asks for them again.
   void set_up();
-  /// A few batches before training. Leaves no trace: metrics, random numbers and counters are afterwards what they were.
+  /// Evaluates a few batches before training. Leaves no trace in metrics, random numbers and counters.
   void sanity_check();
-  /// Where options ask for it, all batches before training: rows and metrics are a validation's. Random numbers are afterwards
-  /// what they were. Ranks: all.
+  /// If options ask for it, evaluates all batches before training, with rows and metrics of a validation. Random numbers are
+  /// restored. Ranks: all.
   void validate_before_training();
   /// Null when there is no validation at all.
   const EvaluationLoop* loop() const { return loop_.get(); }
 
-  /// This rank's batches, for agree(): -1 when not known, 0 for none.
+  /// This rank's batches, for agree(): -1 if unknown, 0 for none.
   std::int64_t rank_batches() const;
-  /// Before an epoch. `any_batches`: some rank has validation batches; `epoch_batches`: of training, when known.
+  /// Called: before an epoch. `any_batches`: some rank has validation batches; `epoch_batches`: of training, if known.
   void agree(bool any_batches, const std::optional<std::int64_t>& epoch_batches);
   /// Training starts.
   void start_clock();
 
-  /// Ranks: all, after each iteration. Runs what is due, or was asked for. `stopping`: training ends with this iteration;
-  /// `inside`: which is not the epoch's last. What is due for that alone is then left (Iteration::validation_is_left).
+  /// Ranks: all, after each iteration. Runs a validation that is due or requested. `stopping`: training ends with this
+  /// iteration; `inside`: it is not the epoch's last. A validation due only to the stop is then left for later
+  /// (Iteration::validation_is_left).
   void run_if_due(Iteration& iteration, bool stopping, bool inside);
-  /// Runs it, after what was to be saved before it.
+  /// Runs a validation, after writing the checkpoints that were requested before it.
   void run(const Iteration& iteration);
-  /// The same as a part of the place under way.
+  /// The same as a part of the current place.
   void run_here(const Iteration& iteration);
 
  private:
   /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.
   bool time_passed();
-  /// So many batches of each loader, -1 for all: those of the sanity check, 0 where there is none.
+  /// Batches per loader in the sanity check: -1 for all, 0 without one.
   std::int64_t sanity_steps() const;
 
   TrainerState& run_;

@@ -36,7 +36,7 @@ void FitLoop::run(const ResumePoint& resume) {
   ask_for_loaders([&] { validation_.set_up_first(); });
   validation_.sanity_check();
   epoch_.throw_if_signalled();
-  // What was asked for ahead of the checkpoint's epoch, such as by a schedule, may be another one.
+  // A loader that was requested early, such as for a schedule, may not be that of the checkpoint's epoch.
   DataSource* const source = std::exchange(run_.data_ahead, nullptr);
   if (source != nullptr && resume.resumes && asked > 0) source->forget_ahead();
   ask_for_loaders([&] { data_.set_up(); });
@@ -47,7 +47,7 @@ void FitLoop::run(const ResumePoint& resume) {
   announce();
   if (!resume.resumes && batches_before_ > 0) {
     rank_zero_info(format(
-        "This Trainer has trained before: it counts on from epoch {}, step {}, with new optimizers and schedules. To go on "
+        "This Trainer has trained before: it counts on from epoch {}, step {}, with new optimizers and schedules. To continue "
         "with those of the last fit(), save a checkpoint after it, and pass that as ckpt_path.",
         run_.progress.epoch, run_.progress.global_step));
   }
@@ -92,7 +92,7 @@ std::string FitLoop::claim_of_loader() const {
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {
-  // Before the hook: what it logs belongs to the first epoch.
+  // Before the hook, since what it logs belongs to the first epoch.
   run_.metrics->begin_stage(Stage::kTrain);
   if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
   if (!resume.resumes) warn_of_layers_in_evaluation_mode(run_.module());
@@ -127,7 +127,7 @@ void FitLoop::hand_over() {
   const auto scope = run_.hooks.enter(Hook::kOnTrainEnd);
   run_.weights.end_training(run_.trainer);
   run_.weights.evaluate();
-  // Ranks may have averaged buffers of their own.
+  // Averaged buffers may differ between ranks.
   if (run_.weights.is_evaluating()) run_.strategy().synchronize_buffers(run_.module());
 }
 
@@ -145,7 +145,7 @@ void FitLoop::reload_if_due() {
   if (every == 0 || run_.progress.epoch % every != 0) return;
   run_.progress.loaders_epoch = run_.progress.epoch;
   data_.set_up();
-  // Those of epochs that do not validate would be read by nobody.
+  // Loaders of epochs that do not validate would not be read.
   const std::int64_t epoch = run_.progress.epoch;
   const std::int64_t each = run_.options().check_val_every_n_epoch.value_or(1);
   if ((epoch + every) / each > epoch / each) validation_.set_up();

@@ -4,7 +4,7 @@
 
 namespace levin {
 
-/// Training: the sanity check, epochs, and when to stop, decided from what all ranks know, so that they decide alike.
+/// Training: the sanity check, epochs, and when to stop. Decisions use what all ranks know, so all ranks decide the same.
 /// LoopPosition says at any time what comes next.
 class FitLoop {
  public:
@@ -15,18 +15,18 @@ class FitLoop {
 
  private:
   void train_epochs(ResumePoint resume);
-  /// Training is over: whoever has the module from here on has the weights to evaluate.
+  /// Training is over: from here on the module has the weights to evaluate.
   void hand_over();
   void reload_if_due();
-  /// As in the epoch in which the run that this one resumes asked for them: what they hold may depend on it.
+  /// Calls `ask` as in the epoch in which the resumed run asked for its loaders: their data may depend on it.
   void ask_for_loaders(const std::function<void()>& ask);
   void agree_on_epoch();
   void warn_of_long_interval() const;
   void announce() const;
   bool may_train() const;
-  /// Ranks: all, where all know that none has a batch.
+  /// Ranks: all, when all know that none has a batch.
   [[noreturn]] void throw_without_batches() const;
-  /// ", though its size() says 4"; empty where that says nothing of batches.
+  /// ", though its size() says 4"; empty without a size above 0.
   std::string claim_of_loader() const;
   /// True when training is over; Progress::end_reason then says why.
   bool done();

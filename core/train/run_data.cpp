@@ -33,7 +33,7 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Stage stage) {
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
 }
 
-/// Of training data it is an error, once ranks know how much all of them have.
+/// For training data this becomes an error once ranks know how much all of them have.
 void warn_of_empty(const RunSetup& setup, const BatchLoader& loader, Stage stage) {
   const auto share = loader.sample_share();
   if (share ? share->all != 0 : setup.world_size() > 1 || loader.size() != 0) return;
@@ -48,7 +48,7 @@ void check_given(const LoaderPtr& train) {
       "or let the module's own train_dataloader() do so.");
 }
 
-/// In place of a loader where a limit leaves no batch of it: nobody is asked for one then.
+/// Replaces a loader when a limit leaves no batch of it: the user's code is then not asked for one.
 class NoBatches final : public BatchLoader {
  public:
   std::optional<std::int64_t> size() const override { return 0; }
@@ -66,14 +66,14 @@ std::optional<std::int64_t> batches_of(const BatchLoader& loader, const TrainerO
   return limited_batches(loader.size(), options.limit_train_batches, "limit_train_batches");
 }
 
-/// -1 becomes a limit in batches, if there is one: an epoch has no more.
+/// Replaces -1 by a limit in batches, if there is one: an epoch has no more.
 std::int64_t at_most(std::int64_t batches, const TrainerOptions& options) {
   return batch_cap(batches < 0 ? std::nullopt : std::optional(batches), options.limit_train_batches).value_or(-1);
 }
 
-/// Before ranks have agreed; -1 for unknown.
+/// The same before ranks have agreed; -1: unknown.
 std::int64_t own_epoch_batches(TrainerState& run) {
-  // Not to be asked from within the loader's own making.
+  // The code that makes the loader must not ask for it.
   DataSource* const source = std::exchange(run.data_ahead, nullptr);
   const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });
   return batches_of(source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
@@ -96,7 +96,7 @@ bool LoaderCursor::has_more() {
   try {
     return loader_.next().has_value();
   } catch (const std::exception&) {
-    return false;  // it says so in a way of its own
+    return false;  // some loaders throw at their end
   }
 }
 
@@ -116,8 +116,8 @@ void LoaderCursor::check_size(std::string_view name) {
     warn("fewer batches", format("gave {} {} and then no more, but its size() says {}: the epoch ended there", fetched_,
                                  batches(fetched_), *size));
   } else if (limit_ == size && !loader_.is_interactive() && !std::exchange(looked_for_more_, true) && has_more()) {
-    warn("more batches", format("has more than the {} {} that its size() says: what lies behind them is left out in each epoch",
-                                *size, batches(*size)));
+    warn("more batches",
+         format("has more than the {} {} that its size() says: the rest is left out in each epoch", *size, batches(*size)));
   }
 }
 
@@ -205,7 +205,7 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
     throw ConfigError(format(
-        "ckpt_path: '{}' is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with batches of {}, and "
+        "ckpt_path: '{}' was saved within an epoch, on {} ranks with batches of {}; this run has {} with batches of {}, and "
         "its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or from "
         "the end of an epoch, or let the loader override batch_size(), samples_before(), batches_from() and start_epoch_at().",
         resume.file, saved.world_size, saved.batch_size, world_size, batch_size));

@@ -9,13 +9,13 @@
 
 namespace levin {
 
-/// Goes through one epoch of a loader, always one batch ahead, so that it is known which batch is the last.
+/// Iterates over one epoch of a loader, always one batch ahead, so that the last batch is known.
 class LoaderCursor {
  public:
   /// `limit`: no more batches than this; nullopt for all.
   LoaderCursor(BatchLoader& loader, std::optional<std::int64_t> limit) : loader_(loader), limit_(limit) {}
 
-  /// `batches`: that count as read. `samples`: where in the epoch's global order it begins (BatchLoader::start_epoch_at).
+  /// `batches`: count as read. `samples`: where in the epoch's global order it begins (BatchLoader::start_epoch_at).
   void start_epoch(std::int64_t epoch, std::int64_t batches = 0, const std::optional<std::int64_t>& samples = {}) {
     samples ? loader_.start_epoch_at(epoch, *samples) : loader_.start_epoch(epoch);
     fetched_ = batches;
@@ -29,12 +29,12 @@ class LoaderCursor {
     fetch();
     return batch;
   }
-  /// What take() will give; unset when there is none.
+  /// The batch that take() will return; unset when there is none.
   const std::optional<Batch>& next_batch() const { return next_; }
-  /// Random numbers as they were before the next batch was read: a run that resumes reads it again. Unset when there is none.
+  /// Random numbers before the next batch was read, with which a resumed run reads it again. Unset when there is none.
   const std::optional<RandomSnapshot>& before_reading() const { return before_reading_; }
-  /// Warns, once in a run, where the epoch's batches are others than the loader's size() says: fewer, or, which is looked for
-  /// once, more, which nobody reads. `name`: "training". Called: when the last one is read.
+  /// Warns, once in a run, when the epoch's batches differ from the loader's size(): fewer, or more, which are not read and are
+  /// looked for once. `name`: "training". Called: when the last one is read.
   void check_size(std::string_view name);
 
  private:
@@ -46,7 +46,7 @@ class LoaderCursor {
     next_ = loader_.next();
     if (next_) ++fetched_;
   }
-  /// Random numbers are then as before.
+  /// Restores random numbers afterwards.
   bool has_more();
 
   BatchLoader& loader_;
@@ -58,26 +58,26 @@ class LoaderCursor {
   std::optional<RandomSnapshot> before_reading_;
 };
 
-/// The hook of an evaluation that gives its loaders; reading a batch of theirs counts as a part of it.
+/// The hook of an evaluation that returns its loaders; reading their batches counts as a part of it.
 Hook dataloaders_hook(Stage stage);
 
-/// Where an entry point takes its loaders from: a DataModule, loaders that were passed, or else the module. Each is told which
-/// part of the data this rank reads.
+/// The source of an entry point's loaders: a DataModule, loaders that were passed, or else the module. Assigns each loader the
+/// part of the data that this rank reads.
 class DataSource {
  public:
   explicit DataSource(DataModule& data) : data_(&data) {}
   /// Null and an empty list: the module's own.
   DataSource(LoaderPtr train, LoaderList evaluation) : train_(std::move(train)), evaluation_(std::move(evaluation)) {}
 
-  /// The one that was asked for ahead, if any; anew when called again. Ranks: all. Throws MisuseError when there is none.
+  /// The loader that train_ahead() made, if any; later calls ask for a new one. Ranks: all. Throws MisuseError without one.
   LoaderPtr train(Module& module, const RunSetup& setup, HookRunner& hooks);
-  /// The loader that train() will give, asked for once. Ranks: any. Throws as train() does.
+  /// The loader that train() will return, requested once. Ranks: any. Throws as train() does.
   const BatchLoader& train_ahead(Module& module, const RunSetup& setup, HookRunner& hooks);
-  /// What was asked for ahead is out of date.
+  /// The loader of train_ahead() is out of date.
   void forget_ahead() { train_ahead_.reset(); }
   /// For kValidate, kTest or kPredict.
   LoaderList evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks);
-  /// Training's and validation's, for a look at them before a fit: others than the fit's, unless they were passed. Ranks: all.
+  /// Loaders of training and validation for a preview: not those of the fit, unless they were passed. Ranks: all.
   const LoaderList& for_preview(Module& module, const RunSetup& setup, HookRunner& hooks);
   void forget_preview() { previewed_.clear(); }
   DataModule* data_module() const { return data_; }
@@ -92,29 +92,28 @@ class DataSource {
   LoaderList previewed_;
 };
 
-/// Batches of a training epoch as all ranks agreed, or, before the first, of this rank's own loader, which is made for that;
-/// -1: unknown.
+/// Batches of a training epoch as all ranks agreed or, before the first, of this rank's loader, which this makes; -1: unknown.
 std::int64_t estimated_epoch_batches(TrainerState& run);
-/// The same before the first epoch, of all ranks' loaders. Ranks: all.
+/// The same before the first epoch, for the loaders of all ranks. Ranks: all.
 std::int64_t agreed_epoch_batches(TrainerState& run);
 
-/// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
+/// The training loader of a fit, one epoch after another, and the point in an epoch's data at which a run resumes.
 class TrainingData {
  public:
   TrainingData(TrainerState& run, DataSource& source) : run_(run), source_(source) {}
 
-  /// Asks for the loader, anew when called again. Throws MisuseError when there is none.
+  /// Asks for the loader, again in each call. Throws MisuseError when there is none.
   void set_up();
   const BatchLoader& loader() const { return *loader_; }
   /// Batches of a whole epoch on this rank; unset when unknown.
   const std::optional<std::int64_t>& batches() const { return batches_; }
-  /// Of the epoch that comes, which may begin at another place than its first batch.
+  /// Of the next epoch, which may begin after its first batch.
   const std::optional<std::int64_t>& epoch_batches() const { return epoch_batches_; }
 
-  /// The epoch that comes begins where the run of `resume` had come to. Gives how many of this run's batches lie before. Throws
-  /// ConfigError when the loader cannot tell and the run had other ranks or another batch size.
+  /// The next epoch begins where the run of `resume` was. Returns how many of this run's batches lie before. Throws ConfigError
+  /// when the loader cannot tell and the run had another number of ranks or another batch size.
   std::int64_t seek(const ResumePoint& resume);
-  /// Starts the epoch, at the place that seek() chose, once. `random`, `counters`: as before its first batch was read.
+  /// Starts the epoch, once from the point that seek() chose. `random`, `counters`: as before its first batch was read.
   void start_epoch(std::int64_t epoch, const RandomStates& random = {}, const std::optional<ReadingCounters>& counters = {});
 
   /// Trainer::visit_training_data().
@@ -122,13 +121,14 @@ class TrainingData {
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
-  /// LoaderCursor::check_size(). Called: when an epoch has come to its last batch.
+  /// LoaderCursor::check_size(). Called: when an epoch has reached its last batch.
   void check_size();
-  /// Of the batch that comes, for check_different_batches(): 0 but for the first of a loader that divides its data by itself.
+  /// Of the next batch, for check_different_batches(): 0 except for the first batch of the run, if the loader does not divide
+  /// its data and equal batches are not allowed.
   std::int64_t mark_of_next();
-  /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.
+  /// Samples of the epoch's global order in its first `batches` batches; unset when the loader cannot tell.
   std::optional<std::int64_t> samples_done(std::int64_t batches) const { return loader_->samples_before(batches - origin_); }
-  /// Unset when no batch comes.
+  /// Unset when there is no next batch.
   std::optional<BeforeReading> before_reading() const;
 
  private:
@@ -137,16 +137,16 @@ class TrainingData {
   LoaderPtr loader_;
   std::unique_ptr<LoaderCursor> cursor_;
   LoaderWatch watch_;
-  ReadingCounters read_at_;  ///< the batch that comes
-  bool compared_ = false;    ///< with what other ranks begin with
+  ReadingCounters read_at_;  ///< of the next batch
+  bool compared_ = false;    ///< the first batch, with those of other ranks
   std::optional<std::int64_t> batches_;
   std::optional<std::int64_t> epoch_batches_;
-  std::int64_t origin_ = 0;                     ///< batches of the epoch under way that lie before the loader's first
-  std::int64_t batches_before_ = 0;             ///< of the epoch that comes
+  std::int64_t origin_ = 0;                     ///< batches of the current epoch before the loader's first
+  std::int64_t batches_before_ = 0;             ///< of the next epoch
   std::optional<std::int64_t> samples_before_;  ///< the same in its global order; unset: batches are read and dropped
 };
 
-/// A run that resumes is where it goes on. What the hooks before, which set up memory, logged and drew does not count.
+/// A resumed run has reached the point where it was saved. Undoes what earlier hooks, which set up memory, logged and drew.
 void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume);
 
 }  // namespace levin

@@ -147,7 +147,7 @@ class LiveTerminal(unittest.TestCase):
                 session.press("?", r"s  save a checkpoint after the next step")
                 session.press("?", r"speed      \d")
                 session.press("v", r"Validation: \d+/\d+ \[.*val_loss=\d")
-                session.press("p", r"Training goes on\.")
+                session.press("p", r"Training continues\.")
                 # An epoch may end before it is drawn.
                 session.press("q", r"stops after this epoch|Training stopped: it was asked to")
                 session.ends_with(0)
@@ -168,7 +168,7 @@ class LiveTerminal(unittest.TestCase):
             shown = lines()
             os.write(session.master, b"v")
             session.wait_for("another validation", lambda: lines() > shown)
-            session.press("p", r"Training goes on\.")
+            session.press("p", r"Training continues\.")
 
     def test_log_lines_stand_above_in_the_order_in_which_they_came(self):
         with Session("--trainer.devices=2") as session:
