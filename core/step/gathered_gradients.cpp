@@ -19,7 +19,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Where a graph brings the gradient of a gather; it may outlive the run.
+/// Receives the gradient of a gather from a graph; it may outlive the run.
 struct Gradient final : torch::CustomClassHolder {
   explicit Gradient(std::function<at::Tensor(const at::Tensor& own)> its_sum) : sum(std::move(its_sum)) {}
   std::function<at::Tensor(const at::Tensor& own)> sum;
@@ -38,7 +38,7 @@ class Gathering final : public torch::autograd::Function<Gathering> {
   }
 };
 
-/// A loss whose backward pass comes to `other`, with a gradient of zero.
+/// A loss whose backward pass reaches `other`, with a gradient of zero.
 class Tie final : public torch::autograd::Function<Tie> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, const at::Tensor& other) {
@@ -73,7 +73,7 @@ at::Tensor GatheredGradients::gather(const at::Tensor& tensor, SourceLocation wh
                            .gather_values(needs_one, {format("all_gather with gradients at {}", CallSite(where).str()),
                                                       "a module gathers on all ranks or on none"});
   if (std::ranges::max(by_rank) == 0) return strategy_->all_gather(tensor, where);
-  // Ranks meet in backward passes, this one also where its own tensor needs no gradient.
+  // Ranks meet in backward passes; this one does so even if its own tensor needs no gradient.
   const at::AutoGradMode with_gradients(true);
   const std::int64_t number = first_ + static_cast<std::int64_t>(gathers_.size());
   const auto sum = [gathers = shared_from_this(), number](const at::Tensor& own) { return gathers->gradient(number, own); };

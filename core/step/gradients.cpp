@@ -42,7 +42,7 @@ Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
   return gradients;
 }
 
-/// On one device, dense, and of types whose norms are not rounded to few digits.
+/// True for dense gradients on one device, of types whose norms are not rounded to few digits.
 bool are_alike(const Gradients& gradients) {
   return std::ranges::all_of(gradients, [&](const at::Tensor& gradient) {
     const at::ScalarType type = gradient.scalar_type();
@@ -65,7 +65,7 @@ void clip_norm(Gradients& gradients, double value, std::vector<at::Tensor> norms
   double squares = 0;
   for (const at::Tensor& norm : norms) squares += std::pow(norm.item<double>(), 2);
   const double coefficient = value / (std::sqrt(squares) + kSmallestNorm);
-  // Gradients within the norm stay as they are. Those with a NaN all become it.
+  // Gradients within the norm are unchanged. With a NaN among them, all become NaN.
   if (!(coefficient >= 1.0)) at::_foreach_mul_(gradients, coefficient);
 }
 
@@ -143,7 +143,7 @@ void GradientNorms::clipped(const torch::optim::Optimizer& optimizer) {
 
 void StepLosses::add(const at::Tensor& loss, double weight) {
   if (!kept_) return;
-  // Of a module that never lets levin take its optimizer's step, few are kept.
+  // Bounds memory for a module that never lets levin take its optimizer's step.
   constexpr std::size_t kMost = 256;
   if (added_.size() >= kMost) restart(total());
   added_.emplace_back(loss.detach(), weight);
@@ -166,7 +166,7 @@ StepLoss StepLosses::total() const {
 }
 
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm, GradientNorms* norms) {
-  // NaN is no bound either.
+  // Refuses NaN, too.
   if (!(value >= 0)) {
     throw MisuseError(format("Gradients cannot be clipped to {}: give a norm or a value above 0; 0 clips nothing.", value));
   }
@@ -187,7 +187,7 @@ void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientCl
     at::_foreach_clamp_min_(gradients, -value);
     at::_foreach_clamp_max_(gradients, value);
   } else {
-    // One pass over memory each, which counts more on the CPU than the number of calls.
+    // One pass over memory for each gradient, which matters more on the CPU than the number of calls.
     for (at::Tensor& gradient : gradients) gradient.clamp_(-value, value);
   }
 }
@@ -205,7 +205,7 @@ void GradientScaler::begin_batch() {
 
 at::Tensor GradientScaler::scale(const at::Tensor& loss) const {
   if (!enabled_) return loss;
-  // The factor alone may be more than 16 bits hold.
+  // The factor alone may exceed the range of 16-bit floats.
   return (loss.scalar_type() == at::kHalf ? loss.to(at::kFloat) : loss) * factor_;
 }
 
@@ -229,7 +229,7 @@ void GradientScaler::unscale(torch::optim::Optimizer& optimizer) {
 
 Value GradientScaler::state() const {
   if (!enabled_) return {};
-  // A checkpoint between two batches holds what the next would begin with.
+  // A checkpoint between two batches holds the state with which the next one begins.
   GradientScaler next = *this;
   next.begin_batch();
   return Value(Value::Map{{"scale", Value(next.factor_)}, {"_growth_tracker", Value(next.good_batches_)}});

@@ -24,16 +24,16 @@ void check_loss(const at::Tensor& loss) {
   }
   if (loss.requires_grad()) return;
   throw MisuseError(
-      "The loss depends on no parameter that requires a gradient, so that nothing can be trained: return it as it was computed "
-      "from the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
+      "The loss depends on no parameter that requires a gradient, so nothing can be trained: return it as it was computed from "
+      "the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
 }
 
-/// A device has two operations less without a division by one. What lies in a weight's memory is copied, as it changes there.
+/// Skipping a division by one saves a device two operations. A loss in a weight's memory is copied, as the weight changes.
 at::Tensor divided(const at::Tensor& loss, std::int64_t batches) {
   return batches == 1 && !loss.is_leaf() && !loss.is_view() ? loss : loss / static_cast<double>(batches);
 }
 
-/// LibTorch's Adagrad makes the state of parameters when it is made, and has none of those that add_param_group() brings.
+/// LibTorch's Adagrad makes the state of parameters in its constructor, and has none for those that add_param_group() adds.
 void complete_state(torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<torch::optim::Adagrad*>(&optimizer) == nullptr) return;
   for (const auto& group : optimizer.param_groups()) {
@@ -50,14 +50,14 @@ void complete_state(torch::optim::Optimizer& optimizer) {
   }
 }
 
-/// Gradients become their mean over ranks when a backward pass has ended in which ranks met. What no rank uses has no gradient
-/// after it either.
+/// After a backward pass in which ranks met, replaces gradients by their mean over ranks. A parameter that no rank uses still
+/// has no gradient afterwards.
 void reduce_after_pass(const StepContext& step) {
   const std::vector<at::Tensor> parameters = step.parts.module->parameters();
   std::vector<std::byte> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(std::byte{parameter.grad().defined()});
   const std::vector<bool> used = marked_by_any(
-      step.strategy, mine, {"the gradients that there are", "all have come to the end of a backward pass in which they met"});
+      step.strategy, mine, {"which gradients ranks have", "all have come to the end of a backward pass in which they met"});
   step.strategy.reduce_gradients(*step.parts.module);
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     if (!used[index]) parameters[index].mutable_grad().reset();
@@ -89,7 +89,7 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
   step.measures.norms.forget();
   step.hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && step.strategy.world_size() > 1;
-  // Ranks that wait for one another in the pass itself must not do so in a reduction at the same time.
+  // Ranks that wait for one another within the pass must not wait in a reduction at the same time.
   const bool meets = step.gathered.any();
   if (reduces) votes.publish();
   step.strategy.before_backward(loss, synchronize && !meets);
@@ -185,7 +185,7 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
     scale_gradients(optimizer, factor);
   }
   step_.scaler.unscale(optimizer);
-  step_.nan.skips_step(optimizer, *step_.parts.module);  // gradients that are cleared change nothing
+  step_.nan.skips_step(optimizer, *step_.parts.module);  // cleared gradients change nothing
   step_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
                   optimizer);
   step_.hooks.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
@@ -196,7 +196,7 @@ at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimi
   if (step_.strategy.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
   const double weight = loss.defined() ? static_cast<double>(votes_.gradient_weight()) : 0;
   const std::array<double, 2> mine = {loss.defined() ? loss.item<double>() * weight : 0, weight};
-  const ExchangeSite site("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
+  const ExchangeSite site("the loss of a step", "all have the same optimizer, and it decides by the result");
   double all_losses = 0;
   double all_weights = 0;
   for (const auto& [its_loss, its_weight] : RankExchange(step_.strategy.control_group()).gather_values(mine, site)) {
@@ -219,7 +219,7 @@ void StepVotes::collect() {
   collected_ = boundaries_.adopt(by_rank);
   nan_.adopt(by_rank);
   ++sequence_;
-  // Every rank reaches this because the votes of all ranks, which each of them has, say so.
+  // Every rank reaches this because each has the votes of all ranks.
   if (collected_->parameters_changed) parameters_.agree(/*after_reduction=*/true);
 }
 

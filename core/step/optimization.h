@@ -14,24 +14,24 @@
 
 namespace levin {
 
-/// This rank's part in the gradient reductions of training: votes go out before each and come back after it, so that agreeing
-/// to stop costs no collective. A rank whose parameters have changed says so in them.
+/// This rank's part in the gradient reductions of training: votes are sent before each and received after it, so that an
+/// agreement to stop costs no collective. They also report that a rank's parameters have changed.
 class StepVotes {
  public:
   StepVotes(VoteChannel& channel, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
       : channel_(channel), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
 
-  /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
+  /// Weight of this rank in the gradients since the last optimizer step, the current batch included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
   std::int32_t gradient_weight() const { return gradient_weight_; }
 
-  /// Before a backward pass that reduces gradients.
+  /// Called: before a backward pass that reduces gradients.
   void publish();
-  /// When gradients are reduced. All ranks get the same. Where parameters of some rank have changed, all agree on them here.
+  /// Called: when gradients are reduced. All ranks get the same. If parameters of some rank have changed, all agree on them.
   void collect();
   /// Starts a training batch: nothing is collected yet.
   void begin_batch() { collected_.reset(); }
-  /// True when gradients were reduced in this batch; agreed() is then what all ranks know.
+  /// True when gradients were reduced in this batch; agreed() is then known to all ranks.
   bool reduced() const { return collected_.has_value(); }
   const Votes& agreed() const { return *collected_; }
 
@@ -45,7 +45,7 @@ class StepVotes {
   std::optional<Votes> collected_;
 };
 
-/// What of a run its training steps use.
+/// The parts of a run that its training steps use.
 struct StepContext {
   Strategy& strategy;
   const RunParts& parts;
@@ -61,40 +61,40 @@ struct StepContext {
   StepMeasures& measures;
 };
 
-/// Brings a batch to where and how the module wants it, with the three transfer hooks, and tells the metrics its size.
+/// Brings a batch to the module's device and format, with the three transfer hooks, and reports its size to the metrics.
 Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const PrecisionPolicy& precision,
                      Batch batch, std::int64_t dataloader_idx, std::int64_t num_dataloaders);
 
-/// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
+/// Runs backward with its hooks, and with the reduction over ranks if `synchronize` is set. Both kinds of optimization use it.
 void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize);
 
-/// Before an optimizer steps, when its gradients are complete.
+/// Called: before an optimizer steps, when its gradients are complete.
 void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
 
 /// A training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in Lightning's
-/// order. `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have fewer samples or none,
-/// the mean is over the samples that there were.
+/// order. `accumulate_grad_batches` batches make one step; at the end of an epoch, or if ranks have fewer samples or none, the
+/// mean is over the existing samples.
 class AutomaticOptimization {
  public:
   AutomaticOptimization(const StepContext& step, StepVotes& votes, const PrecisionPolicy& precision)
       : step_(step), votes_(votes), precision_(precision) {}
 
   /// `batch` null: this rank has none, and only joins the reduction. `first_of_window`: gradients start at zero. `take_step`:
-  /// they are reduced and the optimizer steps. Gives the output, its loss detached and divided by accumulate_grad_batches.
+  /// they are reduced and the optimizer steps. Returns the output, its loss detached and divided by accumulate_grad_batches.
   StepOutput run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step);
 
-  /// Optimizer steps, and those of them for which some rank gave a loss.
+  /// The number of optimizer steps, and of those for which some rank gave a loss.
   struct Steps {
     std::int64_t taken = 0;
     std::int64_t with_loss = 0;
   };
-  /// Those since the last call. The same on all ranks.
+  /// The steps since the last call. The same on all ranks.
   Steps count_steps() { return std::exchange(steps_, {}); }
 
  private:
   at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
   void prepare_step(torch::optim::Optimizer& optimizer);
-  /// The mean over ranks, where an optimizer decides by the loss how it goes on, as LBFGS does: else ranks would part.
+  /// The mean over ranks, if the optimizer's next steps depend on the loss, as with LBFGS: otherwise ranks would diverge.
   at::Tensor loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss);
 
   StepContext step_;

@@ -26,11 +26,11 @@ namespace {
 
 constexpr int kMostRecordings = 10;
 constexpr const char* kUnfit = "some weights are not of 32 bits, or not on the device";
-/// Parts of a step's change, and of a tensor: what rounding makes of them.
+/// The effect of rounding, as parts of a step's change and of a tensor.
 constexpr double kOfChange = 1e-2;
 constexpr double kOfTensor = 1e-6;
 
-/// What `make` gives; unset where the device has no memory for it.
+/// The result of `make`; unset if the device has no memory for it.
 template <class Make>
 auto unless_out_of_memory(const Make& make) -> std::optional<decltype(make())> {
   try {
@@ -50,7 +50,7 @@ void put(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& t
   for (std::size_t index = 0; index < tensors.size(); ++index) at::Tensor(tensors[index]).copy_(values[index]);
 }
 
-/// Whether each tensor has been changed alike, `from` one value to both. Waits for the device once.
+/// Whether `one` and `other` differ from `from` by the same change in each tensor. Waits for the device once.
 bool changed_alike(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& one,
                    const std::vector<at::Tensor>& other) {
   std::vector<at::Tensor> alike;
@@ -109,12 +109,12 @@ void OptimizerGraph::run(RecordableStep& step) {
     return step.call();
   }
   if (!graph_ || now != recorded_) {
-    // The first steps make state, and a batch of another size leaves its gradients elsewhere.
+    // The first steps allocate state, and a batch of another size has its gradients at other addresses.
     const bool repeats = now == last_;
     last_ = now;
     if (!repeats && ++elsewhere_ <= kMostUnlike) return step.call();
     if (!repeats || ++recordings_ > kMostRecordings)
-      give_up("gradients are elsewhere, or an option is another one, in each step");
+      give_up("gradients have another address, or an option another value, in each step");
     if (given_up_ || !record(step)) return step.call();
     recorded_ = std::move(now);
   }
@@ -154,7 +154,7 @@ void OptimizerGraph::replay_and_compare(RecordableStep& step) {
     return;
   }
   put(*called, changed);
-  give_up(alike ? "it comes to something else when replayed" : "there is no memory to compare the two");
+  give_up(alike ? "its result differs when replayed" : "there is no memory to compare the two");
 }
 
 }  // namespace levin

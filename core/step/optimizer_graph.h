@@ -12,14 +12,14 @@ namespace levin {
 class DeviceGraph;
 struct RunSetup;
 
-/// How often what has been recorded is compared with what is called, since one step may not show what depends on its number.
+/// How often a recording is compared with the called step, since a single step may not show a dependence on its number.
 inline constexpr int kComparisons = 3;
-/// So many steps in a row that the recorded one is not for: nothing is gained.
+/// After so many steps in a row that do not fit the recorded one, nothing is gained.
 inline constexpr int kMostUnlike = 10;
 
-/// `cuda_graph: auto`: an optimizer's step that the device has recorded and does again with one call, after gradients that a
-/// recorded backward pass has left in the same place. It is compared with the step itself at first. Where it comes to something
-/// else, or cannot be recorded, the step is called as ever, and a line says why.
+/// `cuda_graph: auto`: an optimizer's step that the device has recorded and repeats with one call, on gradients that a recorded
+/// backward pass has left at the same addresses. At first it is compared with the step itself. If the results differ, or it
+/// cannot be recorded, the step is called as before, and a line says why.
 class OptimizerGraph final : public StepRunner {
  public:
   explicit OptimizerGraph(const RunSetup& setup);
@@ -29,7 +29,7 @@ class OptimizerGraph final : public StepRunner {
 
   /// From here on this optimizer's steps go through run().
   void take(const std::shared_ptr<torch::optim::Optimizer>& optimizer);
-  /// They do no longer, and what was recorded gives its memory back.
+  /// They no longer do, and the recording frees its memory.
   void release();
   /// Does a step.
   void run(RecordableStep& step) override;
@@ -46,7 +46,7 @@ class OptimizerGraph final : public StepRunner {
   std::unique_ptr<DeviceGraph> graph_;
   std::optional<RecordableStep::Fixed> recorded_, last_;
   int recordings_ = 0;
-  int compared_ = 0;   ///< how often the recorded step came to the same
+  int compared_ = 0;   ///< how often the recorded step gave the same result
   int elsewhere_ = 0;  ///< steps in a row that are neither the recorded one nor the last
 };
 

@@ -60,7 +60,7 @@ void check(const SchedulerConfig& config, bool automatic) {
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
-/// A scheduler has a reference only. That of an optimizer which is gone can still be compared.
+/// A scheduler has only a reference to its optimizer. The address can be compared even if the optimizer is destroyed.
 void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& setups) {
   const torch::optim::Optimizer* optimizer = &scheduler.optimizer();
   const auto& all = setups.list();
@@ -81,7 +81,7 @@ std::string describe(const OptimizerSetup& setup) {
   return optimizer_class_name(*setup.optimizer) + (schedulers.empty() ? "" : " with " + schedulers);
 }
 
-/// The module's own are made for their names alone: `taken` takes their place.
+/// Makes the module's optimizers only for their names: `taken` replaces them.
 void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
   std::string own;
   try {
@@ -90,10 +90,10 @@ void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
   } catch (const std::exception& error) {
     own = format("which fails here ({})", error_text(error));
   }
-  rank_zero_warn(
-      format("{} of the configuration (optimizer:) takes the place of what {}::configure_optimizers gives, {}. Leave optimizer "
-             "out to train with the module's own.",
-             describe(taken), class_name_of(typeid(module)), own));
+  rank_zero_warn(format(
+      "{} of the configuration (optimizer:) replaces what {}::configure_optimizers gives, {}. Leave optimizer out to train "
+      "with the module's own.",
+      describe(taken), class_name_of(typeid(module)), own));
 }
 
 std::string name_of(const at::Tensor& wanted, const Module& module) {
@@ -103,7 +103,8 @@ std::string name_of(const at::Tensor& wanted, const Module& module) {
   return "A parameter that is not the module's";
 }
 
-/// LibTorch's parameters() repeats one that a module holds under two names or in two places: an optimizer would step it twice.
+/// LibTorch's parameters() repeats one that a module holds under two names or in two submodules: an optimizer would step it
+/// twice.
 void keep_distinct(torch::optim::Optimizer& optimizer, std::size_t index, const Module& module) {
   std::unordered_map<const at::TensorImpl*, std::size_t> groups;
   for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
@@ -128,7 +129,7 @@ std::string interval_text(const SchedulerConfig& config) {
   return config.frequency == 1 ? unit : counted(static_cast<std::size_t>(config.frequency), unit);
 }
 
-/// The option of a schedule that lies furthest ahead, and its step; nothing when it has no end.
+/// The option of a schedule that lies furthest ahead, and its step; unset when the schedule has no end.
 std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state) {
   std::optional<std::pair<std::string, std::int64_t>> found;
   const auto look_at = [&](const std::string& name, const Value& step) {
@@ -153,7 +154,7 @@ std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state)
 
 using Rates = OptionType<std::vector<double>>;
 
-/// The rates that a schedule is relative to; null where it tells none.
+/// The rates that a schedule is relative to; null if its state has none.
 const Value* base_lrs_of(const Value& state) {
   const Value* parts = state.find("_schedulers");
   return parts != nullptr && parts->size() > 0 ? base_lrs_of(parts->as_list().front()) : state.find("base_lrs");
@@ -174,7 +175,7 @@ void begin_with_rate(const RunParts& parts, double lr) {
     std::vector<double> lrs = get_lrs(*optimizer);
     bases.resize(lrs.size());
     for (std::size_t group = 0; group < lrs.size(); ++group) {
-      // A warm-up begins with a share of its base rate.
+      // A warm-up begins with a fraction of its base rate.
       lrs[group] = bases[group] == 0 ? lr : lr * (lrs[group] / bases[group]);
       set_lr(optimizer->param_groups()[group], lrs[group]);
     }
@@ -254,7 +255,7 @@ void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& le
     const auto by_step = length.schedule_steps(Interval::kStep, config.frequency);
     const bool means_steps = by_epochs && by_step && end->second <= *by_step;
     rank_zero_warn(
-        format("{} will not come to its end: its {} is {}, and training has {} of its steps, one after every {}. {}.", name,
+        format("{} will not reach its end: its {} is {}, and training has {} of its steps, one after every {}. {}.", name,
                end->first, end->second, *steps, interval_text(config),
                means_steps ? "Set the scheduler's interval to step" : format("Train longer, or set it to {} at most", *steps)));
   }
@@ -269,7 +270,7 @@ void ScheduleWatch::warn_of_unstepped(const RunParts& parts) const {
   if (states_.size() != parts.schedulers.size()) return;
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const LrScheduler& scheduler = *parts.schedulers[index].scheduler;
-    // A class without a state of its own does not tell.
+    // A class without a state shows nothing.
     if (!states_[index].is_map() || scheduler.state_dict() != states_[index]) continue;
     rank_zero_warn(
         format("{} was not stepped in this fit, so it has changed no learning rate of {}. With manual optimization call "

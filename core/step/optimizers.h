@@ -13,22 +13,22 @@ namespace levin {
 class OptimizerSetups;
 class TrainingLength;
 
-/// Optimizer and scheduler made by name, in place of the module's configure_optimizers.
+/// Optimizer and scheduler made by name, instead of by the module's configure_optimizers.
 struct OptimizerOverride {
   std::shared_ptr<OptimizerFactory> optimizer;  ///< null: the module's own
   std::shared_ptr<LrSchedulerFactory> scheduler;
-  Value scheduler_settings;  ///< marked with the place of the scheduler
+  Value scheduler_settings;  ///< marked with the scheduler's place in the configuration
 };
 
 /// Made by name when the run's configuration says so, else by the module's configure_optimizers. Ranks: all, since a scheduler
 /// that is made by name may ask for the length of training.
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length);
 
-/// Checks what configure_optimizers gave and takes it among the parts. Throws MisuseError on several optimizers under automatic
-/// optimization, a scheduler without its monitor or for an optimizer that is not among them.
+/// Checks the result of configure_optimizers and adds it to the parts. Throws MisuseError for several optimizers under
+/// automatic optimization, a scheduler without its monitor, or a scheduler of an optimizer that is not among them.
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
-/// Every parameter group begins with this rate, and schedulers are relative to it, as if it had been there before them.
+/// Sets the initial rate of every parameter group; schedulers are relative to it, as if it had been set before they were made.
 void begin_with_rate(const RunParts& parts, double lr);
 
 /// Steps learning-rate schedulers when they are due: those on a metric after validation, the others before.
@@ -38,9 +38,9 @@ class SchedulerRunner {
       : parts_(parts), progress_(progress), metrics_(metrics), hooks_(hooks) {}
   /// `on_metric`: schedulers that need a metric (ReduceLROnPlateau), or all others.
   void step(Interval interval, bool on_metric);
-  /// Some scheduler of these has its turn. The same on all ranks.
+  /// True when one of these schedulers must step. The same on all ranks.
   bool is_due(Interval interval, bool on_metric) const;
-  /// In the sanity check, when its metrics are there: warns of what a scheduler monitors and validation does not seem to log.
+  /// Called: in the sanity check, when its metrics exist. Warns of a monitored key that validation does not seem to log.
   static void warn_of_monitors(const RunParts& parts, const MetricStore& metrics);
 
  private:
@@ -52,21 +52,21 @@ class SchedulerRunner {
   HookRunner& hooks_;
 };
 
-/// Tells on rank 0, when training has ended, of schedules that nobody has stepped: under manual optimization only the module
-/// does.
+/// Warns on rank 0, when training has ended, of schedules that were not stepped: under manual optimization only the module
+/// steps them.
 class ScheduleWatch {
  public:
-  /// Training begins, or goes on.
+  /// Training begins, or resumes.
   explicit ScheduleWatch(const RunParts& parts);
   /// Training has ended, after an optimizer's step.
   void warn_of_unstepped(const RunParts& parts) const;
 
  private:
-  std::vector<Value> states_;  ///< by scheduler; empty: there is nothing to look for
+  std::vector<Value> states_;  ///< by scheduler; empty: nothing to check
 };
 
-/// Warns on rank 0 of schedules whose end or milestones training does not come to, by PyTorch's names in a scheduler's state.
-/// What is not known is passed over.
+/// Warns on rank 0 of schedules whose end or milestones training does not reach, by PyTorch's names in a scheduler's state.
+/// Skips what is not known.
 void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& length);
 
 }  // namespace levin

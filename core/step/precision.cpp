@@ -16,7 +16,7 @@
 namespace levin {
 namespace {
 
-/// True also where that is not known.
+/// Also true if unknown.
 bool processor_has_bfloat16() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -34,8 +34,8 @@ std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, b
   const bool is_short = format != PrecisionFormat::kFloat32 && format != PrecisionFormat::kFloat64;
   if (!is_short || device != at::kCPU || has_bfloat16) return "";
   return levin::format(
-      "trainer.precision: {} is slower here than 32-true would be, up to ten times: this processor has no arithmetic of "
-      "bfloat16 numbers, and computes with each in 32 bits. Set 32-true, unless you want the numbers of another device.",
+      "trainer.precision: {} is slower here than 32-true would be, up to ten times: this processor has no bfloat16 "
+      "arithmetic, and computes in 32 bits. Set 32-true, unless you want the numbers of another device.",
       choice_name(format));
 }
 
@@ -65,7 +65,7 @@ void PrecisionPolicy::prepare_module(Module& module) const {
   if (!device_.is_cpu()) module.to(device_);
   for (const auto& tensors : {module.parameters(), module.buffers()}) {
     for (const at::Tensor& tensor : tensors) {
-      // As Python's Module.double(): what counts, tells true from false or is complex keeps its type. LibTorch's casts all.
+      // As in Python's Module.double(), integers, booleans and complex numbers keep their type. LibTorch's casts all.
       if (weights_ != at::kFloat && tensor.is_floating_point()) tensor.set_data(tensor.to(weights_));
       if (channels_last_ && tensor.dim() == 4) tensor.set_data(tensor.contiguous(at::MemoryFormat::ChannelsLast));
     }
@@ -93,7 +93,7 @@ PrecisionPolicy::Plain::Plain(at::DeviceType device)
 
 PrecisionPolicy::Plain::~Plain() {
   if (!autocast_was_enabled_) return;
-  // Casts of weights that an optimizer has changed since.
+  // Drops casts of weights that an optimizer has changed since.
   at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, true);
 }

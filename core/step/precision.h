@@ -12,20 +12,20 @@ namespace levin {
 class Accelerator;
 class Module;
 
-/// Why 32-true would be faster on this kind of device; "": it would not. `has_bfloat16`: the processor computes with them.
+/// Why 32-true would be faster on this kind of device; "": it would not. `has_bfloat16`: the processor has such arithmetic.
 std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16);
 
-/// The formats of a run's numbers, of weights, inputs and forward passes, and the order in memory of those of four dimensions.
+/// The number formats of a run's weights, inputs and forward passes, and the memory order of tensors with four dimensions.
 class PrecisionPolicy {
  public:
-  /// Throws ConfigError on a format that this kind of device does not have.
+  /// Throws ConfigError for a format that this kind of device does not have.
   PrecisionPolicy(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last = false);
 
   /// Forward passes compute in 16-bit floats, in which small gradients vanish.
   bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
-  /// Brings parameters and buffers onto the device, and those of floating-point numbers into the format of weights.
+  /// Moves parameters and buffers to the device, and converts floating-point ones to the format of weights.
   void prepare_module(Module& module) const;
-  /// Floating-point inputs in the format the forward pass wants, images in its order.
+  /// Converts floating-point inputs to the format of the forward pass, and images to its memory order.
   Batch convert_input(Batch batch) const;
 
   /// While it lives, forward passes compute in the chosen format.
@@ -42,8 +42,8 @@ class PrecisionPolicy {
     at::ScalarType autocast_type_was_ = at::kFloat;
   };
 
-  /// While it lives, what is computed on this kind of device keeps its format, also within a Forward: backward passes and
-  /// optimizers' steps that training_step takes itself. Forward passes that follow see weights as they are then.
+  /// While it lives, computations on this kind of device keep their format, also within a Forward: for backward passes and
+  /// optimizer steps within training_step. Forward passes that follow see the new weights.
   class Plain {
    public:
     explicit Plain(at::DeviceType device);

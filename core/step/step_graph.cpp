@@ -28,19 +28,19 @@ namespace levin {
 
 namespace {
 
-/// Libraries choose algorithms and take their memory in the first steps.
+/// Libraries choose algorithms and allocate memory in the first steps.
 constexpr std::int64_t kCallsBefore = 3;
-/// A gradient that is smaller than this part of all has to be right to that.
+/// The error of a gradient below this part of all is measured against that part.
 constexpr double kPartOfAll = 0.01;
 
-/// Of a norm: what other orders of summation make of it.
+/// The relative error of a norm from another order of summation.
 double tolerance_of(PrecisionFormat format) {
   return format == PrecisionFormat::kFloat64 ? 1e-9 : format == PrecisionFormat::kFloat32 ? 1e-4 : 2e-2;
 }
 
 double norm_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.norm().item<double>() : 0; }
 
-/// `scale`: of what the two are parts of.
+/// `scale`: norm of the whole that both are parts of.
 bool comes_to_same(const at::Tensor& one, const at::Tensor& other, double tolerance, double scale = 0) {
   if (one.defined() != other.defined()) return false;
   return !one.defined() || norm_of(one - other) <= tolerance * (norm_of(one) + scale);
@@ -55,8 +55,8 @@ bool drew_on_host(const RandomSnapshot& before, const RandomSnapshot& after, int
       was, is, [](const auto& one, const auto& other) { return one.first == other.first && one.second.equal(other.second); });
 }
 
-/// What a step may change beside its output, as it is now: buffers, such as running means, and random numbers. It shall look as
-/// if the step had been called once.
+/// The current state that a step may change in addition to its output: buffers, such as running means, and random numbers. It
+/// must look as if the step had been called once.
 struct StepState {
   explicit StepState(const Module& module) : buffers(module.buffers()), random(RandomSnapshot::take()) {
     for (const at::Tensor& buffer : buffers) values.push_back(buffer.detach().clone());
@@ -78,8 +78,7 @@ struct StepState {
   RandomSnapshot random;
 };
 
-/// Of all parameters, where they are and whether they are trained; of all parts of the module, in which mode they are: what a
-/// recorded step holds for.
+/// The conditions of a recorded step: the address of each parameter and whether it is trained, and the mode of each submodule.
 std::vector<std::pair<const void*, const void*>> identity_of(Module& module) {
   std::vector<std::pair<const void*, const void*>> identity;
   for (const at::Tensor& parameter : module.parameters()) {
@@ -91,7 +90,7 @@ std::vector<std::pair<const void*, const void*>> identity_of(Module& module) {
   return identity;
 }
 
-/// Once each, though a parameter may have two names.
+/// Each trained parameter once, even if it has two names.
 std::vector<at::Tensor> trained_parameters(const Module& module) {
   std::vector<at::Tensor> trained;
   std::unordered_set<const at::TensorImpl*> seen;
@@ -101,18 +100,18 @@ std::vector<at::Tensor> trained_parameters(const Module& module) {
   return trained;
 }
 
-/// By parameter, undefined where the loss does not depend on it.
+/// By parameter; undefined if the loss does not depend on it.
 std::vector<at::Tensor> gradients_of(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
                                      const std::vector<at::Tensor>& loss_gradient, bool retain_graph) {
   return torch::autograd::grad({loss}, parameters, loss_gradient, retain_graph, /*create_graph=*/false, /*allow_unused=*/true);
 }
 
-/// Whether a parameter can have this gradient as it is. Autograd copies others.
+/// Whether a parameter can hold this gradient without a copy. Autograd copies others.
 bool is_handed_out(const at::Tensor& gradient) { return gradient.defined() && gradient.layout() == at::kStrided; }
 
 bool is_shared(const at::Tensor& tensor) { return tensor.storage().use_count() > 1; }
 
-/// Whoever has one of these has the other's memory from now on.
+/// Swaps the memory of two tensors, for all that share it.
 void exchange_memory(const at::Tensor& one, const at::Tensor& other) {
   c10::StorageImpl& first = *one.storage().unsafeGetStorageImpl();
   c10::StorageImpl& second = *other.storage().unsafeGetStorageImpl();
@@ -128,7 +127,7 @@ void check_output(const StepOutput& output, const at::Device& device) {
   const at::Tensor& loss = output.loss;
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) throw MisuseError("the step gave no loss to train with");
   for (const auto& [name, tensor] : output.extras.items()) {
-    // It may be another one in each step.
+    // Its value may differ in each step.
     if (tensor.device() != device) throw MisuseError(format("the step gave '{}', which is not on {}", name, c10::str(device)));
   }
 }
@@ -145,17 +144,17 @@ void RecordedLogs::refuse_number(std::string_view name) const {
 }
 
 void RecordedLogs::log(Module& module) const {
-  // Of its own: the next step computes another value in the same place, and this one may not have been read by then.
+  // A copy: the next step computes another value at the same address, perhaps before this one is read.
   for (const Call& call : calls_) module.log(call.name, call.value.clone(), call.options, call.where);
 }
 
-/// A training step that a device has recorded: its forward and its backward pass, each a graph. Everything that they read and
-/// write stays where it was when they were recorded, so inputs are copied there, and what comes out is copied away.
+/// A training step that a device has recorded: its forward and its backward pass, each a graph. Both read and write the
+/// addresses of the recording, so inputs are copied there, and outputs are copied away.
 class RecordedStep : public torch::CustomClassHolder {
  public:
   using TrainingStep = std::function<StepOutput(const Batch&, RecordedLogs&)>;
 
-  /// Records `training_step` on a batch like this one, with its backward pass. Nothing of it is computed. Throws what the step
+  /// Records `training_step` on a batch like this one, with its backward pass, without computing it. Throws what the step
   /// throws, c10::Error for what cannot be recorded, and MisuseError.
   RecordedStep(const Accelerator& accelerator, const at::Device& device, Module& module, const Batch& batch,
                const TrainingStep& training_step)
@@ -173,7 +172,7 @@ class RecordedStep : public torch::CustomClassHolder {
     loss_gradient_ = torch::ones_like(output.loss);
     for (const at::Tensor& parameter : parameters_) gradients_.push_back(torch::empty_like(parameter.detach()));
     backward_ = accelerator.make_graph(device, forward_.get());
-    // Backward passes are done outside of autocast.
+    // Backward passes run outside of autocast.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(
         at::autocast::get_autocast_dispatch_key_from_device_type(device.type()));
     backward_->record([&] { place(gradients_of(output.loss, parameters_, {loss_gradient_}, /*retain_graph=*/false)); });
@@ -182,42 +181,42 @@ class RecordedStep : public torch::CustomClassHolder {
   }
 
   bool holds_for(Module& module) const { return identity_ == identity_of(module); }
-  /// Whether this batch could stand in the place of the recorded one.
+  /// Whether this batch could replace the recorded one.
   bool fits(const Batch& batch) const {
     return std::equal(batch.items().begin(), batch.items().end(), inputs_.items().begin(), inputs_.items().end(),
                       [](const auto& own, const auto& recorded) {
                         return own.first == recorded.first && are_alike(own.second, recorded.second);
                       });
   }
-  /// The forward pass on this batch. The loss gives parameters their gradients as that of the step itself does.
+  /// Runs the forward pass on this batch. The backward pass of its loss gives parameters the same gradients as the step itself.
   StepOutput forward(const Batch& batch);
-  /// The gradients of the last forward pass, where the loss' is `gradient`, in the same memory each time.
+  /// The gradients of the last forward pass, in the same memory each time; `gradient`: that of the loss.
   const std::vector<at::Tensor>& backward(const at::Tensor& gradient) {
     const at::NoGradGuard no_grad;
-    leave_kept_gradients();
+    preserve_used_gradients();
     loss_gradient_.copy_(gradient);
     backward_->replay();
     return gradients_;
   }
-  /// Empty where what was replayed, `after` which buffers were these, is what `loss` and buffers are now.
+  /// Why the replayed step, with its buffers in `after`, differs from `loss` and the buffers now; empty if it does not.
   std::string difference(const at::Tensor& loss, const at::Tensor& replayed_loss, const std::vector<at::Tensor>& replayed,
                          const StepState& after, double tolerance) const {
     if (!loss.defined() || !loss.requires_grad()) return "a step gave no loss";
-    if (!comes_to_same(replayed_loss, loss.detach(), tolerance)) return "the loss is another one when replayed";
+    if (!comes_to_same(replayed_loss, loss.detach(), tolerance)) return "the loss differs when replayed";
     const std::vector<at::Tensor> gradients = gradients_of(loss, parameters_, {}, /*retain_graph=*/true);
-    // The gradient of a bias before a normalization, say, is nothing but what rounding leaves.
+    // The gradient of a bias before a normalization, for example, is only rounding error.
     double scale = 0;
     for (const at::Tensor& gradient : gradients) scale += kPartOfAll * norm_of(gradient);
     for (std::size_t index = 0; index < gradients.size(); ++index) {
-      if (!comes_to_same(replayed[index], gradients[index], tolerance, scale)) return "a gradient is another one when replayed";
+      if (!comes_to_same(replayed[index], gradients[index], tolerance, scale)) return "a gradient differs when replayed";
     }
-    return after.holds_buffers_of_now(tolerance) ? "" : "a buffer is another one when replayed";
+    return after.holds_buffers_of_now(tolerance) ? "" : "a buffer differs when replayed";
   }
 
   RecordedLogs logs;
 
  private:
-  /// While it is recorded: gradients leave the graph's memory, in which the next forward pass works, for that of gradients_.
+  /// Called: while recording. Copies gradients from the graph's memory, which the next forward pass uses, to gradients_.
   void place(const std::vector<at::Tensor>& computed) {
     const at::NoGradGuard no_grad;
     for (std::size_t index = 0; index < computed.size(); ++index) {
@@ -228,23 +227,23 @@ class RecordedStep : public torch::CustomClassHolder {
       }
     }
   }
-  /// Who still has a gradient of the call before, as a parameter does while batches accumulate, keeps its values: they move to
-  /// other memory, the same each time unless that is kept, too, and the next are computed where they were.
-  void leave_kept_gradients() {
-    std::vector<std::size_t> kept;
+  /// Preserves gradients of the call before that are still in use, as by a parameter while batches accumulate: moves them to
+  /// other memory, the same each time unless that is in use, too. The next ones are computed where they were.
+  void preserve_used_gradients() {
+    std::vector<std::size_t> used;
     std::vector<at::Tensor> from, to;
     kept_.resize(gradients_.size());
     for (std::size_t index = 0; index < gradients_.size(); ++index) {
       const at::Tensor& gradient = gradients_[index];
       if (!is_handed_out(gradient) || !is_shared(gradient)) continue;
       if (!kept_[index].defined() || is_shared(kept_[index])) kept_[index] = torch::empty_like(gradient);
-      kept.push_back(index);
+      used.push_back(index);
       from.push_back(gradient);
       to.push_back(kept_[index]);
     }
-    if (kept.empty()) return;
+    if (used.empty()) return;
     at::_foreach_copy_(to, from);
-    for (const std::size_t index : kept) {
+    for (const std::size_t index : used) {
       exchange_memory(gradients_[index], kept_[index]);
       std::swap(gradients_[index], kept_[index]);
     }
@@ -257,14 +256,14 @@ class RecordedStep : public torch::CustomClassHolder {
   at::Tensor loss_gradient_;
   std::vector<at::Tensor> gradients_;
   std::vector<at::Tensor> kept_;  ///< by parameter, of the call before
-  // Last: they end before the memory that they work in.
+  // Last, so that graphs are destroyed before the memory that they use.
   std::unique_ptr<DeviceGraph> forward_;
   std::unique_ptr<DeviceGraph> backward_;
 };
 
 namespace {
 
-/// In the graph of the loss, in place of all that the step computed.
+/// Stands in the graph of the loss for all that the step computed.
 struct Replay : torch::autograd::Function<Replay> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<RecordedStep>& step,
                             const at::Tensor& loss, at::TensorList) {
@@ -274,8 +273,8 @@ struct Replay : torch::autograd::Function<Replay> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto step = c10::static_intrusive_pointer_cast<RecordedStep>(context->saved_data["step"].toCapsule());
-    torch::autograd::variable_list all(2);  // of the step and of what the loss was
-    // A tensor that nobody else has becomes the parameter's gradient without a copy.
+    torch::autograd::variable_list all(2);  // undefined for the arguments `step` and `loss`
+    // A tensor that is not shared becomes the parameter's gradient without a copy.
     for (const at::Tensor& gradient : step->backward(gradients.at(0))) {
       all.push_back(is_handed_out(gradient) ? gradient.detach() : gradient);
     }
@@ -334,7 +333,7 @@ StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch
   if (step_ && !step_->holds_for(module)) forget();
   if (!step_) return record_and_call(module, batch, batch_idx);
   if (!step_->fits(batch)) {
-    // The last batch of an epoch may be smaller; where all differ, nothing is gained.
+    // The last batch of an epoch may be smaller; if all differ, nothing is gained.
     if (++unlike_ > kMostUnlike) give_up("batches are of different sizes");
     return module.training_step(batch, batch_idx);
   }
@@ -349,7 +348,7 @@ StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::i
   if (++calls_ <= kCallsBefore) return module.training_step(batch, batch_idx);
   const StepState before(module);
   const auto training_step = [&](const Batch& inputs, RecordedLogs& logs) {
-    // Weights that autocast has converted for the step before would stay those of then, and these stay in the graph.
+    // Weights that autocast converted for the step before would be outdated in the graph, and those converted here stay in it.
     at::autocast::clear_cache();
     recording_ = &logs;
     const auto recorded = c10::make_scope_exit([&] {
@@ -362,7 +361,7 @@ StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::i
     const Strategy& strategy = *setup_.strategy;
     step_ = c10::make_intrusive<RecordedStep>(strategy.accelerator(), strategy.device(), module, batch, training_step);
   } catch (const std::exception& error) {
-    // One of the step's own comes again when it is called. CUDA adds four lines of advice.
+    // An error of the step itself is thrown again when it is called. CUDA adds four lines of advice.
     give_up(split(error_text(error), "\n").front());
   }
   before.restore();
@@ -370,7 +369,7 @@ StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::i
 }
 
 StepOutput StepGraph::replay_and_call(Module& module, const Batch& batch, std::int64_t batch_idx) {
-  // Replayed first: what is called keeps buffers for its backward pass.
+  // Replayed first: the called step saves buffers for its backward pass.
   const StepState before(module);
   const at::Tensor loss = step_->forward(batch).loss.detach();
   std::vector<at::Tensor> gradients;

@@ -14,14 +14,14 @@
 
 namespace levin {
 
-/// What a training step logs while a device records it: values that are computed anew whenever the step is done again.
+/// What a training step logs while a device records it: values that each replay computes again.
 class RecordedLogs {
  public:
   explicit RecordedLogs(const at::Device& device) : device_(device) {}
 
-  /// In place of logging it. Throws MisuseError for a value that is not on the device.
+  /// Called instead of logging the value. Throws MisuseError for a value that is not on the device.
   void add(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where);
-  /// Throws MisuseError: a number that the host has may be another one in each step.
+  /// Throws MisuseError: a number on the host may differ in each step.
   [[noreturn]] void refuse_number(std::string_view name) const;
   /// Logs the values as they are now.
   void log(Module& module) const;
@@ -40,11 +40,11 @@ class RecordedLogs {
 struct RunSetup;
 class RecordedStep;
 
-/// `cuda_graph: auto`: training steps that the device has recorded once and does again with one call each, where that comes to
-/// the same. After some steps of a kind it records one, and compares with the step itself, on the next few batches, the loss
-/// and all gradients; one that differs, or cannot be recorded, is called as ever, and only a line of `log_level: debug` says
-/// why. On one rank: recording calls a step once more than others, and what it asked of other ranks would find nobody.
-/// torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is a recording of its own
+/// `cuda_graph: auto`: training steps that the device has recorded once and repeats with one call each, if the results agree.
+/// After some steps of a kind it records one, and compares the loss and all gradients with those of the step itself on the next
+/// few batches; a step that differs, or cannot be recorded, is called as before, and only a line of `log_level: debug` says
+/// why. Works on one rank only: recording calls a step once more than other ranks do, so its collectives would never complete.
+/// torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is recorded separately
 /// (OptimizerGraph), since hooks come before it.
 class StepGraph {
  public:
@@ -55,11 +55,11 @@ class StepGraph {
 
   /// A fit begins.
   void begin();
-  /// It ends: what was recorded gives its memory back.
+  /// It ends: recordings free their memory.
   void end();
-  /// The module's training_step, or what it comes to. Called: in place of it.
+  /// Calls or replays the module's training_step.
   StepOutput run(Module& module, const Batch& batch, std::int64_t batch_idx);
-  /// Before a step of this optimizer: it is recorded, too, while training steps are.
+  /// Called: before a step of this optimizer. Records it, too, while training steps are recorded.
   void take(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
     if (!given_up_) optimizer_.take(optimizer);
   }
@@ -75,8 +75,8 @@ class StepGraph {
   const RunSetup& setup_;
   bool given_up_ = true;
   std::int64_t calls_ = 0;     ///< before one is recorded
-  std::int64_t compared_ = 0;  ///< how often the recorded step came to the same
-  int unlike_ = 0;             ///< batches in a row that the recorded step is not for
+  std::int64_t compared_ = 0;  ///< how often the recorded step gave the same result
+  int unlike_ = 0;             ///< batches in a row that do not fit the recorded step
   c10::intrusive_ptr<RecordedStep> step_;
   RecordedLogs* recording_ = nullptr;
   OptimizerGraph optimizer_;

@@ -16,12 +16,12 @@ namespace levin {
 
 namespace {
 
-/// A module's own parameters where they stand: named_parameters() copies all names.
+/// A module's own parameters without a copy: named_parameters() copies all names.
 struct OwnParameters : torch::nn::Module {
   static const auto& of(const torch::nn::Module& module) { return module.*(&OwnParameters::parameters_); }
 };
 
-/// Parents first.
+/// Visits parents first.
 template <class Visit>
 void for_each_parameter(const torch::nn::Module& module, const Visit& visit) {
   for (const auto& item : OwnParameters::of(module)) {
@@ -78,7 +78,7 @@ void TrainedParameters::agree(bool after_reduction) {
       .prepare_module(module);
   if (setup_.options.sync_batchnorm) strategy.synchronize_batch_norms(module);
   {
-    // The reduction is set up for all that is trained, whichever optimizer's turn it is.
+    // The reduction is set up for all trained parameters, whichever optimizer's turn it is.
     require_gradients(toggled_off_, true);
     strategy.parameters_changed(module, after_reduction);
     require_gradients(toggled_off_, false);
@@ -105,7 +105,7 @@ void TrainedParameters::toggle(std::size_t optimizer) {
 void TrainedParameters::untoggle() {
   require_gradients(toggled_off_, true);
   for (auto& [key, off] : toggled_off_) {
-    // Where several ranks reduce gradients, it took part with zeros.
+    // When several ranks reduce gradients, it took part with zeros.
     if (!off.had_gradient) off.parameter.mutable_grad().reset();
   }
   toggled_off_.clear();
@@ -122,7 +122,7 @@ void ModuleModes::add_parts_of(const torch::nn::Module& module) {
 }
 
 void ModuleModes::restore() const {
-  // train() changes the whole subtree; the entries of the children come later and set them right again.
+  // train() changes the whole subtree; the entries of the children come later and correct them.
   module_.train(trains_);
   for (const auto& [part, trains] : parts_) part->train(trains);
 }

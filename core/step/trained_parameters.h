@@ -21,7 +21,7 @@ ParameterGroups groups_of(const torch::optim::Optimizer& optimizer);
 /// The same tensors, not equal ones.
 bool are_same(const ParameterGroups& one, const ParameterGroups& other);
 
-/// The parameters that training works with, at one moment. Tensors are held: none is taken for a later one at its address.
+/// The parameters that training works with, at one moment. Holds the tensors, so that no later one has the same address.
 struct ParameterSet {
   std::vector<at::Tensor> parameters;  ///< of the module and those below it, parents first
   std::vector<bool> trained;           ///< by parameter: it requires a gradient
@@ -45,16 +45,16 @@ class TrainedParameters {
 
   /// The parameters as they are; the same object as before when nothing has changed.
   std::shared_ptr<const ParameterSet> now();
-  /// They are not those that the ranks agreed on. Of this rank alone.
+  /// True when this rank's parameters are not those that the ranks agreed on.
   bool changed() { return now() != agreed_; }
-  /// What the ranks agreed on last.
+  /// The parameters of the last agreement.
   const std::shared_ptr<const ParameterSet>& agreed() const { return agreed_; }
-  /// Ranks: all. The strategy and all ranks go on with the parameters as they are. `after_reduction`: gradients were reduced
-  /// without new ones, and have to be complete before the optimizer steps; else what there is waits for more batches. Throws
-  /// DesyncError on every rank, naming the first difference.
+  /// Ranks: all. The strategy and all ranks continue with the parameters as they are. `after_reduction`: gradients were reduced
+  /// without new parameters, and must be complete before the optimizer steps; otherwise existing gradients wait for more
+  /// batches. Throws DesyncError on every rank, naming the first difference.
   void agree(bool after_reduction);
 
-  /// Module::toggle_optimizer(). It is no change of parameters: what does not require a gradient for it counts as trained.
+  /// Module::toggle_optimizer(). It does not change parameters: one that only it excludes from gradients counts as trained.
   void toggle(std::size_t optimizer);
   /// Does nothing when no optimizer is toggled.
   void untoggle();
@@ -80,12 +80,12 @@ class TrainedParameters {
   std::unordered_map<const at::TensorImpl*, ToggledOff> toggled_off_;
 };
 
-/// The mode, training or evaluation, of a module and of each below it, as it is when this is made. The module outlives this.
+/// The mode, training or evaluation, of a module and of each below it at construction. The module outlives this.
 class ModuleModes {
  public:
   explicit ModuleModes(torch::nn::Module& module);
   void restore() const;
-  /// The names of those in evaluation mode; that of the module itself is empty.
+  /// The names of modules in evaluation mode; that of the module itself is empty.
   std::vector<std::string> in_evaluation() const;
 
  private:
@@ -96,7 +96,7 @@ class ModuleModes {
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> parts_;  ///< parents before children
 };
 
-/// Those of these names are in evaluation mode, all others in training mode.
+/// Sets the modules of these names to evaluation mode, all others to training mode.
 void set_modes(torch::nn::Module& module, const std::set<std::string>& in_evaluation);
 
 }  // namespace levin

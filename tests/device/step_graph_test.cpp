@@ -170,21 +170,21 @@ TEST_CASE("a step that cannot be recorded is called, and a line says why") {
 TEST_CASE("a step that comes to something else when replayed is called") {
   check_called(
       {.also = [](Net&, const at::Tensor& loss, std::int64_t batch_idx) { return loss * static_cast<double>(batch_idx + 1); }},
-      "the loss is another one when replayed");
+      "the loss differs when replayed");
   // The same loss, and another gradient.
   check_called({.also =
                     [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
                       const at::Tensor weight = net.first->weight.sum() * static_cast<double>(batch_idx);
                       return loss + (weight - weight.detach());
                     }},
-               "a gradient is another one when replayed");
+               "a gradient differs when replayed");
   check_called({.also =
                     [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
                       const at::NoGradGuard no_grad;
                       net.seen.fill_(static_cast<double>(batch_idx));
                       return loss;
                     }},
-               "a buffer is another one when replayed");
+               "a buffer differs when replayed");
 }
 
 TEST_CASE("an error of the step itself is thrown, whether it would be replayed or not") {

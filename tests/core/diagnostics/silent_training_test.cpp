@@ -330,16 +330,15 @@ TEST_CASE("a schedule whose end training does not come to is told, with the numb
   schedule(one_cycle, Interval::kStep);
   CHECK(warnings_of(module).empty());
   schedule(one_cycle, Interval::kEpoch);
-  check_one(
-      warnings_of(module),
-      "OneCycleLr will not come to its end: its total_steps is 4, and training has 2 of its steps, one after every epoch. "
-      "Set the scheduler's interval to step.");
+  check_one(warnings_of(module),
+            "OneCycleLr will not reach its end: its total_steps is 4, and training has 2 of its steps, one after every epoch. "
+            "Set the scheduler's interval to step.");
   schedule(milestones(2), Interval::kEpoch);
   CHECK(warnings_of(module).empty());
   schedule(milestones(30), Interval::kEpoch);
   check_one(
       warnings_of(module),
-      "MultiStepLr will not come to its end: its last milestone is 30, and training has 2 of its steps, one after every epoch. "
+      "MultiStepLr will not reach its end: its last milestone is 30, and training has 2 of its steps, one after every epoch. "
       "Train longer, or set it to 2 at most.");
   schedule(milestones(3), Interval::kStep, 2);
   check_one(warnings_of(module), "training has 2 of its steps, one after every 2 optimizer steps.");
@@ -402,11 +401,10 @@ TEST_CASE("an optimizer of the configuration that takes the place of the module'
     auto optimizer = std::make_shared<torch::optim::Adam>(two.parameters(), 0.1);
     return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1})}}};
   };
-  CHECK_THAT(log_of(module),
-             Catch::Contains("SGD of the configuration (optimizer:) takes the place of what Two::configure_optimizers "
-                             "gives, Adam with StepLr."));
+  CHECK_THAT(log_of(module), Catch::Contains("SGD of the configuration (optimizer:) replaces what Two::configure_optimizers "
+                                             "gives, Adam with StepLr."));
   module.setups = [](Two&) -> OptimizerSetups { throw std::runtime_error("set lr"); };
   CHECK_THAT(log_of(module), Catch::Contains("Two::configure_optimizers gives, which fails here (set lr)."));
   module.setups = [](Two&) -> OptimizerSetups { return {}; };
-  CHECK_THAT(log_of(module), !Catch::Contains("takes the place"));
+  CHECK_THAT(log_of(module), !Catch::Contains("replaces what"));
 }

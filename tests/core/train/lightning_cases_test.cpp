@@ -177,7 +177,7 @@ TEST_CASE("a OneCycleLR that steps once an epoch and was made for steps is told"
     std::int64_t total_steps = 6;
   } module;
   const auto warnings = [&] { return said_by([&] { Trainer(quiet_options(2)).fit(module, FixedLoader::of_rows(3, 2)); }); };
-  CHECK_THAT(warnings(), Catch::Contains("OneCycleLr will not come to its end") && Catch::Contains("interval to step"));
+  CHECK_THAT(warnings(), Catch::Contains("OneCycleLr will not reach its end") && Catch::Contains("interval to step"));
   module.interval = Interval::kStep;
   CHECK(times_in(warnings(), "OneCycleLr") == 0);
   // Made for epochs: Lightning warns of this one, too.
