@@ -12,7 +12,7 @@ struct BlockShuffleOptions {
   }
 };
 
-/// Shuffles blocks of neighbouring samples, for data that is slow to read one sample here and one there.
+/// Shuffles blocks of neighbouring samples, for data that is slow to read sample by sample.
 class BlockShuffle : public levin::Sampler {
  public:
   using Options = BlockShuffleOptions;

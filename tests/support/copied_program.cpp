@@ -18,7 +18,7 @@
 namespace levin::test {
 namespace {
 
-/// The descriptor at which a program that was started for copies is asked for them.
+/// The descriptor on which a program that was started for copies receives requests.
 constexpr char kRequests[] = "LEVIN_TEST_COPIES";
 /// Longer starts do not fit one message.
 constexpr std::size_t kLongestRequest = 150000;
@@ -47,7 +47,7 @@ std::string packed(const Start& start, int news) {
   return bytes;
 }
 
-/// A start as the program takes it.
+/// A start as the program receives it.
 class Request {
  public:
   explicit Request(std::string bytes) : bytes_(std::move(bytes)) {
@@ -69,7 +69,7 @@ class Request {
 
 // ---- The program's side -----------------------------------------------------------------------------------------------------
 
-/// Copies that run, by the descriptor that tells their end.
+/// Running copies, by the descriptor that reports their end.
 struct Running {
   pid_t process;
   int news;
@@ -79,14 +79,14 @@ void tell(int news, int fact) {
   static_cast<void>(restarted([&] { return write(news, &fact, sizeof fact); }));
 }
 
-/// In the copy: what exec would have done.
+/// In the copy: does the work of exec.
 void take_on(Request given, int& argc, char**& argv) {
   setpgid(0, 0);
   dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   dup2(given.descriptors[0], STDOUT_FILENO);
   dup2(given.descriptors[1], STDERR_FILENO);
   for (const int descriptor : given.descriptors) close(descriptor);
-  // As long as the process: main() and whoever else looks at its arguments and variables.
+  // Lives as long as the process, since main() and libraries read its arguments and variables.
   static Request request = std::move(given);
   static std::vector<char*> arguments;
   if (chdir(request.next()) != 0) _exit(126);
@@ -98,7 +98,7 @@ void take_on(Request given, int& argc, char**& argv) {
   argv = arguments.data();
 }
 
-/// Waits until one is asked for, or nobody can ask any more, and meanwhile for the end of those that run.
+/// Waits for a request, or until no more can come, and for the end of running copies.
 void wait_for_request(int requests, std::map<int, Running>& running) {
   while (true) {
     std::vector<pollfd> polled = {{requests, POLLIN, 0}};
@@ -184,7 +184,7 @@ void become_copy(int& argc, char**& argv) {
     wait_for_request(requests, running);
     std::string bytes(kLongestRequest, '\0');
     const ssize_t size = restarted([&] { return recv(requests, bytes.data(), bytes.size(), 0); });
-    if (size <= 0) break;  // nobody asks any more
+    if (size <= 0) break;  // no more requests
     bytes.resize(static_cast<std::size_t>(size));
     Request request(std::move(bytes));
     const pid_t child = fork();

@@ -7,14 +7,14 @@
 
 namespace levin::test {
 
-/// For programs that tests start by the hundred: loading LibTorch takes longer than most of what they then do.
+/// For programs that tests start hundreds of times: loading LibTorch takes longer than most of their work.
 ///
-/// A test asks for a copy of the program with a Command that is `copied` (program.h). The program is loaded once, and stands
-/// still where its main() has called become_copy(); each start is a fork of that process, which goes on with the arguments, the
-/// variables, the folder and the standard streams of that start.
+/// A test asks for a copy of the program with a Command that is `copied` (program.h). The program is loaded once and waits in
+/// become_copy(), which its main() has called; each start is a fork of that process, which continues with the arguments,
+/// variables, folder and standard streams of that start.
 
-/// The program's side, first in its main(). Started by a user it does nothing. Started for copies, it does not return but in
-/// each copy, with that copy's arguments.
+/// The program's side, first in its main(). Started by a user it does nothing. Started for copies, it returns only in each
+/// copy, with that copy's arguments.
 void become_copy(int& argc, char**& argv);
 
 /// How a program is started.
@@ -26,7 +26,7 @@ struct Start {
   int err;
 };
 
-/// One started copy, the leader of a process group of its own.
+/// One started copy, the leader of a new process group.
 struct Copy {
   pid_t process;
   int news;  ///< where its end shows; the caller closes it
@@ -35,7 +35,7 @@ struct Copy {
 /// Throws std::runtime_error when the program cannot be started, or does not call become_copy(). Threading: any thread.
 Copy start_copy(const Start& start);
 
-/// What waitpid() says of a copy's end, for which this waits.
+/// Waits for a copy's end; its status, as from waitpid().
 int status_of_copy(int news);
 
 }  // namespace levin::test

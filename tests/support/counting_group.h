@@ -9,11 +9,11 @@
 
 namespace levin::testing {
 
-/// What passed through a group, on one rank, without what groups themselves add.
+/// The traffic of a group, on one rank, without what groups themselves add.
 struct ExchangeCounts {
   std::size_t exchanges = 0;
   std::size_t given = 0;  ///< bytes from this rank
-  std::size_t got = 0;    ///< bytes from all, its own too where it gets them back
+  std::size_t got = 0;    ///< bytes from all, including its own if it gets them back
 
   bool operator==(const ExchangeCounts&) const = default;
 };

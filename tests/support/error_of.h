@@ -5,7 +5,7 @@
 
 namespace levin::test {
 
-/// The text of the error of this kind that `call` ends with; "" where it ends without one.
+/// The text of the error of this kind that `call` throws; "" for none.
 template <class Error, class Call>
 std::string error_of(const Call& call) {
   try {
@@ -16,7 +16,7 @@ std::string error_of(const Call& call) {
   return "";
 }
 
-/// The text of an error that was kept; "" for none.
+/// The text of a stored error; "" for none.
 inline std::string error_of(const std::exception_ptr& error) {
   return error_of<std::exception>([&] {
     if (error) std::rethrow_exception(error);

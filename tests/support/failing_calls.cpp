@@ -1,7 +1,7 @@
 // Loaded before all other libraries (LD_PRELOAD): the call of the kernel with the number LEVIN_FAULT_AT that concerns a file in
 // LEVIN_FAULT_FOLDER fails with LEVIN_FAULT_ERRNO, and a folder LEVIN_FAULT_MARK then says that it has. Counted are open,
-// write, pwrite, fsync, rename and symlink, from 1 on. With LEVIN_FAULT_ERRNO=hang that call and all later ones never come
-// back, as where a file server is away.
+// write, pwrite, fsync, rename and symlink, from 1 on. With LEVIN_FAULT_ERRNO=hang that call and all later ones never
+// return, as when a file server is down.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// True when this call is to fail; errno is set then.
+/// True when this call must fail; errno is then set.
 bool fails(const char* path) {
   const char* folder = std::getenv("LEVIN_FAULT_FOLDER");
   const char* at = std::getenv("LEVIN_FAULT_AT");

@@ -11,12 +11,12 @@
 
 namespace levin::test {
 
-/// What a file holds, byte for byte. Throws std::runtime_error, naming the file, when it cannot be read.
+/// The contents of a file, byte for byte. Throws std::runtime_error, naming the file, when it cannot be read.
 inline std::string read_text(const std::filesystem::path& file) {
   std::ifstream input(file, std::ios::binary);
   if (!input) throw std::runtime_error("cannot read " + file.string());
   std::ostringstream text;
-  text << input.rdbuf();  // as a whole: tests read large files often, and are not optimized
+  text << input.rdbuf();  // at once: tests read large files often, and are not optimized
   return std::move(text).str();
 }
 
@@ -34,7 +34,7 @@ inline std::vector<std::string> lines_with(const std::string& text, std::string_
   return lines;
 }
 
-/// The words of a text, between which there are blanks.
+/// The words of a text, separated by blanks.
 inline std::vector<std::string> words_in(const std::string& text) {
   std::istringstream input(text);
   std::vector<std::string> words;
@@ -42,7 +42,7 @@ inline std::vector<std::string> words_in(const std::string& text) {
   return words;
 }
 
-/// How often a part stands in a text.
+/// How often a text contains a part.
 inline int count(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;

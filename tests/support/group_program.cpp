@@ -7,7 +7,7 @@ namespace levin::testing {
 
 namespace {
 
-/// In units: the most that a rank may contribute.
+/// The most that a rank may contribute, in units.
 constexpr std::size_t kLongest = 20;
 
 }  // namespace
@@ -31,7 +31,7 @@ void GroupProgram::deviate() {
   Call& call = calls_[faulty_call_];
   if (fault_ == GroupFault::kOtherRoot) call.operation = GroupOperation::kBroadcast;
   if (fault_ == GroupFault::kOtherWhat || fault_ == GroupFault::kTooLong) {
-    // Frames of boundaries say themselves which they are: the simulation lets other all_gathers of as many bytes pass.
+    // Frames of boundaries identify themselves: the simulation lets other all_gathers of equally many bytes pass.
     call.operation = below(2) == 0 ? GroupOperation::kGather : GroupOperation::kBroadcast;
   }
   if (fault_ == GroupFault::kTooLong) call.root = faulty_rank_;

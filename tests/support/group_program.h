@@ -10,24 +10,24 @@
 
 namespace levin::testing {
 
-/// How one rank leaves the program that the others follow.
+/// How one rank deviates from the program of the others.
 enum class GroupFault { kNone, kOtherOperation, kOtherRoot, kOtherWhat, kTooLong, kDies, kEndsWell };
 inline constexpr int kGroupFaults = 7;
 
-/// Some ranks' way through calls of a control group, in one of which one rank may do something else. All of it follows from the
-/// seed. What ranks contribute has lengths of their own, up to some dozen times `unit` bytes.
+/// A sequence of calls of a control group by some ranks, in one of which one rank may deviate. The seed determines all of it.
+/// Contributions of ranks differ in length, up to some dozen times `unit` bytes.
 class GroupProgram {
  public:
   GroupProgram(std::uint64_t seed, int ranks, GroupFault fault, std::size_t unit = 1);
 
-  /// Throws std::logic_error where a call gives something else than it must; std::runtime_error where the rank is to die.
+  /// Throws std::logic_error when a call gives a wrong result; std::runtime_error when the rank must die.
   void run(ControlGroup& group) const;
-  /// What the text of a rank's error must hold where all have come to the call; nothing where it has none.
+  /// What the text of a rank's error must contain when all have reached the call; empty if it has none.
   std::vector<std::string> expected_error() const;
 
   int faulty_rank() const { return faulty_rank_; }
   std::size_t calls() const { return calls_.size(); }
-  /// In which of them the fault is.
+  /// The call with the fault.
   std::size_t faulty_call() const { return faulty_call_; }
 
  private:

@@ -18,7 +18,7 @@ struct HeavyBallState {
   torch::Tensor momentum_buffer = {};
 };
 
-/// Weights roll on: each step is the gradient, and a part of the last one.
+/// Momentum: each step is the gradient plus a part of the last step.
 class HeavyBall : public levin::OptimizerOf<HeavyBallOptions, HeavyBallState> {
  public:
   using OptimizerOf::OptimizerOf;

@@ -14,7 +14,7 @@ struct JsonLinesOptions {
   }
 };
 
-/// One line of JSON for each row. Lines are added to those that are there.
+/// One line of JSON for each row. Appends lines to existing ones.
 class JsonLines : public levin::Logger {
  public:
   using Options = JsonLinesOptions;

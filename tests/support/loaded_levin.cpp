@@ -10,7 +10,7 @@
 
 namespace {
 
-/// What a test allows a copy, as `ulimit` does.
+/// Sets the limits that a test gives a copy, as `ulimit` does.
 void limit(int resource, const char* variable) {
   const char* const text = std::getenv(variable);
   if (text == nullptr) return;

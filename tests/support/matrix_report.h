@@ -7,8 +7,8 @@
 
 namespace levin::test {
 
-/// Results of a matrix of cases as a table in deadlock-matrix.md of the build folder: a section of its own, which is replaced;
-/// the others stay. Rows and columns come in the order in which they were first named.
+/// Results of a matrix of cases as a table in deadlock-matrix.md of the build folder. Replaces its own section; others stay.
+/// Rows and columns have the order in which they were first named.
 class MatrixReport {
  public:
   /// `title`: the section's heading. `corner`: heading of the first column.

@@ -7,9 +7,9 @@
 #include "levin/core/strategy.h"
 #include "levin/strategies/world/join_ranks.h"
 
-// docs/extend/write-a-strategy.md shows what follows.
+// docs/extend/write-a-strategy.md shows the code below.
 
-/// Gradients become their mean over ranks one by one, when backward is done: the plainest way there is.
+/// Replaces gradients by their mean over ranks one by one, after backward: the simplest way.
 class MeanGradients : public levin::Strategy {
  public:
   std::string name() const override { return "mean_gradients"; }

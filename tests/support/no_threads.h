@@ -6,7 +6,7 @@
 
 namespace levin::test {
 
-/// While it lives, this process gets no thread more: each would have a stack that has no place in memory.
+/// While it lives, this process cannot start threads: there is no memory for their stacks.
 class NoThreads {
  public:
   NoThreads() {

@@ -4,8 +4,8 @@
 
 namespace levin::test {
 
-/// How long a test waits for what takes `plenty` on a quiet machine of today, before it takes it for hung: LEVIN_TEST_PATIENCE
-/// of tests/CMakeLists.txt times as long.
+/// How long a test waits before it assumes a hang, for work that takes at most `plenty` on an idle machine of today:
+/// LEVIN_TEST_PATIENCE of tests/CMakeLists.txt times as long.
 std::chrono::seconds patience(std::chrono::seconds plenty);
 
 }  // namespace levin::test

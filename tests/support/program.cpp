@@ -45,7 +45,7 @@ struct Pipe {
   }
 };
 
-/// This process's variables, with those of the command. No two have one name.
+/// This process's variables, with those of the command. Names are unique.
 std::vector<std::string> environment_of(const Command& command) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
@@ -66,7 +66,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 /// In the child.
 [[noreturn]] void become(const Command& command, int out, int err) {
-  setpgid(0, 0);  // so that the whole family can be killed
+  setpgid(0, 0);  // so that all its processes can be killed
   dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -77,7 +77,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   _exit(127);
 }
 
-/// Reads what is there. False: the other end is closed.
+/// Reads the available bytes. False: the other end is closed.
 bool drain(int descriptor, std::string& text) {
   std::array<char, 65536> buffer;
   const ssize_t count = read(descriptor, buffer.data(), buffer.size());
@@ -85,7 +85,7 @@ bool drain(int descriptor, std::string& text) {
   return count > 0 || (count < 0 && errno == EINTR);
 }
 
-/// Reads both pipes until all writers are gone. False: the deadline came first.
+/// Reads both pipes until all writers have closed them. False: the deadline came first.
 bool read_all(Pipe& out, Pipe& err, Clock::time_point deadline, Outcome& outcome) {
   std::array<pollfd, 2> polled = {{{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}}};
   while (polled[0].fd >= 0 || polled[1].fd >= 0) {

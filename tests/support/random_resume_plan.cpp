@@ -120,7 +120,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   }
   if (pick(0, 0, 1) == 1) add_change(Kind::kSetRate);
   plan.guard = pick("", "skip", "rollback");
-  // After a resume there is nothing earlier to go back to: see SpikeGuard in docs/callbacks.md.
+  // After a resume there is no earlier state to return to: see SpikeGuard in docs/callbacks.md.
   if (plan.guard == "rollback" && plan.strategy == "ddp_sharded") plan.guard = "skip";
   plan.averaging = pick("", "", "mean", "ema", "swa", "schedule_free");
   // It needs automatic optimization.

@@ -30,7 +30,7 @@ class HookTrace {
   }
   void clear() { entries_.clear(); }
 
-  /// Called inside each hook: lets a test do something in every hook there is.
+  /// Called inside each hook: lets a test act in every hook.
   std::function<void(const std::string& entry)> on_entry;
   std::function<void(const std::string& entry)> before_entry;  ///< and before that
 
@@ -93,7 +93,7 @@ class RecordingCallback : public Callback {
 #define RECORD_MODULE(name, parameters) \
   void name parameters override { trace_.add("M." #name); }
 
-/// One linear layer of two inputs; records every hook, and logs nothing unless told to.
+/// One linear layer of two inputs; records every hook, and logs nothing by default.
 class RecordingModule : public Module {
  public:
   explicit RecordingModule(HookTrace& trace) : trace_(trace), layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
@@ -183,7 +183,7 @@ class RecordingModule : public Module {
 #undef RECORD_CALLBACK
 #undef RECORD_MODULE
 
-/// Options for a quiet run that writes nothing but what they ask for.
+/// Options for a quiet run that writes only what they ask for.
 inline TrainerOptions quiet(TrainerOptions options) {
   if (options.logger.is_default()) options.logger = false;
   const bool saves = std::any_of(options.callbacks.begin(), options.callbacks.end(),

@@ -11,11 +11,11 @@
 #include "levin/core/metric.h"
 #include "levin/data/dataset.h"
 
-// What the generated programs of resume_plans.cpp are made of, but for their module.
+// The parts of the generated programs of resume_plans.cpp, except their module.
 
 namespace levin::test {
 
-/// Adds noise from the generator that everything draws from, and from one of the program's own: reading a batch draws too.
+/// Adds noise from the generator that everything draws from, and from one of the program: reading a batch draws too.
 class NoisyDataset final : public Dataset {
  public:
   /// `noise`: null for none.
@@ -37,7 +37,7 @@ class NoisyDataset final : public Dataset {
   std::function<double()> noise_;
 };
 
-/// Loaders are made anew whenever they are asked for.
+/// Makes new loaders whenever they are requested.
 class MadeAnew final : public DataModule {
  public:
   MadeAnew(std::int64_t train, std::int64_t validation) : train_(train), validation_(validation) {}
@@ -49,7 +49,7 @@ class MadeAnew final : public DataModule {
   std::int64_t train_, validation_;
 };
 
-/// Keeps rows, and goes on after those that a checkpoint says were written.
+/// Stores rows, and resumes after those that a checkpoint records as written.
 class RowLogger final : public Logger {
  public:
   using Row = std::tuple<std::int64_t, std::int64_t, MetricMap>;
@@ -66,7 +66,7 @@ class RowLogger final : public Logger {
   std::vector<std::string> saved;  ///< by ModelCheckpoint
 };
 
-/// Keeps all values of an epoch; its value depends on the order in which they came.
+/// Stores all values of an epoch; its result depends on their order.
 class KeptValues final : public Metric {
  public:
   void update(const at::Tensor& values, const at::Tensor&) override { values_.append(values.reshape({-1})); }

@@ -105,7 +105,7 @@ class Program final : public RecordingModule {
   }
   void on_train_epoch_end() override {
     log("epoch_ends", torch::rand({1}).item<double>() + shared_noise(), {.reduce = Reduce::kSum});
-    // What is logged here for the first time has been updated since the epoch began; compute() sees what all ranks have.
+    // A value logged here for the first time has been updated since the epoch began; compute() sees what all ranks have.
     log("late_kept", late_kept_);
     log("kept_of_all", kept_.compute().item());
     trace_.add("M.on_train_epoch_end");  // a hook that saves is done with that
@@ -164,13 +164,13 @@ class Program final : public RecordingModule {
   at::Tensor normalized(const at::Tensor& rows) {
     return norm_ ? norm_->forward(torch::stack({rows, 2 * rows}, 2)).mean(2) : rows;
   }
-  /// What weights of another kind add to a prediction.
+  /// The contribution of weights of another kind to a prediction.
   at::Tensor odd_part(const at::Tensor& rows) {
     if (table_) return table_->forward((rows.select(1, 0) * 5).floor().clamp(0, 3).to(torch::kLong));
     if (phase_.defined()) return torch::real(rows.to(torch::kComplexFloat).mm(phase_ * phase_.conj() + phase_));
     return torch::zeros({1}, device());
   }
-  /// Ranks leave a part out by turns.
+  /// Ranks take turns in leaving a part out.
   bool leaves_out() const {
     return plan_.strategy == "find_unused_parameters" && (trainer().total_batch_idx() + trainer().rank()) % 3 == 1;
   }
@@ -235,7 +235,7 @@ struct Outcome {
   std::vector<std::pair<std::string, at::Tensor>> weights;
   std::vector<RowLogger::Row> rows;
   std::vector<std::string> saved;
-  Value facts;  ///< what else a run that resumes must end with
+  Value facts;  ///< what else a resumed run must end with
 };
 
 template <class Numbers>
@@ -398,8 +398,8 @@ bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
   return entry.find("batch") == std::string::npos && entry.find("step") == std::string::npos;
 }
 
-/// Saves in hooks of a run. Files that are asked for between two points at which a run can be saved are alike: one of them, by
-/// turns that of another hook, becomes a point.
+/// Saves in hooks of a run. Files requested between two points at which a run can be saved are alike: one of them, in turn that
+/// of another hook, becomes a point.
 class HookSaves {
  public:
   HookSaves(std::filesystem::path prefix, std::uint64_t seed) : prefix_(std::move(prefix)), turn_(seed) {}
@@ -440,7 +440,7 @@ class HookSaves {
   std::vector<SavePoint> written_;
 };
 
-/// Gives what differs, or nothing.
+/// The differences; empty for none.
 std::string difference(const Outcome& whole, const Outcome& resumed) {
   std::ostringstream text;
   for (std::size_t i = 0; i < whole.weights.size(); ++i) {
@@ -471,8 +471,8 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
   return text.str();
 }
 
-/// Resumes from a point, with `rows` written until then. Gives what differs from the whole run, or nothing. `apart`: files that
-/// may be written or not.
+/// Resumes from a point, with `rows` written until then. Returns differences from the whole run; empty for none. `apart`: files
+/// that may be written or not.
 std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, const SavePoint& point,
                               const std::vector<RowLogger::Row>& rows, const Outcome& whole,
                               const std::set<std::string>& apart = {}) {
@@ -497,8 +497,8 @@ std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::pat
   return text.empty() ? "" : "\n  saved in " + point.entry + " (" + point.file + "): " + text;
 }
 
-/// A run that ends inside of an epoch saves in each hook from there on, and behind its end. The same as resumed_otherwise(),
-/// for these.
+/// A run that ends within an epoch saves in each hook from there on, and after its end. The same as resumed_otherwise(), for
+/// these.
 std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, Outcome whole, std::size_t stride) {
   HookTrace trace;
   HookSaves saves(folder / "cut ", plan.seed);
@@ -520,8 +520,8 @@ std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& f
   };
   const Outcome cut = Run(plan, folder, /*is_cut=*/true)(trace, {}, std::nullopt, prepare, finish);
   if (cut.facts.at("batches") == whole.facts.at("batches")) return "";  // something else has ended both
-  // Files of the cut run's end, and scores that its last validation has given, are its own. Where a later validation has the
-  // same step, its file is written by who was saved before the end's.
+  // Only the cut run has the files of its end and the scores of its last validation. If a later validation has the same step,
+  // runs that were saved before the end write its file.
   const std::set<std::string> of_end(cut.saved.begin() + static_cast<std::ptrdiff_t>(saved_before.value_or(0)),
                                      cut.saved.end());
   std::erase_if(whole.facts.as_map(), [](const auto& fact) { return fact.first == "best_k_models"; });

@@ -11,7 +11,7 @@
 
 namespace levin::test {
 
-/// What a hook of the module does to parameters and to how they are trained, once in a run: at the beginning of training, in an
+/// A change by a hook of the module to parameters and how they are trained, once in a run: at the beginning of training, in an
 /// epoch, or in an iteration.
 struct ParameterChange {
   enum class Kind : std::uint8_t { kAddGroup, kFreeze, kUnfreeze, kSetRate };
@@ -43,21 +43,21 @@ struct ResumePlan {
   int workers = 0;
   bool manual = false;
   bool plateau_each_step = false;
-  std::int64_t own_from = 0;        ///< batches over all epochs from which on ranks draw from generators of their own
+  std::int64_t own_from = 0;        ///< batches over all epochs after which ranks draw from their own generators
   std::int64_t shared_until = 100;  ///< and until which they draw from the shared one
 
   std::vector<ParameterChange> changes;
 
   PrecisionFormat precision = PrecisionFormat::kFloat32;
-  bool tied = false;        ///< weights that the module holds under two names and in two places, and the optimizer twice
+  bool tied = false;        ///< weights that the module holds under two names and in two submodules, and the optimizer twice
   std::string odd_weights;  ///< sparse, complex
   bool sequential = false;  ///< schedules, one after the other
   bool bad_losses = false;  ///< some are infinite, and their steps are skipped
   std::string averaging;    ///< of weights: mean, ema, swa, schedule_free
-  std::string guard;        ///< what a SpikeGuard does that finds spikes everywhere: skip, rollback
+  std::string guard;        ///< action of a SpikeGuard that finds spikes everywhere: skip, rollback
   bool finetuning = false;  ///< the late part is a backbone
   std::string pruning;      ///< of weights, one in each epoch: a pruning_fn
-  std::int64_t reload = 0;  ///< reload_dataloaders_every_n_epochs: data depends on the epoch in which loaders are asked for
+  std::int64_t reload = 0;  ///< reload_dataloaders_every_n_epochs: data depends on the epoch in which loaders are requested
   bool validate_first = false;
   std::int64_t ask_at = -1;              ///< batches done over all epochs after which the last rank asks for a validation
   std::string ask_in = "training_step";  ///< or on_train_batch_end, on_after_backward
@@ -74,10 +74,10 @@ struct ResumePlan {
 /// The same for the same seed, on every rank.
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
 
-/// One run asks in every hook for a checkpoint. At each point at which a run can be saved, or every `stride`th, it is then
-/// resumed, and must end as the one run did: the same weights to the bit, rows, decisions and counters. So must the run that is
-/// cut, when it is resumed with the limits of the first. Gives what differs, or nothing. Ranks: all; `folder` is empty, and
-/// theirs together.
+/// One run requests a checkpoint in every hook. At each point at which a run can be saved, or every `stride`th, it is then
+/// resumed, and must end as the first run did: the same weights to the bit, rows, decisions and counters. So must the cut run,
+/// when it is resumed with the limits of the first. Returns the differences; empty for none. Ranks: all; `folder` is empty and
+/// shared by them.
 std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
 
 }  // namespace levin::test

@@ -9,7 +9,7 @@
 
 namespace levin::test {
 
-/// What the collaborators of a run work on, on one process and without a Trainer.
+/// The objects that a run's collaborators work on, on one process and without a Trainer.
 struct RunBench {
   explicit RunBench(TrainerOptions options = quiet_options()) : setup(std::move(options)) { parts.module = &module; }
 

@@ -1,4 +1,4 @@
-// For tests that are not written in C++: runs a program many times, which is loaded once (copied_program.h). Standard input
+// For tests that are not written in C++: runs a program many times, but loads it once (copied_program.h). Standard input
 // holds a JSON list of commands, each the list of its arguments with the program's path first; standard output gets the list of
 // their outcomes, {"status", "out", "err"}.
 #include <iostream>

@@ -28,7 +28,7 @@ bool is_linked(const fs::path& file) {
          (header[16] == kExecutable || header[16] == kShared);
 }
 
-/// Where the loader looks for the libraries of a program or library (RUNPATH or RPATH), "a:b:c"; nothing when it says nothing.
+/// Where the loader looks for the libraries of a program or library (RUNPATH or RPATH), "a:b:c"; empty if unset.
 std::optional<std::string> run_path(const fs::path& file) {
   const Outcome outcome =
       run({.arguments = {"readelf", "--dynamic", "--wide", file.string()}, .environment = {{"LC_ALL", "C"}}});

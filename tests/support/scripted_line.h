@@ -16,9 +16,9 @@
 
 namespace levin::test {
 
-/// Learns one weight with loss = mean(weight * x), of which a step with rate 1 takes away the mean of the batch: every number
-/// can be computed by hand. What a test does in a hook it gives as a function, under the hook's name; the second argument is
-/// the number of the batch, or -1.
+/// Learns one weight with loss = mean(weight * x): a step with rate 1 subtracts the mean of the batch, so every number can be
+/// computed by hand. A test acts in a hook through a function under the hook's name; the second argument is the number of the
+/// batch, or -1.
 class ScriptedLine : public Module {
  public:
   using Script = std::function<void(ScriptedLine&, std::int64_t)>;
@@ -98,7 +98,7 @@ inline std::shared_ptr<FixedLoader> counted(int batches, double first = 1, bool 
   return std::make_shared<FixedLoader>(std::move(made), knows_size);
 }
 
-/// Keeps its rows.
+/// Stores its rows.
 struct RowsOf final : Logger {
   void log_metrics(const MetricRow& row) override { rows.push_back(row); }
   /// The rows that have this value: epoch, step, value.

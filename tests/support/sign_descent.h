@@ -14,7 +14,7 @@ struct SignDescentOptions : torch::optim::OptimizerCloneableOptions<SignDescentO
   }
 };
 
-/// Each weight goes the learning rate's length, against the sign of its gradient.
+/// Changes each weight by the learning rate, against the sign of its gradient.
 class SignDescent : public torch::optim::Optimizer {
  public:
   using Options = SignDescentOptions;

@@ -50,7 +50,7 @@ struct SimulatedRanks::Impl {
     std::string what;
     GroupCall call;  ///< its `what` is the text above
     std::uint64_t longest = 0;
-    std::string failure;  ///< with what the exchange that it waits in ends
+    std::string failure;  ///< the error with which its exchange ends
     std::thread thread;
   };
 
@@ -60,7 +60,7 @@ struct SimulatedRanks::Impl {
   SimulationResult result;
   std::vector<std::unique_ptr<Worker>> workers;
   std::binary_semaphore ended{0};
-  std::vector<std::string> parts;  ///< by rank; stays until every rank comes to the next exchange
+  std::vector<std::string> parts;  ///< by rank; stays until every rank reaches the next exchange
   int waiting = 0;
   bool closing = false;
 
@@ -91,7 +91,7 @@ struct SimulatedRanks::Impl {
     }
   }
 
-  /// Lets another rank run, or this one go on. Returns when it is this rank's turn again, at once for one that has ended.
+  /// Lets another rank run, or this one continue. Returns when it is this rank's turn again, or at once for one that has ended.
   void hand_over(int rank) {
     int ready = count(Phase::kReady);
     if (ready == 0 && waiting > 0) {
@@ -117,7 +117,7 @@ struct SimulatedRanks::Impl {
     return number;
   }
 
-  /// Nobody can go on: those who wait do so for ranks that have ended.
+  /// No rank can continue: all that wait do so for ranks that have ended.
   void abandon_waiting() {
     std::string gone;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -159,7 +159,7 @@ struct SimulatedRanks::Impl {
       const auto mine = worker(rank).mine;
       parts.emplace_back(reinterpret_cast<const char*>(mine.data()), mine.size());
     }
-    // Ranks in different boundaries come with frames of one size, which find it themselves.
+    // Ranks in different boundaries have frames of one size, which detect the difference.
     const bool alike = std::all_of(calls.begin(), calls.end(), [&](const GroupCall& call) {
       return call.operation == GroupOperation::kAllGather && call.bytes == calls[0].bytes;
     });

@@ -14,7 +14,7 @@ struct StandardizedRowsOptions {
   }
 };
 
-/// Rows with mean 0 and deviation 1 over the data that was trained on, which a checkpoint remembers.
+/// Rows with mean 0 and deviation 1 over the training data; a checkpoint stores both.
 class StandardizedRows : public levin::DataModule {
  public:
   using Options = StandardizedRowsOptions;
@@ -25,7 +25,7 @@ class StandardizedRows : public levin::DataModule {
     std::tie(deviation_, mean_) = torch::std_mean(rows_, 0);
   }
 
-  // Behind setup() and before the loaders are asked for: what a checkpoint remembers replaces what setup() found.
+  // After setup() and before the loaders are requested: the checkpoint's values replace those of setup().
   levin::Value state_dict() const override {
     levin::Value state;
     state["mean"] = numbers(mean_);

@@ -30,7 +30,7 @@ class Sums : public levin::Module {
   levin::LoaderList val_dataloaders() override { return {sequences({1, 2, 3}), sequences({4, 5})}; }
 
  private:
-  /// Sequences of these lengths, padded to the longest of their batch; the mask says what is one.
+  /// Sequences of these lengths, padded to the longest of their batch; the mask marks their values.
   static levin::LoaderPtr sequences(std::vector<std::int64_t> lengths) {
     const auto pad = [](std::span<const levin::Batch> samples) {
       std::vector<torch::Tensor> numbers, masks, sums;

@@ -10,8 +10,8 @@
 
 namespace levin::test {
 
-/// Where tests have their folders: in memory where there is room for it, since they write thousands of files and wait for each.
-/// TMPDIR says otherwise, and the whole matrix runs on disk.
+/// The parent of tests' folders: in memory if there is room, since tests write thousands of files and wait for each. TMPDIR
+/// overrides it, and the whole matrix runs on disk.
 inline std::filesystem::path folder_of_temporary_folders() {
   const std::filesystem::path memory = "/dev/shm";
   std::error_code none_there;
@@ -20,7 +20,7 @@ inline std::filesystem::path folder_of_temporary_folders() {
   return has_room && !on_disk ? memory : std::filesystem::temp_directory_path();
 }
 
-/// An empty folder of a test's own, removed with everything in it at the end.
+/// An empty folder for one test, removed with its contents at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -29,7 +29,7 @@ bool read_all(int terminal, Clock::time_point deadline, std::string& bytes) {
     if (count > 0) {
       bytes.append(buffer.data(), static_cast<std::size_t>(count));
     } else if (count == 0 || errno != EINTR) {
-      return true;  // EIO: nobody is left on the other side
+      return true;  // EIO: the other side is closed
     }
   }
 }

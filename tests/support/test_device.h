@@ -11,7 +11,7 @@
 
 namespace levin::test {
 
-/// The accelerator of tests that can run on any: what LEVIN_TEST_ACCELERATOR names, such as cuda, else the CPU.
+/// The accelerator of tests that can run on any: the one that LEVIN_TEST_ACCELERATOR names, such as cuda, else the CPU.
 inline std::string test_accelerator() {
   const char* name = std::getenv("LEVIN_TEST_ACCELERATOR");
   return name != nullptr ? name : "cpu";

@@ -5,9 +5,9 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/config/registry.h"
 
-// docs/extend/write-an-accelerator.md shows what follows.
+// docs/extend/write-an-accelerator.md shows the code below.
 
-/// Three devices that are not there: their tensors are in the CPU's memory. It counts what it is asked for.
+/// Three simulated devices: their tensors are in the CPU's memory. Counts its calls.
 class Toy : public levin::Accelerator {
  public:
   std::string name() const override { return "toy"; }

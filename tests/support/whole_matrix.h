@@ -5,7 +5,7 @@
 
 namespace levin::test {
 
-/// True when the whole of each matrix is asked for (LEVIN_MATRIX=all), rather than the sample that `make test` runs.
+/// True when tests run each matrix as a whole (LEVIN_MATRIX=all), rather than the sample that `make test` runs.
 inline bool is_whole_matrix() {
   const char* const asked = std::getenv("LEVIN_MATRIX");
   return asked != nullptr && std::string_view(asked) == "all";

@@ -19,7 +19,7 @@ namespace levin::test::queued {
 
 namespace {
 
-/// Memory that work takes on a stream of the graph's own stays that stream's.
+/// Memory that work allocates on the graph's stream belongs to that stream.
 class QueuedGraph final : public DeviceGraph {
  public:
   QueuedGraph(const c10::Device& device, const QueuedGraph* before)

@@ -80,9 +80,9 @@ class QueuedBackend final : public c10d::Backend {
         }
       });
     });
-    // Other ranks' devices wait for it, whoever waits for this one.
+    // Other ranks' devices wait for it, whichever rank waits for this one.
     Queues::instance().ask(Queues::instance().last(*stream_));
-    // Who waits for it lets the current stream wait, not the host.
+    // A caller that waits blocks the current stream, not the host.
     const auto future = FutureWork::make_future({device});
     const c10::StreamGuard in_its_stream(*stream_);
     future->markCompleted(results);

@@ -25,7 +25,7 @@ constexpr std::size_t kAlignment = 512;
 
 struct Block {
   explicit Block(std::size_t size) : bytes(size), memory(std::aligned_alloc(kAlignment, size)) {
-    // A number that nobody has written is seen.
+    // A number that was never written shows.
     std::memset(memory, 0xff, size);
   }
   ~Block() { std::free(memory); }

@@ -10,16 +10,15 @@
 
 namespace levin::test::queued {
 
-/// Memory of the current device, which is kept for later tensors of the stream that it was taken on: as CUDA's allocator does,
-/// it gives memory that is freed away again at once, since what the same stream does later is done later. Throws
-/// c10::OutOfMemoryError.
+/// Memory of the current device, cached for later tensors of the stream that allocated it. Like CUDA's allocator it reuses
+/// freed memory at once, since later work of the same stream runs later. Throws c10::OutOfMemoryError.
 c10::Allocator& device_memory();
-/// What a stream that did not take this memory uses it for is done before it is given away again.
+/// Another stream uses this memory: its work is done before the memory is reused.
 void note_use(const c10::DataPtr& memory, const c10::Stream& stream);
 std::int64_t allocations();
 void limit_device_memory(std::int64_t bytes);
 DeviceMemory memory_of(c10::DeviceIndex device);
-/// Forgets what is kept.
+/// Frees cached memory.
 void give_memory_back(c10::DeviceIndex device);
 
 /// Memory of the host that a device may copy from and to by itself.

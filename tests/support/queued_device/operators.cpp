@@ -67,7 +67,7 @@ c10::IValue turned(const c10::IValue& value, const Turn& turn) {
 
 bool is_generator(const c10::Argument& argument) { return argument.type()->str().find("Generator") != std::string::npos; }
 
-/// The argument that a result is, where an operator writes in place; else none.
+/// The argument that is also the result, if an operator writes in place; else none.
 std::optional<std::size_t> argument_returned(const c10::FunctionSchema& schema, std::size_t result) {
   const c10::AliasInfo* alias = schema.returns()[result].alias_info();
   if (alias == nullptr) return std::nullopt;
@@ -96,7 +96,7 @@ struct Outcome {
   std::map<std::size_t, std::vector<Shape>> written;
 };
 
-/// One call of an operator: what it is asked, on which device, and what it comes to.
+/// One call of an operator: its arguments, device and results.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
@@ -355,7 +355,7 @@ void run_convolution_backward(const c10::OperatorHandle&, torch::jit::Stack* sta
   run_operator(backward, stack);
 }
 
-/// The CPU's draws from a generator that nobody can give it.
+/// Draws from the CPU's default generator, since no other can be passed.
 std::tuple<at::Tensor, at::Tensor> drop_out(const at::Tensor& input, double probability, std::optional<bool> train) {
   if (!train.value_or(true) || probability == 0) return {input.clone(), at::ones_like(input, at::kBool)};
   const at::Tensor mask = at::empty_like(input, at::kBool).bernoulli_(1 - probability);

@@ -17,16 +17,16 @@
 
 namespace levin::test::queued {
 
-/// Of a stream, up to which piece of its work: what an event is.
+/// A position in the work of a stream, as an event records it.
 struct Ticket {
   c10::Stream stream;
   std::uint64_t number = 0;  ///< from 1; 0: nothing
 };
 
 using Work = std::function<void()>;
-/// Makes a piece of work, such as one with random numbers of its own.
+/// Makes a piece of work, such as one with new random numbers.
 using MakeWork = std::function<Work()>;
-/// Work to be done again and again, in place of being done.
+/// Work that is recorded instead of done, for repeated replays.
 using Recording = std::vector<MakeWork>;
 
 /// The queues of all streams of all devices, and the thread that does their work. Threading: any.
@@ -34,20 +34,20 @@ class Queues {
  public:
   static Queues& instance();
 
-  /// Throws what the device has been late to tell, as each call does that waits.
+  /// Throws an error that the device reports late, as each call that waits does.
   void push(const c10::Stream& stream, const MakeWork& make);
-  /// What comes next in a stream waits for it.
+  /// Later work of a stream waits for it.
   void block(const c10::Stream& stream, const Ticket& on);
-  /// All that the stream has been given so far.
+  /// The end of the stream's work so far.
   Ticket last(const c10::Stream& stream);
   bool is_done(const Ticket& ticket);
-  /// The same for a program that asks again and again, and does something else meanwhile: the thread does what leads to it.
+  /// The same for a program that polls: the thread does the work that leads to it.
   bool ask(const Ticket& ticket);
-  /// Lets the thread do what leads to it, and waits. `what`: for QueuedDevice::on_wait(); null: nobody counts it.
+  /// Lets the thread do the work that leads to it, and waits. `what`: for QueuedDevice::on_wait(); null: not counted.
   void wait(const Ticket& ticket, const char* what);
   void wait_for_device(c10::DeviceIndex device, const char* what);
 
-  /// From now on what the stream is given is recorded, not done, and to wait for it is an error. Null: no longer.
+  /// From now on new work of the stream is recorded, not done, and waiting for it is an error. Null: no longer.
   void record(const c10::Stream& stream, std::shared_ptr<Recording> recording);
   bool is_recording(const c10::Stream& stream);
 
@@ -80,7 +80,7 @@ class Queues {
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, Queue> queues_;
   std::deque<Ticket> wanted_;
   bool others_first_ = false;
-  std::string late_error_;  ///< once there is one, the device is of no use
+  std::string late_error_;  ///< once set, the device is unusable
   std::function<void(const char*)> seen_;
   std::atomic<std::int64_t> waits_ = 0;
 };

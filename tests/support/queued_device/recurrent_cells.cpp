@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-// Cells of LSTM and GRU: LibTorch takes a device's own in place of what it computes on the CPU. They are made of other
+// Cells of LSTM and GRU: LibTorch uses a device's own instead of its CPU version. They are made of other
 // operators.
 namespace levin::test::queued {
 
