@@ -94,7 +94,7 @@ TEST_CASE("a checkpointed part computes in the format of the forward pass") {
   const auto in_bfloat16 = [](const Forward& forward) {
     return [forward](torch::nn::Sequential& net, const at::Tensor& input) {
       const AutocastOn on;
-      // The cast of this weight is kept by the region.
+      // The region caches the cast of this weight.
       const at::Tensor before = net->ptr<torch::nn::LinearImpl>(0)->forward(input);
       return forward(net, input).to(at::kFloat) + 0 * before.sum().to(at::kFloat);
     };

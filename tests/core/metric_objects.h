@@ -84,8 +84,8 @@ class Variance final : public Metric {
   MetricNumbers moments_ = add_numbers("moments", {3});
 };
 
-/// Keeps values and weights beside one another, in the order in which they came: its value is wrong where a row is not beside
-/// its own.
+/// Stores values and weights in parallel, in the order in which they came: its result is wrong if a value and a weight are
+/// paired wrongly.
 class Ordered final : public Metric {
  public:
   void update(const at::Tensor& values, const at::Tensor& weights) override {

@@ -15,7 +15,7 @@ struct Run {
   bool ranks_met = true;  ///< all ranks wanted to meet in the same batches
 };
 
-/// Three ranks with clocks of their own over `batches` batches; batch i takes rank 0 seconds_of(i).
+/// Three ranks with separate clocks over `batches` batches; batch i takes rank 0 seconds_of(i).
 template <class SecondsOf>
 Run simulate(double interval, std::int64_t batches, SecondsOf seconds_of) {
   Run run;

@@ -129,7 +129,7 @@ TEST_CASE("work on files is done in order, and asked for as if it were done") {
   held.let_go();
   files.wait();
   CHECK_FALSE(std::filesystem::exists(one));
-  // What is told is told here, when all is over.
+  // Callbacks run only here, when all is done.
   CHECK(told == std::vector<std::string>{"not both", "gone"});
   CHECK_FALSE(files.has_news());
 }
@@ -149,13 +149,13 @@ TEST_CASE("what fails in the background is told once with path and cause, and no
                        }));
   CHECK(first_value(old) == 1);
   files.wait();
-  // A program that goes on writes again.
+  // A program that continues can write again.
   files.write(checkpoint_of(torch::full({1}, 5.0)), folder / "next.ckpt");
   files.wait();
   CHECK(first_value(folder / "next.ckpt") == 5);
 }
 
-/// What a person is told.
+/// Collects messages to the user.
 class Told {
  public:
   Told() {
@@ -170,7 +170,7 @@ class Told {
   std::string text_;
 };
 
-/// A file system that does not answer, until it is let go: of what is written meanwhile nothing shows in the file.
+/// A file system that does not answer until it is released: until then, the file does not show what is written.
 class Hung {
  public:
   /// Writes "new" there.

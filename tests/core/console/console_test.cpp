@@ -24,7 +24,7 @@ using namespace levin::test;
 
 namespace {
 
-// Two files in place of standard output and error, and a console on them.
+// Two files instead of standard output and error, and a console on them.
 class Files {
  public:
   Files() : output_(descriptor("out")), error_(descriptor("err")), console(output_, error_) {}
@@ -409,7 +409,7 @@ TEST_CASE("a terminal that is too dumb to redraw gets no live block") {
 
 TEST_CASE("a rank gets the keys of its launcher's terminal one by one, as long as it wants them") {
   SharedKeys shared{};
-  CHECK_FALSE(Keys::are_there());  // tests have no terminal of their own
+  CHECK_FALSE(Keys::are_there());  // tests have no terminal
   {
     Keys launcher;
     shared.are_wanted = 1;

@@ -13,7 +13,7 @@
 
 namespace levin::test {
 
-/// A terminal of its own, raw: what is written to fd() comes out of read() unchanged.
+/// A new raw terminal: read() returns unchanged what is written to fd().
 class PseudoTerminal {
  public:
   explicit PseudoTerminal(int columns) {

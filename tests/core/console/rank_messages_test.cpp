@@ -8,7 +8,7 @@ using namespace levin;
 
 namespace {
 
-/// The console is that of a rank, and its messages are kept, for the length of a scope.
+/// For the length of a scope, the console is that of a rank, and its messages are stored.
 class ConsoleOfRank {
  public:
   ConsoleOfRank(int rank, int world_size, LogLevel level = LogLevel::kInfo) {

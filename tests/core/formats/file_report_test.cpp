@@ -84,7 +84,7 @@ TEST_CASE("an error about a file says nothing of others in its folder") {
   std::ofstream(folder / "broken.ckpt", std::ios::binary) << std::string("\x10\0\0\0\0\0\0\0{\"a\": 1", 14);
   CHECK_THAT(error_of<IoError>([&] { TensorFile::checks(folder / "broken.ckpt"); }),
              Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
-  // Whoever goes on from a checkpoint hears of another one, but not of other kinds of files.
+  // An error of a checkpoint to resume from names another checkpoint, but no other kinds of files.
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.ckpt"),
                     Contains("newest whole checkpoint in its folder") && Contains("whole.ckpt"));
   std::filesystem::rename(folder / "broken.ckpt", folder / "broken.safetensors");
@@ -143,7 +143,7 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
     };
     CHECK(last_lr(made) == last_lr(real));
     CHECK(made.content.manifest.at("datamodule_hyper_parameters") == Value(Value::Map{{"batch_size", Value(32)}}));
-    // And levin goes on from what it has exported, as from its own.
+    // And levin resumes from a file that it has exported, as from its own.
     LightningRegression resumed(optimizer);
     Trainer(quiet_options(4)).fit(resumed, lightning_batches(), {}, {.ckpt_path = (folder / "lightning.ckpt").string()});
     CHECK(distance(resumed, kTorchFiles / ("lightning_" + optimizer + "_later.pt")) < 1e-6);

@@ -36,7 +36,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// Writes a number beside its weights, and types that are no floats.
+/// Writes a number along with its weights, and types that are no floats.
 struct CountingImpl : torch::nn::Module {
   CountingImpl() {
     inner = register_module("inner", Net());

@@ -52,7 +52,7 @@ class GatedLogger : public Logger {
   std::thread::id thread_;
 };
 
-/// What levin tells while it lives.
+/// Collects levin's messages while it lives.
 class Told {
  public:
   Told() {

@@ -1,4 +1,4 @@
-// What ranks tell one another, and what it costs: no more than what is told, on however many ranks.
+// Data that ranks exchange, and its cost: no more than its size, on any number of ranks.
 #include <array>
 #include <catch2/catch.hpp>
 #include <type_traits>

@@ -302,7 +302,7 @@ TEST_CASE("the correction makes a sum of weighted losses the mean over the sampl
 
 TEST_CASE("a signal that comes again ends the process: SIGINT the second time, SIGTERM and SIGHUP the third, some time later") {
   CHECK_FALSE(ends_at_once(SIGINT, 1, 100));
-  CHECK_FALSE(ends_at_once(SIGINT, 2, 0.01));  // of a terminal, and of `timeout`, which the terminal has told, too
+  CHECK_FALSE(ends_at_once(SIGINT, 2, 0.01));  // one from a terminal, one from `timeout`, which got it from the terminal, too
   CHECK(ends_at_once(SIGINT, 2, 0.3));
   CHECK(asks_again(SIGINT, 2, 0.3));
   for (const int signal : {SIGTERM, SIGHUP}) {

@@ -355,7 +355,7 @@ TEST_CASE("a ckpt_path is a file, best or last, or those of a run's folder") {
   CHECK(read(run + ":last") == Read(run, "last"));
   CHECK_THROWS_WITH(read(""), Catch::Contains("it is empty"));
   CHECK_THROWS_WITH(read((folder / "none.ckpt").string()), Catch::Contains("there is no file") && Catch::Contains("none.ckpt"));
-  // What the system refuses to look at is told as what is not there.
+  // A path that the system refuses to examine is reported as missing.
   CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string()), ConfigError);
   CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string() + ":last"), ConfigError);
   CHECK_THROWS_WITH(read((folder / "none:best").string()), Catch::Contains("there is no folder") && Catch::Contains("none"));

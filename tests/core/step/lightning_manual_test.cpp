@@ -1,5 +1,5 @@
-// Manual optimization with several optimizers and schedules, in cases that Lightning's own tests look at. Every number is
-// computed beside it by hand.
+// Manual optimization with several optimizers and schedules, in cases of Lightning's own tests. Every number is also computed
+// by hand.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>
@@ -162,7 +162,7 @@ std::pair<double, double> played(int epochs, int batches) {
 }  // namespace
 
 TEST_CASE("two optimizers in turns, with windows, clipping and schedules of their own, are what the numbers say") {
-  const std::int64_t batches = GENERATE(4, 5);  // of five the last window goes on in the next epoch
+  const std::int64_t batches = GENERATE(4, 5);  // with five, the last window continues in the next epoch
   Game game;
   Trainer trainer(quiet({.max_epochs = 3, .val_check_interval = 3}));
   trainer.fit(game, counted(static_cast<int>(batches)), {counted(2)});

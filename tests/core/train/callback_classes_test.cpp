@@ -13,7 +13,7 @@ using namespace levin::test;
 
 namespace {
 
-/// BatchCounts training batches, and keeps the count when it is told to.
+/// Counts training batches, and saves the count on request.
 class BatchCounts : public Callback {
  public:
   void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t) override { ++batches; }

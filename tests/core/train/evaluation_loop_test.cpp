@@ -40,7 +40,7 @@ std::shared_ptr<FixedLoader> rows(const std::vector<std::vector<float>>& batches
 
 }  // namespace
 
-// By SIGUSR1: levin leaves SIGTERM to who handles it already, which is Catch2 here.
+// Uses SIGUSR1: levin leaves SIGTERM to an existing handler, here that of Catch2.
 TEST_CASE("a signal that ended a fit leaves out no batch of what its Trainer does next, nor of another that heeds none") {
   struct Signalled : Mean {
     StepOutput training_step(const Batch& batch, std::int64_t) override {
@@ -65,7 +65,7 @@ TEST_CASE("a signal that ended a fit leaves out no batch of what its Trainer doe
   Mean plain;
   Trainer heedless(quiet({.process = {.signals = false}}));
   CHECK(validated(heedless, plain) == 3.0);
-  // Somebody else's fit is just being ended.
+  // A signal is ending another Trainer's fit.
   const SignalScope other;
   raise(SIGUSR1);
   CHECK(SignalScope::received() == SIGUSR1);

@@ -1,4 +1,4 @@
-// Cases of Lightning's own tests, on what it tells and shows, beside those that the other tests here have.
+// Cases of Lightning's own tests about messages and output that no other test here covers.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 #include <c10/util/ScopeExit.h>
 

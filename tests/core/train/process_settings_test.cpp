@@ -210,7 +210,7 @@ TEST_CASE("memory that a step has freed is there for the next one") {
   Trainer(options).fit(module, FixedLoader::of_rows(61, 1));
   REQUIRE(module.faults >= 0);
 #if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed
-  // 50 steps take 2,000 pages for each MiB of the weight; without that some 1,000 of them are cleared anew each time. With it
+  // 50 steps take 2,000 pages for each MiB of the weight; without that some 1,000 of them are cleared again each time. With it
   // 2,000 once, and more where the kernel is short of memory and takes back what it can.
   CHECK(module.faults < 10'000 * mebibytes);
 #endif

@@ -14,7 +14,7 @@ using namespace levin::test;
 
 namespace {
 
-/// Remembers which part of the data it was told to read.
+/// Remembers which part of the data it was assigned.
 class ShardedLoader final : public FixedLoader {
  public:
   ShardedLoader() : FixedLoader({Batch{{"x", torch::ones({1})}}}) {}

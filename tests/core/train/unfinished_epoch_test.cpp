@@ -51,7 +51,7 @@ struct Ended {
   std::string reason;
 };
 
-/// What a fit has beside its options. The last one goes on from `ckpt_path`.
+/// The settings of a fit. The last one resumes from `ckpt_path`.
 struct Fit {
   TrainerOptions options;
   std::string ckpt_path = {};
@@ -79,8 +79,8 @@ Ended run(const TemporaryFolder& folder, Fit fit) {
   return ended;
 }
 
-/// Two runs, of which the second goes on from the end of the first, did what one has done, but for the end of the first: it has
-/// the last so many entries of its trace.
+/// Two runs, the second resumed from the end of the first, did the same as a whole run, except for the end of the first: the
+/// last `of_end` entries of its trace.
 void check_same(const Ended& first, const Ended& second, const Ended& whole, std::size_t of_end) {
   std::vector<std::string> trace(first.trace.begin(), first.trace.end() - static_cast<std::ptrdiff_t>(of_end));
   trace.insert(trace.end(), second.trace.begin(), second.trace.end());

@@ -44,7 +44,7 @@ class Oracle {
         if (at(rank).alive && program_.has(phase, rank)) act(phase, index, rank);
       }
       if (phase.type == Phase::kResume) {
-        // Its keys are agreed on anew, and told of anew.
+        // Ranks agree on its keys and report them again.
         agreed_.clear();
         warnings_ = 0;
       }
@@ -172,7 +172,7 @@ class Oracle {
     for (std::size_t part = 0; part < parts.size(); ++part) show(state, parts[part], values[part], true);
   }
 
-  /// What has a name and a value of its own.
+  /// The parts of a metric that have their own name and value.
   std::vector<Agreed> parts_of(const Agreed& metric) const {
     if (metric.object < 0) return {metric};
     std::vector<Agreed> parts;

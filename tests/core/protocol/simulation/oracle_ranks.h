@@ -37,8 +37,8 @@ struct Own {
   bool is_unshared = false;     ///< the step's value is newer than the last boundary that carries steps
   // Of an object.
   Samples batch{};           ///< what its step has seen
-  bool knows_rows = false;   ///< what all ranks had of the epoch when they last told one another
-  bool rows_are_old = true;  ///< what it told then, if anything, is not all that there is
+  bool knows_rows = false;   ///< what all ranks had of the epoch in their last exchange
+  bool rows_are_old = true;  ///< it has more than it sent then, if anything
 };
 
 /// What a metric object has been given on one rank.

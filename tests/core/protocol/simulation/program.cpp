@@ -180,7 +180,7 @@ class Generator {
     add_boundary(BoundaryKind::kEvaluationEnd, stage);
   }
 
-  /// A run that resumes from it goes on here.
+  /// A run resumes from it here.
   void add_checkpoint() {
     add_boundary(BoundaryKind::kCheckpoint, Stage::kTrain);
     if (resumes_) add({.type = Phase::kResume, .boundary = {}});

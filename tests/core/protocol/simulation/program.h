@@ -42,14 +42,14 @@ struct Sample {
 
 /// One thing that every rank does, or skips when it has no such batch.
 struct Phase {
-  /// kResume: all that the run has recorded goes through a snapshot into a new one, which goes on from here.
+  /// kResume: a snapshot brings all that the run has recorded into a new run, which resumes here.
   enum Type { kBeginStage, kEndStage, kBeginBatch, kEndBatch, kHook, kBoundary, kResetEpoch, kResume };
   Type type = kHook;
   Hook hook = Hook::kNone;
   Boundary boundary;  ///< its stage holds for kBeginStage too
   int batch = -1;     ///< index within the loader; -1 outside of batches: all ranks do it
   int dataloader = 0;
-  bool training = true;  ///< which lengths decide who has the batch
+  bool training = true;  ///< which lengths decide the ranks that have the batch
 };
 
 /// What goes wrong in a program, besides what its log() statements do.

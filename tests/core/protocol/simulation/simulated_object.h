@@ -9,8 +9,8 @@
 
 namespace levin::testing {
 
-/// A metric object of a generated program, on one rank: as levin::Metric, without tensors. Its values depend on the order of
-/// its rows, and on what stands beside what.
+/// A metric object of a generated program, on one rank: like levin::Metric, without tensors. Its values depend on the order of
+/// its rows, and on which columns share a row.
 class SimulatedObject final : public MetricObject {
  public:
   explicit SimulatedObject(const ObjectPlan& plan);
@@ -40,7 +40,7 @@ class SimulatedObject final : public MetricObject {
 
   ObjectPlan plan_;
   MetricState total_;
-  std::shared_ptr<Batch> batch_;  ///< null: nobody has asked for batches
+  std::shared_ptr<Batch> batch_;  ///< null: no batches were requested
   bool batch_is_taken_ = false;
   std::shared_ptr<const MetricState> all_ranks_;
   std::int64_t changes_ = 0;

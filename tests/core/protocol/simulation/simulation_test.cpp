@@ -39,7 +39,7 @@ class UnreadableDeferred final : public DeferredValue {
   }
 };
 
-/// The first difference found; comparing goes on after it to no purpose.
+/// The first difference found; a further comparison has no use.
 struct Difference : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -112,7 +112,7 @@ class RankRun {
     collectives_ += store_->collectives();
     begin();
     store_->begin_stage(Stage::kTrain);
-    // What hooks do until the run is where it goes on does not count.
+    // What hooks do before the point of resuming does not count.
     for (const auto& object : objects_) object->update({77, 7});
     store_->restore({snapshot});
   }
