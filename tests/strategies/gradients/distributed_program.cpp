@@ -177,9 +177,8 @@ const levin::test::Scenarios kScenarios = {
   }
 }
 
-/// What the environment asks for beside the arguments: LEVIN_TEST_HOST_NAME, LEVIN_TEST_FILE_BYTES, the most that a file, or
-/// memory that ranks share, may have, LEVIN_TEST_HOSTS, how many hosts there are, and LEVIN_TEST_GRADIENTS, what gradients
-/// travel over.
+/// Applies settings of the environment: LEVIN_TEST_HOST_NAME; LEVIN_TEST_FILE_BYTES, the limit of a file or of memory that
+/// ranks share; LEVIN_TEST_HOSTS, the number of hosts; and LEVIN_TEST_GRADIENTS, the transport of gradients.
 void heed_environment(levin::DdpOptions& options, levin::LaunchRequest& request) {
   if (const char* name = std::getenv("LEVIN_TEST_HOST_NAME");
       name != nullptr && (unshare(CLONE_NEWUTS) != 0 || sethostname(name, std::strlen(name)) != 0)) {

@@ -98,7 +98,7 @@ struct OddNet : torch::nn::Module {
   torch::Tensor twin, rows, complex;
 };
 
-/// Ten steps over a global batch of 16 rows, divided over ranks. `forward` is told which step it is.
+/// Ten steps over a global batch of 16 rows, divided over ranks. `forward` gets the number of the step.
 void train(Context& context, const TrainingOptions& options, torch::nn::Module& net,
            const std::function<torch::Tensor(const torch::Tensor&, int)>& forward) {
   levin::PowerSgd power_sgd(options.ddp);
@@ -122,7 +122,7 @@ void train(Context& context, const TrainingOptions& options, torch::nn::Module& 
       const auto loss = torch::mse_loss(forward(data, step), target) / options.accumulate;
       if (last) synchronizer.before_backward(loss);
       loss.backward();
-      // A pass that reduces nothing waits for nobody.
+      // A pass that reduces nothing waits for no rank.
       if (!last && context.world.board().waiting()) std::abort();
     }
     if (idle) {
@@ -291,7 +291,7 @@ void static_steps(Context& context, int steps, const std::function<bool(int step
   }
 }
 
-/// What a step of many modules, each with a parameter, allocates beside its passes.
+/// Allocations of a step of many modules, each with a parameter, outside of its passes.
 void allocations_of_a_step(Context& context) {
   torch::nn::Module module;
   std::vector<at::Tensor> weights;
@@ -322,8 +322,8 @@ Scenarios gradient_scenarios() {
   small_buckets.bucket_cap_mb = 0.0001;
   const std::map<std::string, TrainingOptions> trainings = {
       {"train", {}},
-      // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides; many
-      // numbers, which grow at a higher rate.
+      // Buckets that hosts share out, some during the backward pass, of a length that no number of ranks divides; many numbers,
+      // which grow at a higher rate.
       {"train_wide", {.ddp = {.bucket_cap_mb = 0.01}, .hidden = 801, .learning_rate = 0.0001}},
       // A bucket that lies in memory of all ranks.
       {"train_large", {.hidden = 30'001, .learning_rate = 0.0001}},

@@ -235,7 +235,7 @@ TEST_CASE("a process knows where it may run") {
 
 TEST_CASE("memory of a run is refused when it is not what this program lays out") {
   const auto segment = RunSegment::create(2);
-  // Who joins again after an error has the same descriptor.
+  // A rank that joins again after an error has the same descriptor.
   for (int joining = 0; joining < 2; ++joining) CHECK(RunSegment::attach(segment->descriptor())->ranks() == 2);
   segment->header().layout = 1;
   for (int joining = 0; joining < 2; ++joining) {
@@ -267,7 +267,7 @@ TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {
   CHECK(SharedFile::create(8192).bytes() == 8192);
 }
 
-// What ranks hand one another beside memory.
+// What ranks pass to one another besides memory.
 
 TEST_CASE("a message brings bytes and open descriptors to another socket") {
   const auto [sender, receiver] = connected_sockets(SOCK_SEQPACKET);

@@ -251,7 +251,7 @@ TEST_CASE("memory of another size is refused") {
 
 namespace {
 
-/// Ranks 2 to 4 of a run of six, on a host of their own: their segment is for them, the board for all.
+/// Ranks 2 to 4 of a run of six, alone on a host: the segment is for them only, the board for all.
 struct OnHost {
   static constexpr int kRanks = 6;
   static constexpr int kFirst = 2;

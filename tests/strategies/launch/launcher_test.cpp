@@ -17,7 +17,7 @@ using levin_test::ChildProgram;
 
 namespace {
 
-/// Each test runs with ranks that the program starts anew, and with those of a fork server.
+/// Each test runs with ranks that execute the program, and with those of a fork server.
 bool with_fork_server() { return GENERATE(false, true); }
 
 ChildProgram::Environment clean() {
@@ -183,7 +183,7 @@ TEST_CASE("a killed rank ends the others while the launcher is stopped, and the 
   REQUIRE(program.wait_for_output(" is process ", 3));
   program.send(SIGSTOP);
   const int killed = program.numbers_after("rank 1 is process ").at(0);
-  // A rank that is stopped too can be ended by nobody else.
+  // A stopped rank cannot end by itself: the others must end it.
   const int stopped = program.numbers_after("rank 2 is process ").at(0);
   kill(stopped, SIGSTOP);
   kill(killed, SIGKILL);

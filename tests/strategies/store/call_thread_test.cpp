@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
 Clock::time_point at_once() { return Clock::now() + std::chrono::milliseconds(1); }
 
-/// A call that goes on until it is let go.
+/// A call that runs until it is released.
 struct Endless {
   std::shared_ptr<std::atomic<bool>> go_on = std::make_shared<std::atomic<bool>>(true);
   bool operator()() const {

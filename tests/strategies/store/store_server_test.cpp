@@ -256,7 +256,7 @@ TEST_CASE("a rank of another attempt comes again until the attempts are the same
   CHECK(StoreClient(server.address(), member, in(10s)).ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
 }
 
-// Who is not of the run: at the other end of a rank's connection, and at the store's door.
+// Programs that are not part of the run: at the other end of a rank's connection, and as clients of the store.
 
 TEST_CASE("a rank gives up in time whoever listens in rank 0's place, and says what is wrong") {
   // What was left of 0.4 s when it had connected.

@@ -17,7 +17,7 @@ namespace levin_test {
 /// What a stranger does whom a rank takes for rank 0.
 enum class Oddity { kSilent, kCloses, kSendsGarbage, kSlowBytes, kHugeLength };
 
-/// A port of the loopback interface at which somebody listens who is no store.
+/// A port of the loopback interface on which a server listens that is no store.
 class OddListener {
  public:
   explicit OddListener(Oddity oddity) : oddity_(oddity), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

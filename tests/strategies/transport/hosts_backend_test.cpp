@@ -1,4 +1,4 @@
-// Ranks on several hosts, which are threads of this process: each host has memory of its own, and all have Gloo.
+// Ranks on several hosts, which are threads of this process: each host has its own memory, and all have Gloo.
 #include "levin/strategies/transport/hosts_backend.h"
 
 #include <torch/torch.h>

@@ -133,7 +133,7 @@ TEST_CASE("the first bucket's gradients lie where the other ranks read them, fro
     at::Tensor bucket = torch::zeros({1000});
     const at::Tensor view = bucket.narrow(0, 500, 500);
     for (int step = 0; step < 20; ++step) {
-      if (step == 10) bucket = torch::zeros({100'000});  // buckets are made anew
+      if (step == 10) bucket = torch::zeros({100'000});  // makes new buckets
       bucket.copy_(torch::arange(bucket.numel(), torch::kFloat) + static_cast<float>(rank * step));
       if (step < 10) view.fill_(static_cast<float>(rank));
       places.push_back(bucket.mutable_data_ptr<float>());

@@ -1,4 +1,4 @@
-// Ranks that somebody else started: that they meet, or each ends in time and says what is in the way; and at which ports.
+// Ranks of another launcher: they meet, or each ends in time and says what prevents it; and at which ports.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
