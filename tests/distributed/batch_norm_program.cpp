@@ -109,7 +109,7 @@ class Normalized final : public Module {
 void fit(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.sync_batchnorm = settings.text("layer") == "batch_norm";
-  options.timeout_seconds = settings.has("skip") ? 4 : 20;  // the rank that waits for who has skipped the layer
+  options.timeout_seconds = settings.has("skip") ? 4 : 20;  // the rank that waits for one which has skipped the layer
   if (settings.has("control")) {
     options.strategy = {Value("ddp"), Value(Value::Map{{"control_group", Value(settings.text("control"))}})};
   }

@@ -16,7 +16,7 @@ void fail_in(const std::string& manner, int rank) {
   if (manner == "throw_gloo") throw std::runtime_error("gloo is my dog: Connection closed by peer");
   if (manner == "throw_object") throw 42;
   if (manner == "memory") {
-    // Memory that nobody looks at is one that the compiler may leave out.
+    // The compiler may omit memory that is not read.
     static std::vector<double> values;
     values.resize(std::size_t{1} << 50);
   }

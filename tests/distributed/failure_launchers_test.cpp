@@ -1,4 +1,4 @@
-// Failures and signals around the start of ranks: levin's own launcher, and ranks that somebody else started.
+// Failures and signals around the start of ranks: levin's own launcher, and ranks of another one.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ using levin_test::free_port;
 constexpr int kRanks = 4;
 constexpr double kCrashSeconds = 5;
 
-// ---- Ranks that somebody else started ---------------------------------------------------------------------------------------
+// ---- Ranks of another launcher ----------------------------------------------------------------------------------------------
 
 /// What torchrun reads of $TORCHELASTIC_ERROR_FILE.
 struct ErrorFile {
@@ -54,7 +54,7 @@ struct StartedRanks {
         outcomes[static_cast<std::size_t>(rank)] = run(command);
         ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
         if (rank == failing_rank) end_of_failing_rank = std::time(nullptr);
-        // Between hosts nobody else can end a stopped process: torchrun's agent would do it now.
+        // Between hosts no rank can end a stopped process: torchrun's agent would do it now.
         if (rank != failing_rank && --others_left == 0) {
           for (const int process : processes_in(folder.path())) kill(process, SIGCONT);
         }
@@ -78,7 +78,7 @@ struct StartedRanks {
   std::string all_errors;
 };
 
-/// Every other rank has ended in time, with one line of its own.
+/// Every other rank has ended in time, with its own line.
 void check_others(const StartedRanks& run, double seconds, const std::string& named_place) {
   const double failed = moment_of_failure(run.folder.path()).seconds;
   REQUIRE(failed > 0);
@@ -109,7 +109,7 @@ TEST_CASE("ranks that levin did not start end together when one fails, with the 
   INFO("control_group " << group << ", " << manner << " on rank " << failing << "\n" << text_of(run.outcomes));
   const std::string place = "in training_step (train, epoch 1, step 4)";
   const std::string first = "levin: rank " + std::to_string(failing) + " failed " + place + ": ";
-  // Between hosts, ranks whose store is gone with rank 0 cannot agree on who says it first.
+  // Between hosts, ranks that lose the store with rank 0 cannot agree on which of them reports it first.
   const bool without_store = group == "gloo" && failing == 0 && manner != "throw";
   const int times = count(run.all_errors, "levin: rank");
   if (without_store) {
@@ -162,7 +162,7 @@ TEST_CASE("a stopped rank that levin did not start ends the others with the tabl
 
 namespace {
 
-/// A run that goes on until it is stopped, and has begun its second epoch.
+/// A run that continues until it is stopped, and has begun its second epoch.
 struct LongRun {
   LongRun() {
     program.emplace(command_of({.place = "module.on_train_epoch_start",
@@ -203,7 +203,7 @@ void check_stopped_at_one_step(const LongRun& run, int signal) {
     const Checkpoint checkpoint = Checkpoint::load(entry.path());
     if (std::to_string(checkpoint.manifest.at("global_step").as_int()) != steps[0]) continue;
     saved = true;
-    // A run that goes on from here needs every rank's random state.
+    // A run that resumes from here needs every rank's random state.
     for (int rank = 0; rank < kRanks; ++rank) {
       CHECK(checkpoint.tensors.contains("rng." + std::to_string(rank) + ".cpu"));
     }

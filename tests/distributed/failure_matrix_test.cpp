@@ -1,5 +1,5 @@
 // Every place at which user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
-// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and tells each problem as it comes.
+// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and reports each problem at once.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -85,7 +85,7 @@ std::vector<FailureCase> sample() {
   std::vector<FailureCase> cases;
   std::size_t turn = 0;
   for (const Place& place : places()) {
-    // The rank goes on faster than the manners do, so that each manner meets each rank.
+    // The rank advances faster than the manner, so that each manner meets each rank.
     const auto rank = static_cast<int>((turn + turn / kManners.size()) % kRanks);
     cases.push_back(case_of(place, kManners[turn++ % kManners.size()], place.rank_zero_only ? 0 : rank));
   }

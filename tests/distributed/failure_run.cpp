@@ -36,8 +36,8 @@ void check_orderly_stop(const FailureCase& failure, const std::string& err, Prob
   problems.unless(count(err, "failed") == 0, "an orderly stop is called a failure");
 }
 
-/// Without what libstdc++ says of an object that nobody caught: it writes that in three parts, between which other ranks' lines
-/// may stand.
+/// Removes libstdc++'s message about an uncaught object: it is written in three parts, between which lines of other ranks may
+/// appear.
 std::string without_terminate(const std::string& err) {
   static const std::regex kTerminate("terminate called after throwing an instance of '(int)?");
   return std::regex_replace(err, kTerminate, "");

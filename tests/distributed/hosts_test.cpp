@@ -1,4 +1,4 @@
-// Several hosts, on each of which somebody starts levin with NODE_RANK, MASTER_ADDR and MASTER_PORT: here all are one machine.
+// Several hosts, with levin started on each with NODE_RANK, MASTER_ADDR and MASTER_PORT: here all are one machine.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -30,7 +30,7 @@ struct Case {
   std::vector<Host> hosts;
   bool in_sample = false;  ///< `make test` runs it too
   int num_nodes = 2;
-  std::optional<levin_test::Oddity> listener = {};  ///< somebody has the port already
+  std::optional<levin_test::Oddity> listener = {};  ///< the port is in use
 };
 
 const std::string kMissing = " did not come within " + std::to_string(kConnectSeconds) + " s (connect_timeout_seconds)";

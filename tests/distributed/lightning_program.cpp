@@ -90,7 +90,8 @@ void pairs(const Settings& settings) {
   report(settings, trainer, module);
 }
 
-/// A generator and a discriminator in turns; see lightning_manual_test. Rank r's batches are beside those of one process.
+/// A generator and a discriminator in turns; see lightning_manual_test. Batches of two ranks lie on both sides of those of one
+/// process.
 class Game final : public ScriptedLine {
  public:
   Game() {
@@ -129,8 +130,8 @@ class Game final : public ScriptedLine {
 void game(const Settings& settings) {
   Trainer trainer(options_of(settings, 3));
   Game module;
-  const double beside = trainer.world_size() == 1 ? 0 : trainer.rank() == 0 ? -0.5 : 0.5;
-  trainer.fit(module, counted(4, 1 + beside), {counted(1)});
+  const double offset = trainer.world_size() == 1 ? 0 : trainer.rank() == 0 ? -0.5 : 0.5;
+  trainer.fit(module, counted(4, 1 + offset), {counted(1)});
   report(settings, trainer, module);
 }
 
@@ -189,15 +190,15 @@ void turns(const Settings& settings) {
   for (int seed = first; seed < first + settings.number("seeds"); ++seed) {
     Trainer trainer(options_of(settings, 2));
     Turns module(static_cast<unsigned>(seed));
-    const double beside = trainer.world_size() == 1 ? 0 : trainer.rank() == 0 ? -0.5 : 0.5;
-    trainer.fit(module, counted(7, 1 + beside), {counted(1)});
+    const double offset = trainer.world_size() == 1 ? 0 : trainer.rank() == 0 ? -0.5 : 0.5;
+    trainer.fit(module, counted(7, 1 + offset), {counted(1)});
     all += (all.empty() ? "" : ",") + module.weights();
     rank = trainer.rank();
   }
   Report(settings.text("folder"), rank).add("weights", all);
 }
 
-/// Rank 0's metric gets worse in epoch 2, while rank 1's goes on.
+/// Rank 0's metric gets worse in epoch 2, while rank 1's still improves.
 void stops(const Settings& settings) {
   TrainerOptions options = options_of(settings, 20);
   options.callbacks = {EarlyStopping({.monitor = "abc", .patience = 1}), EarlyStopping({.monitor = "cba", .patience = 9})};

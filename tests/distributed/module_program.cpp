@@ -1,4 +1,4 @@
-// A user's program whose module freezes parts, loads weights, draws random numbers of its own and optimizes by itself, on
+// A user's program whose module freezes parts, loads weights, draws its own random numbers and optimizes manually, on
 // several ranks. Run by module_ranks_test. Arguments: scenario=… ranks=… folder=… and what the scenario takes, as name=value.
 #include <torch/torch.h>
 
@@ -222,7 +222,7 @@ void checkpointed_segments(const Settings& settings) {
   }
 }
 
-/// Averages the weights of two epochs, whose layer normalizes what it is given. optimizer=: in place of that, schedule-free.
+/// Averages the weights of two epochs of a layer that normalizes its input. optimizer=: schedule-free instead.
 void averages(const Settings& settings) {
   struct Normalized final : Module {
     explicit Normalized(bool is_free) : is_free_(is_free) { torch::nn::init::constant_(layer_->weight, 0.5); }
@@ -261,8 +261,8 @@ void averages(const Settings& settings) {
   report.add("trained", saved.tensors.at("current_model_state.layer.weight").item<float>());
 }
 
-/// Steps by hand under bf16-mixed with gradients of rank 1, which power_sgd gives exactly, and saves in the middle. resumes=1:
-/// goes on from there.
+/// Steps by hand under bf16-mixed with gradients of rank 1, which power_sgd gives exactly, and saves halfway. resumes=1:
+/// resumes from there.
 void approximated(const Settings& settings) {
   struct Matrix final : Module {
     Matrix() { set_automatic_optimization(false); }

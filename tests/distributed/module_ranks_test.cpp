@@ -67,7 +67,7 @@ TEST_CASE("generators of a rank's own differ and shared ones agree, also in a ru
   REQUIRE(saves.outcome.ok());
   for (std::size_t rank = 0; rank < saves.by_rank.size(); ++rank) {
     CHECK(saves.text(rank, "shared") == whole[0].at("shared").back());
-    // A rank that the run which saved had not begins with numbers of its own.
+    // A rank that the saved run did not have begins with its own numbers.
     if (rank < whole.size()) CHECK(saves.text(rank, "own") == whole[rank].at("own").back());
     own.insert(saves.text(rank, "own"));
   }

@@ -1,4 +1,4 @@
-// Two hosts with networks of their own: what happens when the link between them is cut.
+// Two hosts with separate networks: what happens when the link between them is cut.
 #include <unistd.h>
 
 #include <atomic>

@@ -19,7 +19,7 @@ namespace levin::test {
 
 namespace {
 
-/// Depends on the order of samples, and on what stands beside what.
+/// Depends on the order of samples, and on which columns share a row.
 class Remembered final : public Metric {
  public:
   explicit Remembered(Keeps keeps) {

@@ -33,7 +33,7 @@ class ObjectsOracle {
   ObjectsOracle(NumbersObject object, std::vector<RankBatches> by_rank)
       : object_(std::move(object)), by_rank_(std::move(by_rank)) {}
 
-  /// What rank 0 writes of an epoch; unset where nobody has a batch.
+  /// What rank 0 writes of an epoch; unset if no rank has a batch.
   std::optional<double> epoch() const {
     if (object_.rank_zero_only) return epoch_of(0);
     if (object_.sync_dist == false) return of_lowest([&](std::size_t rank) { return epoch_of(rank); });

@@ -32,7 +32,7 @@ class NumbersOracle {
  public:
   NumbersOracle(NumbersKey key, std::vector<RankBatches> by_rank) : key_(std::move(key)), by_rank_(std::move(by_rank)) {}
 
-  /// Of all ranks; unset when nobody has a batch.
+  /// Of all ranks; unset when no rank has a batch.
   std::optional<double> epoch() const {
     if (key_.rank_zero_only) return epoch_of(0);
     if (key_.sync_dist == false) return of_lowest([&](std::size_t rank) { return epoch_of(rank); });

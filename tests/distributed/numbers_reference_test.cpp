@@ -104,7 +104,7 @@ TEST_CASE("each rank's views, results and rows are those of Lightning, but for w
     for (const std::string& column : rows.columns()) {
       if (!rows.cell(row, column).empty()) actual[column] = std::stod(rows.cell(row, column));
     }
-    // Rows of evaluation steps: levin writes the epoch too, and the step of training beside the number of the evaluation batch.
+    // Rows of evaluation steps: levin also writes the epoch, and both the training step and the number of the evaluation batch.
     if (!expected.contains("epoch")) actual.erase("epoch");
     if (const auto batch = actual.extract("evaluation_batch")) actual["step"] = batch.mapped();
     compared += compare(actual, expected, "row " + std::to_string(row), 0);

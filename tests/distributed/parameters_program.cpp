@@ -119,7 +119,7 @@ void in_every_hook(const Settings& settings) {
   }
 }
 
-/// Two weights with a loss and an optimizer each, as in a GAN; the weight whose turn it is not may be frozen meanwhile.
+/// Two weights with a loss and an optimizer each, as in a GAN; the other weight may be frozen during a turn.
 class TwoLosses final : public Module {
  public:
   TwoLosses(std::string frozen, bool tied) : frozen_(std::move(frozen)), tied_(tied) {
@@ -202,9 +202,8 @@ void two_losses(const Settings& settings) {
   report.add("changes", counted->changes);
 }
 
-/// Weights that a callback looks at. what=rates: rank 1 steps with a rate of its own from the third step on; local: rank 1 has
-/// a backward pass of its own in the third step; no_gradient: rank 2 takes its gradient away; unused: a weight that no loss
-/// uses.
+/// Weights that a callback looks at. what=rates: rank 1 steps with another rate from the third step on; local: rank 1 has an
+/// extra backward pass in the third step; no_gradient: rank 2 removes its gradient; unused: a weight that no loss uses.
 class Watched final : public Module {
  public:
   explicit Watched(std::string what) : what_(std::move(what)) {
@@ -356,7 +355,7 @@ class ChangedBetween final : public Module {
   at::Tensor third_;
 };
 
-/// what=add, unfreeze, freeze; strategy=. Saves before each batch up to that, and goes on from each: "equal" counts those
+/// what=add, unfreeze, freeze; strategy=. Saves before each batch up to that, and resumes from each: "equal" counts those
 /// that end with the same bits.
 void changed_between(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");

@@ -51,7 +51,7 @@ int status_of(const Program& program) {
       std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
       status = 1;
     } catch (...) {
-      std::terminate();  // as where nobody catches it
+      std::terminate();  // as for an uncaught exception
     }
   });
   return status;
@@ -62,7 +62,7 @@ template <class Program>
 }
 
 /// A program of rank_programs, which its first argument names: other sources hold others, so that LibTorch's headers are read
-/// once for all of them. What it is made of stands in a namespace of its own.
+/// once for all of them. Each has its own namespace.
 ///
 ///     const RankProgram program("trainer", {{"samples", samples}, {"shards", shards}});
 class RankProgram {

@@ -8,7 +8,7 @@
 
 namespace levin::test {
 
-/// What a scenario of a program is told: "name=value" texts. Each is told ranks= and folder=.
+/// Settings of a scenario of a program: "name=value" texts. Each has ranks= and folder=.
 class Settings {
  public:
   explicit Settings(const std::vector<std::string>& texts) {

@@ -12,7 +12,7 @@
 namespace levin::test {
 namespace {
 
-/// A run of start_program in a folder of its own.
+/// A run of start_program in its own folder.
 struct Run {
   explicit Run(const std::vector<std::string>& settings) : outcome(run(start_command(folder.path(), settings))) {}
   bool left(const std::string& file) const { return std::filesystem::exists(folder / file); }
@@ -136,7 +136,7 @@ TEST_CASE("a run goes on with fewer ranks when devices are gone, down to min_dev
   const std::string manner = "take_device=" + count_file;
   Command command = start_command(folder.path(), {"ranks=2", "max_restarts=1", "min_devices=" + std::to_string(min_devices),
                                                   "toy=" + count_file, "fail=0:1:5:" + manner});
-  command.copied = false;  // one rank alone is the program executed anew, by its process' own arguments
+  command.copied = false;  // a single rank executes the program again, with the arguments of its process
   const Outcome outcome = levin::test::run(command);
   INFO(outcome.text());
   CHECK_THAT(outcome.err, Catch::Contains("toy device 1") && Catch::Contains("does not exist; visible are 0"));

@@ -6,12 +6,12 @@
 #include "distributed/rank_run.h"
 #include "support/whole_matrix.h"
 
-// As core/state/resume_test.cpp, on several ranks with processes of their own. One program by hand:
+// Like core/state/resume_test.cpp, on several ranks, each a process. One program by hand:
 // build/bin/inside_programs resume ranks=2 folder=$(mktemp -d) seed=5
 TEST_CASE("runs of several ranks resume exactly, to the bit, from points of generated programs") {
   const int ranks = GENERATE(2, 4);
   const bool whole = levin::test::is_whole_matrix();
-  // 16 and 200 are told of in core/state/resume_test.cpp; 59: a hook unfreezes what a static graph has not learned.
+  // For 16 and 200 see core/state/resume_test.cpp; 59: a hook unfreezes what a static graph has not learned.
   // 15: a parameter is frozen between a local batch and the one that reduces.
   std::vector<int> seeds = ranks == 2 ? std::vector{1, 2, 3, 15, 16, 59, 200} : std::vector{1, 2};
   if (whole) {

@@ -1,4 +1,4 @@
-// A user's program that trains a small network under a strategy of its choice, saves it and goes on. Run by sharded_ranks_test.
+// A user's program that trains a small network under a strategy of its choice, saves it and resumes. Run by sharded_ranks_test.
 // Arguments: scenario=… ranks=… folder=… and those below, as name=value.
 #include <signal.h>
 #include <torch/torch.h>
@@ -25,7 +25,7 @@ struct OddOptions {
   static void declare(OptionList<OddOptions>& options) { options.add("lr", &OddOptions::lr, "Learning rate"); }
 };
 
-/// One number of each kind beside a tensor.
+/// One number of each kind, and a tensor.
 struct OddState {
   at::Tensor last = {};
   double infinite = 0;
@@ -57,7 +57,7 @@ class Odd final : public OptimizerOf<OddOptions, OddState> {
   }
 };
 
-/// optimizer=; two groups with rates of their own; odd=tied, sparse, complex: a weight of that kind; unused=1: every second
+/// optimizer=; two groups with different rates; odd=tied, sparse, complex: a weight of that kind; unused=1: every second
 /// batch leaves `spare` out; change=freeze, add: in the second epoch; by_hand=1: manual optimization.
 class Network final : public Module {
  public:
@@ -180,7 +180,7 @@ std::shared_ptr<levin::test::FixedLoader> merged(int ranks, int count, double fi
   return std::make_shared<levin::test::FixedLoader>(std::move(batches), true);
 }
 
-/// strategy=; fits=: so many with one Trainer, each of a network of its own; clip=, accumulate=, uneven=1: rank 1 has fewer
+/// strategy=; fits=: so many with one Trainer, each of a new network; clip=, accumulate=, uneven=1: rank 1 has fewer
 /// batches; epochs=; double=1: numbers of 64 bits; save= and resume=: a file in the folder; on_exception=1: saves with
 /// OnExceptionCheckpoint; power=1: with PowerSGD; views=1: with gradient_as_bucket_view; merged=: one process has the batches
 /// of so many ranks.

@@ -22,7 +22,7 @@
 namespace levin::test {
 namespace {
 
-/// One user's memory of 1 KiB, which munge wants to be nobody else's.
+/// Writes a key of 1 KiB, which munge wants no other user to have.
 void write_key(const std::filesystem::path& file) {
   std::ofstream key(file, std::ios::binary);
   std::random_device random;
@@ -79,7 +79,7 @@ std::string OwnSlurm::start() {
   }
   if (geteuid() != 0) return "only root may start slurmd";
   const std::filesystem::path& folder = folder_.path();
-  // munged wants its folders to be open to all, and its key to nobody.
+  // munged wants its folders open to all, and its key closed to others.
   std::filesystem::permissions(folder, static_cast<std::filesystem::perms>(0755));
   for (const char* name : {"state", "spool"}) std::filesystem::create_directory(folder / name);
   write_key(folder / "munge.key");
@@ -248,8 +248,8 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   INFO("job " << job);
   const std::vector<std::string> show = {"scontrol", "show", "job", job};
   REQUIRE(slurm.wait_for(show, "Restarts=1"));
-  // Slurm lets a job that came back wait for two minutes, from when its processes are gone: it is told now and then until it
-  // goes on; told all the time, it comes to nothing else.
+  // Slurm lets a requeued job wait for two minutes after its processes have ended. The update shortens that, and is repeated
+  // until it works; too frequent updates keep Slurm from other work.
   const std::string hurry = "sleep 2; scontrol update jobid=" + job + " StartTime=now 2>&1; scontrol show job " + job;
   CHECK(slurm.wait_for({"sh", "-c", hurry}, "JobState=COMPLETED", std::chrono::seconds(200)));
   INFO(read_text(folder / "output"));

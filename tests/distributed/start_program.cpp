@@ -1,4 +1,4 @@
-// A user's program that trains a little: started on one host or several, by any launcher, and killed where it is told to.
+// A user's program that trains a little: started on one host or several, by any launcher, and killed where its arguments say.
 // Arguments: name=value
 //   folder=…, ranks=…, num_nodes=…, devices=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
 //   samples=…, scale=… (of the data), width=… (of the network), save_every=steps (0: never), async=0, save_on_exception=1,
@@ -50,7 +50,7 @@ int number_in(const char* variable) {
 
 int restarts() { return std::max(number_in("LEVIN_RESTARTS"), number_in("TORCHELASTIC_RESTART_COUNT")); }
 
-/// Fails where the program is told to.
+/// Fails where the program's arguments say.
 class Failures {
  public:
   Failures(const std::string& plans, std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -106,7 +106,7 @@ class Failures {
   std::filesystem::path folder_;
 };
 
-/// With random numbers of each rank's own, so that a run which does not go on exactly ends elsewhere.
+/// Draws random numbers of each rank, so that a run which does not resume exactly has another result.
 class Network : public Module {
  public:
   Network(const Settings& settings, const Failures& failures)

@@ -12,14 +12,14 @@ namespace levin::test {
 
 using levin_test::free_port;
 
-/// What start_program is told, without a launcher: "name=value".
+/// Runs start_program without a launcher; settings are "name=value".
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
                       const Environment& environment = {});
 
 /// The same without a choice of threads: as many as levin and LibTorch take by themselves.
 Command with_own_threads(Command command);
 
-/// One host of several, as somebody starts levin on it.
+/// The environment of one host of several, as when a user starts levin on it.
 Environment host_environment(int node_rank, int port, const std::string& address = "127.0.0.1");
 
 /// What a run has left behind that must not depend on what happened to it: rows of metrics.csv and rank 0's weights.
@@ -29,7 +29,7 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 Left left_by(const std::filesystem::path& folder);
-/// By a run on one host that nobody disturbs, under levin's launcher.
+/// The same for an undisturbed run on one host, under levin's launcher.
 Left left_undisturbed(std::vector<std::string> settings = {});
 
 /// torchrun with its environment: that of PATH, or the one that came with LibTorch. No arguments where there is none, or where

@@ -126,8 +126,7 @@ void accumulates(const Settings& settings) {
   report_run(settings, trainer, module);
 }
 
-/// part=saves; or resumes: each rank goes on from a file of its own under one name, and other= from one that says something
-/// else
+/// part=saves; or resumes: each rank resumes from its own file of one name; other=: the file of that rank differs.
 void own_checkpoints(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
   TrainerOptions options = options_for(settings);
@@ -198,7 +197,7 @@ void length_of_training(const Settings& settings) {
 /// part=whole, interrupted (by a signal to the last rank, in the middle of the second epoch) or resumed
 void resumes(const Settings& settings) {
   struct Noisy : OneWeight {
-    // Each rank has random numbers of its own.
+    // Each rank has its own random numbers.
     void on_fit_start() override { torch::manual_seed(100 + static_cast<std::uint64_t>(trainer().rank())); }
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
       return OneWeight::training_step(Batch{{"x", torch::dropout(batch[0], 0.5, /*train=*/true)}}, batch_idx);

@@ -21,7 +21,7 @@ void call(Trainer& trainer, const std::string& name) {
   if (name == "save_checkpoint") trainer.save_checkpoint(trainer.default_root_dir() / "own.ckpt");
 }
 
-/// parameters: the hook, what rank `who` calls, what the others call ("nothing" too), who.
+/// parameters: the hook; the call of rank `who`; that of the others, or "nothing"; `who`.
 void collective(Scenario& scenario) {
   const std::string& hook = scenario.text(0);
   const auto here = [&scenario](Trainer& trainer) {

@@ -133,7 +133,7 @@ void step_monitors(Scenario& scenario) {
   scenario.expect("learning rate", get_lrs(*trainer.optimizers().front()).front(), 0.25);
 }
 
-/// parameters: the one rank that logs, or -1 for all. Every hook that permits log() logs under a key of its own, in the module
+/// parameters: the one rank that logs, or -1 for all. Every hook that permits log() logs under its own key, in the module
 /// and in a callback; every hook that does not permit it throws.
 void every_hook(Scenario& scenario) {
   const int only = scenario.number(0);
@@ -202,7 +202,7 @@ void every_hook(Scenario& scenario) {
   module_trace.on_entry = callback_trace.on_entry = nullptr;
 }
 
-/// parameters: none. Each rank has keys of its own, the shared ones in another order, some in some steps only.
+/// parameters: none. Each rank has keys that others lack, the shared ones in another order, some in some steps only.
 void different_keys(Scenario& scenario) {
   Trainer trainer(scenario.options());
   OneWeight module;

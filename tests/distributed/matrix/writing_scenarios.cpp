@@ -8,7 +8,7 @@
 namespace levin::test {
 namespace {
 
-/// A folder that nobody can make, since its parent is a file.
+/// A folder that cannot be made, since its parent is a file.
 std::filesystem::path impossible_folder(const Scenario& scenario) {
   const std::filesystem::path file = scenario.folder() / "file";
   std::ofstream(file, std::ios::app) << "no folder";
