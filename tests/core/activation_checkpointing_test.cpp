@@ -28,7 +28,7 @@ at::Tensor rows() {
   return torch::randn({16, 6}).requires_grad_();
 }
 
-/// All that a step leaves behind: its output, gradients of input and parameters, buffers, and what random numbers come next.
+/// All results of a step: its output, gradients of input and parameters, buffers, and the next random numbers.
 using Forward = std::function<at::Tensor(torch::nn::Sequential&, const at::Tensor&)>;
 Tensors step(const Forward& forward) {
   torch::nn::Sequential net = network();

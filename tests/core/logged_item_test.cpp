@@ -20,7 +20,7 @@ using namespace levin::test;
 
 namespace {
 
-/// Keeps all items; the first may wait for let_go().
+/// Stores all items; the first may wait for let_go().
 class KeepingLogger : public Logger {
  public:
   bool log_item(const LoggedItem& item) override {

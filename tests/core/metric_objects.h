@@ -48,7 +48,7 @@ class Range final : public Metric {
   MetricNumbers most_ = add_numbers("most", {}, Reduce::kMax);
 };
 
-/// Keeps all values.
+/// Stores all values.
 class Median final : public Metric {
  public:
   void update(const at::Tensor& values, const at::Tensor&) override { values_.append(values); }

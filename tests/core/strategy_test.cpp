@@ -24,7 +24,7 @@ using levin::Checkpoint;
 using levin::test::FixedLoader;
 using levin::test::TemporaryFolder;
 
-/// Keeps the weights of checkpoints negated, as a strategy that keeps parts elsewhere would gather and scatter them.
+/// Stores the weights of checkpoints negated, like a strategy that gathers and scatters parts stored elsewhere.
 class Negates : public levin::SingleDeviceStrategy {
  public:
   void save_module(const levin::Module& module, Checkpoint& checkpoint, bool all_ranks) override {

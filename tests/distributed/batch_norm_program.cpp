@@ -62,7 +62,7 @@ class Normalized final : public Module {
     const at::Tensor output = (detaches ? input + normalized.detach() : normalized) * scale;
     inputs_.push_back(input);
     outputs_.push_back(output.detach());
-    // The mean over ranks is that over all rows.
+    // The mean over ranks is the mean over all rows.
     return (output - target).square().sum() * static_cast<double>(rows_.size()) / static_cast<double>(all_rows_);
   }
   void validation_step(const Batch&, std::int64_t) override {
@@ -104,7 +104,7 @@ class Normalized final : public Module {
   at::Tensor evaluated_;
 };
 
-/// And: skip=, detach=: a rank that leaves the layer out of its third batch, or of its loss; fewer=: one that has two batches.
+/// Also: skip=, detach=: a rank that leaves the layer out of its third batch, or of its loss; fewer=: one with two batches.
 /// unused=1: with find_unused_parameters.
 void fit(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));

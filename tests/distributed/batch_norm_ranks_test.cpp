@@ -48,7 +48,7 @@ TEST_CASE("BatchNorm over ranks is that of one process over the whole batch, for
     INFO(layer << ", " << dimensions << ", " << rows << ", " << control << ": " << name);
     const std::vector<double> expected = levin::test::numbers_in(texts.back());
     if (is_of_rows(name)) {
-      // Each rank's loss is a share of the sum, of which reductions make the mean.
+      // Each rank's loss is a share of the sum, which reductions turn into the mean.
       check_equal(several.joined(name), expected, name.starts_with("input") ? ranks : 1);
       continue;
     }

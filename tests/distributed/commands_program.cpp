@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSteps = 6;
 
-/// Says in which order this rank trained, validated, saved and wrote rows, and after which step.
+/// Reports the order in which this rank trained, validated, saved and wrote rows, and after which step.
 class Events final : public Callback {
  public:
   explicit Events(Report& report) : report_(report) {}
@@ -53,7 +53,7 @@ class Asking final : public OneWeight {
   int asks_;
 };
 
-/// Where all ranks pause, `then` is called, once, by a thread.
+/// When all ranks pause, a thread calls `then`, once.
 class WhenPaused {
  public:
   WhenPaused(const Trainer& trainer, std::function<void()> then)
@@ -76,7 +76,7 @@ void run(const Settings& settings) {
   TrainerOptions options = options_for(settings);
   options.max_epochs = scenario == "stop" ? 5 : 1;
   if (settings.has("group")) options.strategy = {Value("ddp"), Value::Map{{"control_group", settings.text("group")}}};
-  // In each directory there is one run.
+  // Each directory has one run.
   const int local_rank =
       settings.number("ranks") > 1 ? std::atoi(std::getenv("RANK") == nullptr ? "0" : std::getenv("RANK")) : 0;
   Report report(settings.text("folder"), local_rank);
@@ -94,7 +94,7 @@ void run(const Settings& settings) {
   } else if (scenario == "stop") {
     module.ask = [&] { trainer.request(RunCommand::kStopAfterEpoch); };
   } else if (scenario == "pause") {
-    // All wishes of another rank than the one that pauses.
+    // All wishes of a rank other than the one that pauses.
     then = [&] {
       report.add("event", "paused");
       if (!is_last) return;

@@ -1,4 +1,4 @@
-// What Trainer::request() asks for, in the same step on all ranks.
+// Requests of Trainer::request(), which take effect in the same step on all ranks.
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -7,7 +7,7 @@
 namespace levin::test {
 namespace {
 
-/// The manners in which votes travel.
+/// The ways in which votes travel.
 struct Manner {
   int ranks;
   std::vector<std::string> settings;
@@ -44,12 +44,12 @@ TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to
     Events events = facts.at("event");
     std::erase(events, "paused");  // as its thread has seen it
     CHECK(events.size() + 1 == facts.at("event").size());
-    // Both were asked for in the pause: whichever was agreed on first.
+    // Both were requested during the pause: either may be agreed on first.
     CHECK((events[3] == "save@3" || events[4] == "save@3"));
     CHECK((events[3] == "validate@3" || events[4] == "validate@3"));
     CHECK(events.size() == 10);
   }
-  // The weights of a run that was never asked for anything.
+  // The weights of a run without requests.
   const RankRun plain("commands", "plain", manner.ranks, with(manner.settings, "asks=-1"));
   REQUIRE(plain.outcome.ok());
   run.check_everywhere("weight", plain.number(0, "weight"));

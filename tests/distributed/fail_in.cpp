@@ -28,7 +28,7 @@ void fail_in(const std::string& manner, int rank) {
   if (manner == "exit") _exit(0);
   if (manner == "sigkill") raise(SIGKILL);
   if (manner == "sigstop") raise(SIGSTOP);
-  while (manner == "loop") usleep(1000);  // The naps leave the core to the other ranks.
+  while (manner == "loop") usleep(1000);  // The pauses leave the core to the other ranks.
   if (manner == "sigterm") raise(SIGTERM);
   if (manner == "sigusr1") raise(SIGUSR1);
   if (manner == "sigusr2") raise(SIGUSR2);

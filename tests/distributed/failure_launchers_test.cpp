@@ -27,7 +27,7 @@ constexpr double kCrashSeconds = 5;
 
 // ---- Ranks of another launcher ----------------------------------------------------------------------------------------------
 
-/// What torchrun reads of $TORCHELASTIC_ERROR_FILE.
+/// The part of $TORCHELASTIC_ERROR_FILE that torchrun reads.
 struct ErrorFile {
   std::string message;
   std::int64_t seconds;  ///< since 1970

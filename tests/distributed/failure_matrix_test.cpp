@@ -1,4 +1,4 @@
-// Every place at which user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
+// Every place where user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
 // and every manner occurs; with LEVIN_MATRIX=all the whole runs, and reports each problem at once.
 #include <array>
 #include <atomic>
@@ -25,7 +25,7 @@ constexpr std::array kManners = {"throw", "throw_object", "memory",  "abort",   
 struct Place {
   std::string entry;
   std::string name;
-  bool rank_zero_only;  ///< only rank 0 comes there
+  bool rank_zero_only;  ///< only rank 0 reaches it
 };
 
 std::vector<Place> places() {
@@ -69,7 +69,7 @@ FailureCase case_of(const Place& place, const char* manner, int rank) {
 
 std::vector<FailureCase> whole_matrix() {
   std::vector<FailureCase> cases;
-  // A run that is cut short has then seen every place and manner on some ranks.
+  // A shortened run then covers every place and manner on some ranks.
   for (int rank = 0; rank < kRanks; ++rank) {
     for (const Place& place : places()) {
       for (const char* manner : kManners) {
@@ -92,7 +92,7 @@ std::vector<FailureCase> sample() {
   return cases;
 }
 
-/// What goes wrong, in words. Several runs at once: those that stall mostly wait.
+/// Describes what goes wrong. Several runs at once: stalled ones mostly wait.
 std::string problems_of_all(const std::vector<FailureCase>& cases) {
   std::string problems;
   MatrixReport report("Failures", "hook");

@@ -216,7 +216,7 @@ TrainerOptions options_for(const Settings& settings, Plan& plan, HookTrace& trac
   Value checkpoints(Value::Map{});
   checkpoints["save_on_exception"] = settings.number("save_on_exception") == 1;
   checkpoints["save_top_k"] = options.max_epochs == 2 ? -1 : 1;
-  // What is written in the background when rank 0's process dies is not there.
+  // Files that are written in the background when rank 0's process dies are missing.
   checkpoints["async"] = plan.rank != 0;
   // The loggers' folder on other ranks than 0 is known once the run is set up.
   checkpoints["dirpath"] = (plan.folder / "checkpoints").string();

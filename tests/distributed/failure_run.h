@@ -18,11 +18,11 @@ struct FailureCase {
   std::vector<std::string> settings = {};
 
   bool stalls() const { return manner == "sigstop" || manner == "loop"; }
-  /// For people: "fit, module.training_step, throw on rank 2".
+  /// For messages: "fit, module.training_step, throw on rank 2".
   std::string str() const;
 };
 
-/// How a manner of failing must look from outside.
+/// The expected symptoms of a manner of failing.
 struct Expectation {
   int status = 1;
   std::string error;  ///< part of the first line
@@ -52,7 +52,7 @@ std::vector<std::string> lines_about(int rank, const std::string& text);
 std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool first_epoch_done);
 /// What the failing rank wrote just before it failed.
 struct Moment {
-  double seconds = 0;  ///< on CLOCK_MONOTONIC; 0: it never came there
+  double seconds = 0;  ///< on CLOCK_MONOTONIC; 0: not reached
   std::string place;   ///< "training_step (train, epoch 1, step 4)"; "" outside of a run
 };
 Moment moment_of_failure(const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-// A user's program whose losses are over what all ranks have made of their batches. Run by gathered_gradients_test.
+// A user's program whose losses use the outputs of all ranks. Run by gathered_gradients_test.
 // Arguments: scenario=… ranks=… folder=… and what the scenario takes, as name=value.
 #include <torch/torch.h>
 
@@ -29,7 +29,7 @@ std::string text_of(const std::vector<at::Tensor>& tensors) {
   return text.str();
 }
 
-/// A contrastive loss over the features of all ranks: each sample shall differ from every other.
+/// A contrastive loss over the features of all ranks: each sample should differ from every other.
 class Contrastive : public Module {
  public:
   explicit Contrastive(bool by_hand) {

@@ -20,7 +20,7 @@ void check_numbers(const RankRun& run, const std::string& name, const std::vecto
   }
 }
 
-/// What the losses of these ranks say of a weight whose tensor is that of `of`; see gathered_gradients_program.
+/// The gradient of these ranks' losses for a weight whose tensor is that of `of`; see gathered_gradients_program.
 double told_by(const std::vector<int>& ranks, const std::vector<int>& of = {0, 1}) {
   double sum = 0;
   for (const int teller : ranks) {
@@ -57,7 +57,7 @@ TEST_CASE("ranks that gather with gradients train as one rank with the whole bat
   REQUIRE(one.outcome.ok());
   const std::vector<double> expected = numbers_in(one.text(0, "weights"));
   CHECK(expected.at(0) != 0.3);
-  CHECK(expected.at(1) == 1);  // what no rank uses has no gradient, and so its weight does not decay
+  CHECK(expected.at(1) == 1);  // a weight that no rank uses has no gradient, and so does not decay
   const RankRun several("gathered_gradients", "trains", ranks, with_batch(settings, 8 / ranks));
   check_numbers(several, "weights", expected, 1e-9);
 }

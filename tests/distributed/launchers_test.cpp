@@ -1,4 +1,4 @@
-// Launchers that are not levin's, as they are installed here: what is missing is said, and not tested.
+// Launchers other than levin's, as installed here: missing ones are reported and not tested.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void check_under(const std::vector<std::string>& launcher, const Environment& en
   CHECK(left_by(folder.path()) == left_undisturbed());
 }
 
-/// Two ranks that a person starts, without a launcher; the second has more settings.
+/// Two ranks that a user starts without a launcher; the second has more settings.
 std::vector<Outcome> by_hand(const std::filesystem::path& folder, const std::vector<std::string>& more = {}) {
   const std::string port = std::to_string(free_port());
   std::vector<Command> commands;
@@ -74,7 +74,7 @@ TEST_CASE("ranks that mpirun binds to a core each are not told that they share o
   const TemporaryFolder other;
   std::vector<Command> jobs;
   for (const auto& path : {folder.path(), other.path()}) {
-    // Two that begin at once fall out over mpirun's own folder, where there is none yet.
+    // Two that begin at once compete for mpirun's folder if it does not exist yet.
     const Environment environment = {
         {"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}, {"TMPDIR", path.string()}};
     jobs.push_back(

@@ -1,4 +1,4 @@
-// Cases of Lightning's own tests on two ranks, which come to the numbers of one process, computed here.
+// Cases of Lightning's own tests on two ranks, which give the numbers of one process, computed here.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -142,7 +142,7 @@ void draws(const Settings& settings) {
   functions.on_train_epoch_end = [&](Trainer& trainer, Module&) {
     if (resumes || trainer.current_epoch() != 0) return;
     trainer.save_checkpoint(file);
-    // What is drawn from here on is what a run that resumes draws.
+    // A resumed run draws the same numbers from here on.
     module.own.clear();
     module.shared.clear();
   };

@@ -27,7 +27,7 @@ std::string new_name() {
   return "lv" + std::to_string(getpid() % 1'000'000) + "n" + std::to_string(networks++ % 100) + "h";
 }
 
-/// Two hosts with a link between them, as network namespaces of this machine: 10.77.0.1 and 10.77.0.2. They are gone with this
+/// Two hosts with a link between them, as network namespaces of this machine: 10.77.0.1 and 10.77.0.2. Removed with this
 /// object.
 class OwnNetwork {
  public:
@@ -36,7 +36,7 @@ class OwnNetwork {
   OwnNetwork(const OwnNetwork&) = delete;
   OwnNetwork& operator=(const OwnNetwork&) = delete;
 
-  /// Why there is none: a program or the right is missing; "" when it is there.
+  /// Why there are none: a program or a permission is missing; "" if they exist.
   const std::string& hindrance() const { return hindrance_; }
   static std::string address(int host) { return "10.77.0." + std::to_string(host + 1); }
   /// The command as host 0 or 1 runs it.
@@ -123,7 +123,7 @@ TEST_CASE("hosts with networks of their own train to the same weights as one hos
     for (const Outcome& outcome : failed) {
       CHECK(outcome.status != 0);
       CHECK_FALSE(outcome.timed_out);
-      // Where it was, only its own host knows in any case.
+      // Only its own host is sure to know where it was.
       CHECK_THAT(outcome.err, Catch::Contains("levin: rank 1 failed "));
     }
   }

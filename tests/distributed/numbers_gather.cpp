@@ -28,7 +28,7 @@ std::string text_of(const at::Tensor& tensor) {
   return without_spaces;
 }
 
-/// A loader of a user's own, which divides the data itself and cannot tell which samples it gives.
+/// A user's loader, which divides the data itself and cannot tell which samples it gives.
 class OwnLoader : public BatchLoader {
  public:
   explicit OwnLoader(std::shared_ptr<DataLoader> inner) : inner_(std::move(inner)) {}
@@ -41,7 +41,7 @@ class OwnLoader : public BatchLoader {
   std::shared_ptr<DataLoader> inner_;
 };
 
-/// What a step makes of its samples' numbers: one row a sample, of a type and shape.
+/// A step's output for its samples' numbers: one row per sample, of a type and shape.
 struct RowMaker {
   std::string type;
   bool is_matrix = false;

@@ -7,9 +7,9 @@
 
 namespace levin::test {
 
-/// What is logged of a batch of numbers.
+/// The value that is logged for a batch of numbers.
 enum class Statistic : std::uint8_t { kMean, kSum, kMin, kMax, kCount, kFirst, kNotANumber };
-/// As what it is handed to log().
+/// The type that log() gets.
 enum class Form : std::uint8_t { kDouble, kScalarTensor, kOneElement, kFloat, kHalf, kBFloat16, kInt64, kNumber };
 enum class Combine : std::uint8_t { kMean, kSum, kMin, kMax };
 

@@ -27,7 +27,7 @@ inline std::vector<RankBatches> divide(int samples, int ranks, int batch_size) {
   return by_rank;
 }
 
-/// What numbers_program must come to, computed from lists of all values and nothing else.
+/// The expected results of numbers_program, computed only from lists of all values.
 class NumbersOracle {
  public:
   NumbersOracle(NumbersKey key, std::vector<RankBatches> by_rank) : key_(std::move(key)), by_rank_(std::move(by_rank)) {}

@@ -131,7 +131,7 @@ void logs_as_the_reference(const Settings& settings) {
   LoaderList evaluation;
   std::istringstream counts(settings.text("val"));
   for (std::string count; std::getline(counts, count, ',');) evaluation.push_back(loader(std::stoi(count), false));
-  // Lightning shuffles training data that is divided over ranks, also where its loader does not ask for it.
+  // Lightning shuffles training data that is divided over ranks, even if its loader does not ask for it.
   trainer.fit(module, loader(settings.number("train"), true), evaluation);
   watch->snapshot(trainer, "after fit");
   const auto results = trainer.test(module, evaluation, {.verbose = false});

@@ -33,7 +33,7 @@ bool differs_by_design(const std::string& place, const std::string& key, std::si
   const bool in_batch = begins(place, "epoch 1 on_train_batch_end");
   if (reduced.contains(key) && !(in_batch && !is_epoch_value(key))) return true;
   if (begins(key, "v_default")) return true;
-  // What rank 0 alone logs is known on all ranks.
+  // All ranks know what rank 0 alone logs.
   if (rank > 0 && key.find("rank_zero") != std::string::npos) return true;
   if (is_epoch_value(key)) return false;
   // Step values of an evaluation stay local.
@@ -61,7 +61,7 @@ int compare(const Metrics& actual, const Metrics& expected, const std::string& p
   return compared;
 }
 
-/// What a rank reported of a view at a place.
+/// A rank's report of a view at a place.
 Metrics reported(const RankRun& run, std::size_t rank, std::string place, const std::string& view) {
   std::replace(place.begin(), place.end(), ' ', '_');
   const std::string prefix = place + "|" + view;

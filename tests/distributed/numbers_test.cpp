@@ -8,7 +8,7 @@ using namespace levin::test;
 
 namespace {
 
-/// Equal as numbers that were computed in double precision, in whatever order; NaN equals NaN.
+/// Equal as numbers that were computed in double precision, in any order; NaN equals NaN.
 bool same(double actual, double expected) {
   if (std::isnan(expected)) return std::isnan(actual);
   return actual == Approx(expected).epsilon(1e-12);
@@ -50,7 +50,7 @@ std::size_t most_batches(const std::vector<RankBatches>& by_rank) {
   return most;
 }
 
-/// One way of dividing samples over ranks, run once, and what must come of it.
+/// One way of dividing samples over ranks, run once, and its expected results.
 struct Division {
   int ranks;
   int samples;
@@ -78,7 +78,7 @@ void check_views(const RankRun& run, const Division& division) {
         check_value(run, own, "fit_callback:val_" + key.name + suffix, evaluation.seen_by(own));
         check_value(run, own, "validate" + number + ":val_" + epoch_name(key) + suffix, evaluation.seen_by(own));
         check_value(run, own, "test" + number + ":test_" + epoch_name(key) + suffix, evaluation.seen_by(own));
-        // Of a forked key the results hold the epoch's value, under its own name.
+        // For a forked key the results hold the epoch's value, under its own name.
         if (key.on_step) CHECK_FALSE(run.has(own, "test" + number + ":test_" + key.name + suffix));
       }
     }
@@ -139,7 +139,7 @@ TEST_CASE("every metric is what a list of all values gives, on every rank and in
                                      Division{2, 7, 3, 2}, Division{4, 3, 2}, Division{4, 9, 1, 2});
   const RankRun run("numbers", "logs", division.ranks, division.settings());
   REQUIRE(run.outcome.ok());
-  // What every rank logs needs no warning, also where some ranks have no batch.
+  // A key that every rank logs needs no warning, even if some ranks have no batch.
   CHECK(run.outcome.err.find("log(") == std::string::npos);
   check_views(run, division);
   check_main_file(run, division);

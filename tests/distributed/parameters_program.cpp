@@ -87,7 +87,7 @@ const std::vector<std::string> kHooks = {
     "on_train_batch_end", "on_validation_start", "on_validation_batch_end",  "on_validation_end",
     "on_train_epoch_end"};
 
-/// In each hook there is: change=, manual=1, accumulate=, and rank=, which alone does it.
+/// In each hook: change=, manual=1, accumulate=, and rank=, the only one that does it.
 void in_every_hook(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.strategy = settings.text("strategy", "auto");
@@ -185,7 +185,7 @@ class CountedChanges final : public MeanGradients {
 
 /// frozen=none, one or both: weights that are frozen while the other's loss is computed; toggled: with toggle_optimizer().
 /// unused=: ddp, 1 with find_unused_parameters. counted=1: with a strategy that counts changes. tied=1: a weight has two names,
-/// and each weight stands twice in its optimizer.
+/// and each weight is twice in its optimizer.
 void two_losses(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = 2;

@@ -22,7 +22,7 @@ TEST_CASE("ranks whose hooks change parameters train on with equal weights, whic
   REQUIRE(several.outcome.ok());
   CHECK(one.by_rank[0].size() >= 15);
   for (const auto& [hook, weights] : one.by_rank[0]) {
-    // Votes are on their way then: in this step a frozen parameter has a gradient of zero, where one process has none.
+    // Votes have been sent by then: in this step a frozen parameter has a gradient of zero, and none on one process.
     if (change == "freeze_alone" && hook == "backward") continue;
     INFO(change << " in " << hook << " with " << manner << ", strategy " << strategy);
     for (std::size_t rank = 1; rank < several.by_rank.size(); ++rank) CHECK(several.text(rank, hook) == several.text(0, hook));

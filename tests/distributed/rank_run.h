@@ -13,7 +13,7 @@
 
 namespace levin::test {
 
-/// The numbers in a text, between which there are commas.
+/// The numbers in a text, separated by commas.
 inline std::vector<double> numbers_in(const std::string& text) {
   std::vector<double> numbers;
   std::istringstream parts(text);
@@ -22,7 +22,7 @@ inline std::vector<double> numbers_in(const std::string& text) {
 }
 
 /// A scenario of a program of rank_programs, or of another such executable, on so many ranks, and what each rank reported
-/// (Report), in the order in which it did. What the program has said is shown with whatever fails as long as this lives.
+/// (Report), in its order. While this lives, failed checks show the program's output.
 class RankRun {
  public:
   RankRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {},
@@ -52,11 +52,11 @@ class RankRun {
   }
 
   bool has(std::size_t rank, const std::string& name) const { return by_rank.at(rank).contains(name); }
-  /// What it reported last under this name.
+  /// Its last report under this name.
   const std::string& text(std::size_t rank, const std::string& name) const { return by_rank.at(rank).at(name).back(); }
   double number(std::size_t rank, const std::string& name) const { return std::stod(text(rank, name)); }
 
-  /// The fact is the same on all ranks, and this.
+  /// Checks that the fact has this value on all ranks.
   void check_everywhere(const std::string& name, double expected) const {
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
       INFO(name << " on rank " << rank);

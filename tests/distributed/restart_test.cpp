@@ -99,7 +99,7 @@ TEST_CASE("a run without a whole checkpoint starts again from the beginning, in 
 }
 
 TEST_CASE("a damaged newest checkpoint is passed over") {
-  // The second attempt's ranks find the file of step 6 cut short, by the first one's last act.
+  // The first attempt, before it ends, truncates the file of step 6 that the second one finds.
   const Run run({"ranks=2", "max_restarts=1", "async=0", "fail=0:0:8:damage_newest"});
   check_equals_undisturbed(run, 1);
   CHECK_THAT(run.outcome.err, Catch::Contains("Skipping a damaged checkpoint while looking for the newest"));

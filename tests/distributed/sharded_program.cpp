@@ -40,7 +40,7 @@ struct OddState {
   bool is_whole() const { return infinite == HUGE_VAL && negative == -HUGE_VAL && std::isnan(none) && small == 1.0 / 3; }
 };
 
-/// Fails where a step begins with another state than the one before has left.
+/// Fails when a step begins with another state than that at the end of the last step.
 class Odd final : public OptimizerOf<OddOptions, OddState> {
  public:
   using OptimizerOf::OptimizerOf;
@@ -160,7 +160,7 @@ class Network final : public Module {
   at::Tensor added_;
 };
 
-/// How many elements of parameters an optimizer has state of here.
+/// The number of parameter elements for which an optimizer has state here.
 std::int64_t elements_of_state(const torch::optim::Optimizer& optimizer) {
   std::int64_t elements = 0;
   for (const auto& group : optimizer.param_groups()) {

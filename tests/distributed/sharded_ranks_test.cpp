@@ -161,7 +161,7 @@ TEST_CASE("a run with PowerSGD resumes with what its approximations have left ou
 }
 
 TEST_CASE("weights of other kinds, and LBFGS, train on ranks as on one process") {
-  // LBFGS makes much of what sums over ranks round in another way: hence 64 bits.
+  // LBFGS amplifies the rounding of sums over ranks: hence 64 bits.
   const Settings settings =
       GENERATE(Settings{"optimizer=Adam", "odd=tied"}, Settings{"optimizer=SGD", "odd=sparse"},
                Settings{"optimizer=Adagrad", "odd=sparse", "change=add"}, Settings{"optimizer=SGD", "odd=complex"},

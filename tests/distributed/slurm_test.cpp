@@ -1,4 +1,4 @@
-// Jobs of Slurm: their tasks as ranks, and their way through the queue again.
+// Jobs of Slurm: their tasks as ranks, and requeued jobs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ void write_key(const std::filesystem::path& file) {
   std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-/// A Slurm of the test's own: munged, slurmctld and slurmd on this machine, as root, with everything in a folder. All of it
-/// ends with this object.
+/// A private Slurm: munged, slurmctld and slurmd on this machine, as root, with everything in a folder. All of it ends with
+/// this object.
 class OwnSlurm {
  public:
   OwnSlurm();
@@ -43,13 +43,13 @@ class OwnSlurm {
   OwnSlurm(const OwnSlurm&) = delete;
   OwnSlurm& operator=(const OwnSlurm&) = delete;
 
-  /// Why there is none: a program or the right is missing; "" when it runs.
+  /// Why it does not run: a program or a permission is missing; "" when it runs.
   const std::string& hindrance() const { return hindrance_; }
-  /// What Slurm's programs need to find it.
+  /// The environment in which Slurm's programs find it.
   Environment environment() const { return {{"SLURM_CONF", (folder_ / "slurm.conf").string()}}; }
-  /// Runs one of Slurm's programs, and gives what it prints.
+  /// Runs one of Slurm's programs and returns its output.
   std::string ask(const std::vector<std::string>& arguments) const;
-  /// Asks again and again until the answer holds `text`; false when it has not after so long.
+  /// Asks repeatedly until the answer contains `text`; false if it does not within the limit.
   bool wait_for(const std::vector<std::string>& arguments, const std::string& text,
                 std::chrono::seconds limit = std::chrono::seconds(60)) const;
 
@@ -66,7 +66,7 @@ OwnSlurm::~OwnSlurm() {
   for (const char* name : {"slurmd.pid", "slurmctld.pid", "munged.pid"}) {
     int process = 0;
     if (std::ifstream(folder_ / name) >> process && process > 1) kill(process, SIGTERM);
-    // What it writes on its way out shall not outlive its folder.
+    // It may write files while it ends, which must not remain.
     for (int tries = 0; process > 1 && kill(process, 0) == 0 && tries < 500; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -122,7 +122,7 @@ bool OwnSlurm::wait_for(const std::vector<std::string>& arguments, const std::st
   return true;
 }
 
-/// A folder with a `scontrol` that writes down what it is asked for.
+/// A folder with a `scontrol` that records its calls.
 struct FakeScontrol {
   explicit FakeScontrol(const std::string& also = "") {
     const std::filesystem::path file = folder / "scontrol";
@@ -194,7 +194,7 @@ TEST_CASE("another job's checkpoint, and SIGUSR1 outside of Slurm, mean nothing"
   INFO(outside.text());
   CHECK(outside.status == 128 + SIGUSR1);
   CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
-  // Nor does it in a job that goes back on another signal.
+  // Nor does it in a job that is requeued by another signal.
   REQUIRE(run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1", "requeue=SIGTERM"}, scontrol.job(0))).status ==
           128 + SIGUSR1);
   CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
@@ -233,7 +233,7 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   CHECK(std::distance(first, {}) == 2);
   std::for_each(first, {}, [&](const std::smatch& found) { CHECK(std::stoi(found[1]) == threads); });
 
-  if (!is_whole_matrix()) return;  // Slurm takes up to three minutes to start a job again; above a script plays its part
+  if (!is_whole_matrix()) return;  // Slurm takes up to three minutes to start a job again; the tests above use a script instead
 
   // A batch job that warns itself in its first turn, as sbatch --signal=USR1@90 would.
   const TemporaryFolder folder;

@@ -29,7 +29,7 @@ namespace levin::test::start_program {
 
 namespace {
 
-/// As many toy devices as a file says; it may say fewer when the run is started again.
+/// As many toy devices as a file says, which may be fewer when the run is started again.
 class CountedToy : public Toy {
  public:
   explicit CountedToy(std::filesystem::path file) : file_(std::move(file)) {}

@@ -56,7 +56,7 @@ Command torchrun() {
   } else if (std::filesystem::exists(own)) {
     command.environment = {{"PYTHONPATH", LEVIN_TORCH_PACKAGES}};
     command.arguments = {own.string(), "--help"};
-    // A package that was brought for its LibTorch alone lacks what Python's torch loads.
+    // A package that was installed only for its LibTorch lacks what Python's torch loads.
     const bool works = run(command).ok();
     if (!works) WARN("not tested: " << own << " does not work here");
     command.arguments = works ? std::vector{own.string()} : std::vector<std::string>();

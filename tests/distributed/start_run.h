@@ -16,7 +16,7 @@ using levin_test::free_port;
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
                       const Environment& environment = {});
 
-/// The same without a choice of threads: as many as levin and LibTorch take by themselves.
+/// The same without a choice of threads: with the defaults of levin and LibTorch.
 Command with_own_threads(Command command);
 
 /// The environment of one host of several, as when a user starts levin on it.
@@ -32,11 +32,11 @@ Left left_by(const std::filesystem::path& folder);
 /// The same for an undisturbed run on one host, under levin's launcher.
 Left left_undisturbed(std::vector<std::string> settings = {});
 
-/// torchrun with its environment: that of PATH, or the one that came with LibTorch. No arguments where there is none, or where
-/// `make test` runs, which it would hold up for seconds; the test then says so in one line and returns.
+/// torchrun with its environment: that of PATH, or the one that came with LibTorch. No arguments if there is none, or in `make
+/// test`, which it would delay for seconds; the test then says so in one line and returns.
 Command torchrun();
 
-/// A program that the test needs, looked up in PATH; when it is not there the test says so in one line and returns.
+/// A program that the test needs, looked up in PATH; if it is missing, the test says so in one line and returns.
 bool has_program(const std::string& name);
 
 }  // namespace levin::test

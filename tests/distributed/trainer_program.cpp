@@ -257,7 +257,7 @@ void resumes_elsewhere(const Settings& settings) {
   report.add("seen", module.seen.empty() ? "-" : module.seen);
 }
 
-/// devices=, of an accelerator of the program's own
+/// devices=, of an accelerator that the program defines
 void own_accelerator(const Settings& settings) {
   struct Draws : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
@@ -277,7 +277,7 @@ void own_accelerator(const Settings& settings) {
   report.add("drawn", module.drawn);
 }
 
-/// A strategy that gathers what a checkpoint holds from all ranks, and gives each its part back.
+/// A strategy that gathers a checkpoint's contents from all ranks, and returns its part to each.
 void shards(const Settings& settings) {
   struct Shards : MeanGradients {
     void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks) override {
@@ -303,7 +303,7 @@ void shards(const Settings& settings) {
   report.add("shard", strategy->own);
 }
 
-/// A program that a rank starts, and that dies of a signal which levin keeps from ending the rank itself.
+/// A program that a rank starts, and that a signal ends which levin prevents from ending the rank itself.
 void starts_programs(const Settings& settings) {
   Trainer trainer(options_for(settings));
   OneWeight module;

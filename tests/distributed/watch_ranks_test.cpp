@@ -32,7 +32,7 @@ TEST_CASE("a spike of the loss ends all ranks at the batch that Lightning ends t
     if (batch < 0) continue;
     CHECK_THAT(run.outcome.err, Catch::Contains("in batch " + std::to_string(batch) + " of epoch 0"));
     if (losses.size() > 1) CHECK_THAT(run.outcome.err, Catch::Contains("failed with the same error in on_train_batch_end"));
-    // Every rank's program has the error itself to catch, as Lightning's has.
+    // Every rank's program can catch the error itself, as with Lightning.
     for (std::size_t rank = 0; rank < losses.size(); ++rank) {
       const std::string caught = levin::test::read_text(run.folder / ("caught_" + std::to_string(rank)));
       CHECK_THAT(caught, Catch::StartsWith(std::to_string(batch) + "rank " + std::to_string(rank) + " failed") ||

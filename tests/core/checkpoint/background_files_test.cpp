@@ -32,12 +32,12 @@ double first_value(const std::filesystem::path& file) {
   return Checkpoint::load(file).tensors.at("weight").flatten()[0].item<double>();
 }
 
-/// Keeps the thread that writes from going on, until it is let go.
+/// Blocks the thread that writes until it is released.
 class Held {
  public:
   Held(BackgroundFiles& files, const std::filesystem::path& folder) {
     const auto caller = std::this_thread::get_id();
-    // What is given while nothing is under way is done at once, by the caller.
+    // Work that arrives while nothing is running is done at once, by the caller.
     do {
       files.write(checkpoint_of(torch::zeros({1})), folder / "before.ckpt");
       files.then(
@@ -62,7 +62,7 @@ TEST_CASE("files that take the memory of earlier copies hold what each was given
   constexpr int kFiles = 8;
   for (int number = 0; number < kFiles; ++number) {
     files.write(checkpoint_of(weight.fill_(number)), folder / std::to_string(number));
-    if (number % 2 == 1) continue;  // every other one is given while the last is on its way
+    if (number % 2 == 1) continue;  // every other one arrives while the last is being written
     bool done = false;
     files.when_done([&] { done = true; });
     while (!done) files.check();
@@ -194,7 +194,7 @@ class Hung {
     }
   }
   ~Hung() { let_go(); }
-  /// And waits until its thread has nothing more to do with the file.
+  /// Also waits until its thread has finished with the file.
   void let_go() {
     if (std::exchange(is_let_go_, true)) return;
     gate_.set_value();
@@ -229,7 +229,7 @@ TEST_CASE("a file system that does not answer is given up after the limit, and n
                        }));
   CHECK(steady_seconds() - begin >= 0.4);
   CHECK_THAT(told_to_person.text(), Catch::Contains("Waiting for '" + file.string() + "'"));
-  // The folder is not looked at any more, and others are written to.
+  // The folder is no longer used, but others are.
   CHECK_FALSE(files.is_there(best));
   CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("later.ckpt"));
   CHECK_THROWS_WITH(files.save(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("stopped to answer"));

@@ -200,7 +200,7 @@ TEST_CASE("a message that must not wait is not kept up by a sink at work") {
 }
 
 TEST_CASE_METHOD(Files, "threads tell a sink what they have to say one at a time, and nothing once it is gone") {
-  int told = 0;  // without a lock
+  int told = 0;  // no lock
   console.set_sink([&](const Message&) { ++told; });
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {

@@ -41,7 +41,7 @@ struct Point {
 };
 std::ostream& operator<<(std::ostream& stream, const Point& point) { return stream << '(' << point.x << ' ' << point.y << ')'; }
 
-/// A value that notices when it is made a text.
+/// A value that records its conversion to text.
 struct Watched {
   int* printed;
 };

@@ -28,7 +28,7 @@ class Failing final : public Module {
   torch::nn::Conv2d convolution;
 };
 
-/// What the console says of the error that ends a fit.
+/// The console's message about the error that ends a fit.
 std::string error_of(Failing& module) {
   const TemporaryFolder folder;
   TrainerOptions options = quiet({.max_epochs = 1, .log_file = folder / "log"});

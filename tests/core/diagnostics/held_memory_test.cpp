@@ -1,4 +1,4 @@
-// What an error of a device that is out of memory says of what is held there.
+// What an error of a device without free memory says about the memory in use.
 #include <catch2/catch.hpp>
 
 #include "levin/core/config/component.h"
@@ -28,7 +28,7 @@ struct CountedDevice : Toy {
   bool fails = false;
 };
 
-/// Runs out of memory in the second step, when gradients and the optimizer's state are there.
+/// Runs out of memory in the second step, when gradients and the optimizer's state exist.
 struct Large final : Module {
   Large() {
     weight = register_parameter("weight", mib(4));

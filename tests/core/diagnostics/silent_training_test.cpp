@@ -12,7 +12,7 @@ using namespace levin::test;
 
 namespace {
 
-/// Two layers; what is trained, how and by which loss is the test's.
+/// Two layers; the test chooses what is trained, how and by which loss.
 class Two : public Module {
  public:
   StepOutput training_step(const Batch& batch, std::int64_t) override { return loss(*this, batch); }
@@ -28,7 +28,7 @@ class Two : public Module {
   torch::nn::Linear spare = register_module("spare", torch::nn::Linear(2, 1));
 };
 
-/// Fits for an epoch of two batches. Gives the warnings.
+/// Fits for an epoch of two batches. Returns the warnings.
 std::vector<std::string> warnings_of(Module& module, const LoaderList& validation = {}) {
   const TemporaryFolder folder;
   Trainer(quiet({.max_epochs = 2, .log_file = folder / "log"})).fit(module, FixedLoader::of_rows(2, 4), validation);

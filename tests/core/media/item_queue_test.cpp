@@ -27,7 +27,7 @@ class GatedLogger : public Logger {
     if (!gated) gate_.set_value();
   }
   void let_go() { gate_.set_value(); }
-  /// Comes back when the first item is being shown.
+  /// Returns when the first item is being shown.
   void wait_for_first() { first_.get_future().wait(); }
 
   bool log_item(const LoggedItem& item) override {
@@ -226,7 +226,7 @@ TEST_CASE("a signal in the end drops what waits, but not what is under way") {
   ItemQueue queue;
   auto waits = std::make_shared<int>(0);
   WaitingItem first = text("first");
-  // It is under way until the others are gone.
+  // It continues until the others are gone.
   first.complete = [others = std::weak_ptr(waits)](LoggedItem&) {
     while (!others.expired()) std::this_thread::yield();
   };

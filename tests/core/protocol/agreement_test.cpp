@@ -69,7 +69,7 @@ TEST_CASE("100 metrics reduced over ranks cost one collective, as one does") {
             CHECK(rank.store.collectives() == before + 1);
             CHECK(row.size() == static_cast<std::size_t>(metrics));
             for (int index = 0; index < metrics; ++index) CHECK(row.at("m" + std::to_string(index)) == index + 0.5);
-            // Nothing that reads costs anything.
+            // Reading costs nothing.
             rank.store.callback_metrics();
             rank.store.monitored("m0");
             rank.store.local_step_row();

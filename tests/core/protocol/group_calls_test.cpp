@@ -10,7 +10,7 @@
 namespace levin::testing {
 namespace {
 
-/// What the text of this rank's error must hold; nothing where it has none.
+/// What the text of this rank's error must contain; empty if it has none.
 std::vector<std::string> expected_error(const GroupProgram& program, GroupFault fault, int rank) {
   const std::string gone = "gone: " + std::to_string(program.faulty_rank());
   const bool is_faulty = rank == program.faulty_rank();
@@ -35,7 +35,7 @@ TEST_CASE("calls of a group give every rank what they promise, and one that diff
       REQUIRE(text.empty() == expected.empty());
       for (const std::string& part : expected) REQUIRE(text.find(part) != std::string::npos);
     }
-    // Nobody comes further than the call in which all learn of it.
+    // No rank gets further than the call in which all learn of it.
     REQUIRE(result.exchanges ==
             static_cast<std::int64_t>(fault == GroupFault::kNone ? program.calls() : program.faulty_call()));
     REQUIRE(result.hung == (fault == GroupFault::kEndsWell));

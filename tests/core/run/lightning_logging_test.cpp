@@ -1,4 +1,4 @@
-// What log() makes of values, in cases that Lightning's own tests look at.
+// Results of log(), in cases of Lightning's own tests.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>
@@ -67,7 +67,7 @@ TEST_CASE("16-bit and whole numbers are summed and averaged as doubles") {
 
 namespace {
 
-/// Logs a count in each of these hooks under each combination of options that the hook permits, and knows what comes of it.
+/// Logs a count in each of these hooks under each combination of options that the hook permits, and knows the results.
 class LogsEverywhere final : public Callback {
  public:
   void on_train_start(Trainer&, Module& module) override { logs(module, "on_train_start"); }
@@ -445,7 +445,7 @@ TEST_CASE("a value that is logged in some batches is in their rows alone, and th
   CHECK(logger->of("even_step") == Rows{{0, 0, 0}, {0, 2, 2}, {1, 4, 0}, {1, 6, 2}});
   CHECK(logger->of("even_epoch") == Rows{{0, 3, 1}, {1, 7, 1}});
   CHECK(logger->of("first") == Rows{{0, 3, 1.5}});
-  CHECK(trainer.callback_metrics().at("first") == 1.5);  // the newest that there is
+  CHECK(trainer.callback_metrics().at("first") == 1.5);  // the newest value
 }
 
 TEST_CASE("one name in training and validation is what has ended last") {

@@ -1,4 +1,4 @@
-// What a run has that changes with each step, without LibTorch: the wish to stop, its progress, what a batch counts.
+// State of a run that changes with each step, without LibTorch: the wish to stop, its progress, the weight of a batch.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -76,7 +76,7 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   here.ask(RunCommand::kPause);
   here.ask(RunCommand::kGoOn);
   CHECK(meet() == Votes{});
-  // Or taken back when the vote is on its way.
+  // Or taken back after the vote was sent.
   here.ask(RunCommand::kPause);
   const Votes on_its_way = here.votes(true);
   here.ask(RunCommand::kGoOn);
@@ -295,7 +295,7 @@ TEST_CASE("the correction makes a sum of weighted losses the mean over the sampl
   const GradientAccumulation accumulation{.full_batch_size = 4};
   CHECK(accumulation.correction(4 + 2, 2) == Approx(8.0 / 6.0));
   CHECK(accumulation.correction(8, 2) == 1.0);
-  // A window of 3 batches of which 1 was there.
+  // A window of 3 batches, only 1 of which exists.
   const GradientAccumulation window{.batches = 3};
   CHECK(window.correction(1, 1) == Approx(3.0));
 }

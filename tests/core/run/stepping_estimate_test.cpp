@@ -1,4 +1,4 @@
-// What estimated_stepping_batches() says before training begins, and what schedulers by name make of it.
+// Results of estimated_stepping_batches() before training begins, and their use by schedulers made by name.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Keeps texts up to a length.
+/// Stores texts up to a length.
 class SmallRoom : public levin::JobRankGroup {
  public:
   explicit SmallRoom(std::size_t longest) : longest_(longest) {}

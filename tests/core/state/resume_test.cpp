@@ -283,7 +283,7 @@ TEST_CASE("a run that was saved in on_train_epoch_start writes the rates that ho
 TEST_CASE("generated programs resume exactly from every point at which hooks have them saved") {
   const char* one = std::getenv("LEVIN_RESUME_SEED");
   const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
-  // 10, 13: what SpikeGuard keeps, and statistics that StochasticWeightAveraging renews, behind an end inside of an epoch; 16:
+  // 10, 13: the state of SpikeGuard, and statistics that StochasticWeightAveraging renews, after an end within an epoch; 16:
   // a part that a hook has frozen no longer drops out; 27: data that looks at the counters; 42: a group that a hook has added
   // and a schedule has changed.
   std::vector<std::uint64_t> seeds = {1, 2, 3, 4, 5, 6, 10, 13, 16, 27, 42};

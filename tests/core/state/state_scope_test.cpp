@@ -30,7 +30,7 @@ class Measured : public Module {
 
 std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
 
-/// A section that side computations put back: what it is, as a text, and a change of it.
+/// A section that side computations restore: its state as a text, and a change of it.
 struct Probe {
   std::function<std::string(TrainerState& run, Measured& module)> seen;
   std::function<void(TrainerState& run, Measured& module)> change;

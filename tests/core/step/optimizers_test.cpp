@@ -10,7 +10,7 @@ using namespace levin::test;
 
 namespace {
 
-/// A weight with two names, and the optimizer that it is given to.
+/// A weight with two names, and its optimizer.
 class Tied : public RecordingModule {
  public:
   using Make = std::function<std::shared_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;

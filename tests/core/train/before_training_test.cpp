@@ -181,7 +181,7 @@ TEST_CASE("loaders are asked for in Lightning's epochs, and by a run that resume
   const auto expected = OptionType<Epochs>::read(lightning("reloaded").at(std::to_string(every)).at("train"));
   CHECK(asked_in_fit({}) == expected);
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
-    // From the last time before the checkpoint on.
+    // From the last request before the checkpoint on.
     const auto last = std::prev(std::ranges::upper_bound(expected, epoch));
     CHECK(asked_in_fit({.ckpt_path = (folder / std::to_string(epoch)).string()}) == Epochs(last, expected.end()));
   }

@@ -1,4 +1,4 @@
-// Callbacks whose classes have one name, and what a run survives of them and of what measures it.
+// Callbacks whose classes have the same name, and which errors of them and of profilers a run survives.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>

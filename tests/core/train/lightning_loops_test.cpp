@@ -1,4 +1,4 @@
-// Which batches are trained and validated when, in cases that Lightning's own tests look at.
+// When batches are trained and validated, in cases of Lightning's own tests.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>

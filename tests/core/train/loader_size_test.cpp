@@ -75,7 +75,7 @@ TEST_CASE("an epoch that ends before the number that its loader told is validate
   CHECK(fitted.trace == "TTTTV2ETTTTV2E");
   CHECK(fitted.last == "...L...L");
   CHECK(count(fitted.console, "The training loader gave 4 batches and then no more, but its size() says 6") == 1);
-  // What was planned in the part that did not come is done once, and nothing that came already is done again.
+  // Work planned in the missing part is done once, and nothing is repeated.
   CHECK(fit({.val_check_interval = Limit(0.5)}, std::make_shared<Liar>(6, 4)).trace == "TTTV2TV2ETTTV2TV2E");
   CHECK(fit({.val_check_interval = Limit(2)}, std::make_shared<Liar>(6, 4)).trace == "TTV2TTV2ETTV2TTV2E");
   CHECK(fit({.val_check_interval = Limit(4)}, std::make_shared<Liar>(6, 4)).trace == "TTTTV2ETTTTV2E");
@@ -94,7 +94,7 @@ TEST_CASE("what a loader has beyond the number that it told is left out, and the
   CHECK(fitted.trace == "TTTV2ETTTV2E");
   CHECK(count(fitted.console, "The training loader has more than the 3 batches that its size() says") == 1);
   CHECK(loader->asked == 7);  // once for one more
-  // A limit of the user's own is what he wants.
+  // A limit that the user sets is intended.
   const auto limited = std::make_shared<Liar>(3, 5);
   CHECK(fit({.limit_train_batches = 2}, limited).trace == "TTV2ETTV2E");
   CHECK(limited->asked == 4);

@@ -32,7 +32,7 @@ class Noisy final : public Module {
   torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(2, 1));
 };
 
-/// Counts batches of validation, as a callback of a user's own would that leaves the sanity check out.
+/// Counts batches of validation, as a user's callback would that ignores the sanity check.
 class Counting final : public Callback {
  public:
   void on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t,

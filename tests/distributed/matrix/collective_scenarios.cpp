@@ -55,7 +55,7 @@ void collective(Scenario& scenario) {
   if (hook == "on_test_epoch_end") trainer.test(module, {numbers(2, 1)}, {.verbose = false});
 }
 
-/// parameters: none. Every rank calls all of them, everywhere: nothing is wrong with that.
+/// parameters: none. Every rank calls all of them, everywhere: this is correct.
 void collectives_of_all(Scenario& scenario) {
   TrainerOptions options = scenario.options();
   Trainer trainer(options);
@@ -79,7 +79,7 @@ void collectives_of_all(Scenario& scenario) {
   trainer.fit(module, numbers(3, 1), {numbers(1, 1)});
 }
 
-/// parameters: none. An exception in a callback of rank 0's own that others never call, while they wait in a barrier.
+/// parameters: none. An exception in a callback that only rank 0 calls, while others wait in a barrier.
 void barrier_meets_exception(Scenario& scenario) {
   Trainer trainer(scenario.options());
   OneWeight module;

@@ -13,7 +13,7 @@
 namespace levin::test {
 namespace {
 
-/// What one process would compute: in each window the mean over every batch of every rank. Rank r's batches hold the numbers
+/// The result of one process: in each window the mean over every batch of every rank. Rank r's batches hold the numbers
 /// 10 r, 10 r + 1, …
 struct OneProcess {
   OneProcess(const std::vector<int>& batches, int accumulate) {
@@ -93,7 +93,7 @@ void uneven_validation(Scenario& scenario) {
 }
 
 /// parameters: batches of each rank in validation, "known" or "unknown". Monitors and a ModelCheckpoint decide where ranks
-/// meet, and a rank's own number of batches is none of their business.
+/// meet, whatever the number of batches of a rank.
 void monitored_uneven_validation(Scenario& scenario) {
   const std::vector<int> counts = counts_of(scenario.text(0));
   TrainerOptions options = scenario.options();
@@ -136,8 +136,8 @@ void validation_inside_epoch(Scenario& scenario) {
   scenario.expect("global_step", trainer.global_step(), 7);
 }
 
-/// parameters: "known" or "unknown"; batches of each rank. A module that optimizes by hand: an epoch ends with the rank that
-/// runs out first.
+/// parameters: "known" or "unknown"; batches of each rank. With manual optimization, an epoch ends with the first rank
+/// that has no more batches.
 void manual_optimization(Scenario& scenario) {
   struct ByHand : OneWeight {
     ByHand() { set_automatic_optimization(false); }
@@ -307,7 +307,7 @@ void uneven_evaluation(Scenario& scenario) {
   scenario.expect("predictions of this rank", predicted.at(0).size(), static_cast<std::size_t>(last - rank));
 }
 
-/// Each rank has seeded its random numbers by itself: samples are divided all the same, each of them once.
+/// Ranks have different seeds: samples are divided all the same, each of them once.
 void seeded_by_rank(Scenario& scenario) {
   Trainer trainer(scenario.options());
   seed_everything(100 + static_cast<std::uint64_t>(trainer.rank()));

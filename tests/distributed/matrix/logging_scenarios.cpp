@@ -1,4 +1,4 @@
-// What hooks may log on which ranks, and what it becomes.
+// What hooks may log on which ranks, and the results.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -23,7 +23,7 @@ std::vector<std::string> words_in(const std::string& text) {
 
 double mean_rank(const Scenario& scenario) { return (scenario.ranks() - 1) / 2.0; }
 
-/// OneWeight whose learning rate falls when a metric stands still.
+/// OneWeight whose learning rate falls when a metric does not improve.
 class MonitoringModule : public OneWeight {
  public:
   explicit MonitoringModule(SchedulerConfig config) : config_(std::move(config)) {}
@@ -82,7 +82,7 @@ void collected_outputs(Scenario& scenario) {
   scenario.expect("best checkpoint", std::filesystem::path(saving->best_model_path()).filename().string(),
                   std::string("epoch=2-step=6.ckpt"));
   scenario.expect("best score of ModelCheckpoint", saving->best_model_score().value_or(-1), added);
-  // Reduced after each of the two epochs that brought nothing better.
+  // Reduced after each of the two epochs without an improvement.
   scenario.expect("learning rate", get_lrs(*trainer.optimizers().front()).front(), 0.25);
 }
 
@@ -129,7 +129,7 @@ void step_monitors(Scenario& scenario) {
   scenario.expect("best checkpoint", std::filesystem::path(saving->best_model_path()).filename().string(),
                   std::string("epoch=2-step=14.ckpt"));
   scenario.expect("best score of ModelCheckpoint", saving->best_model_score().value_or(-1), value(2, 3, decides));
-  // Reduced in each of the two epochs that brought nothing better.
+  // Reduced in each of the two epochs without an improvement.
   scenario.expect("learning rate", get_lrs(*trainer.optimizers().front()).front(), 0.25);
 }
 

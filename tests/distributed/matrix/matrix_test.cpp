@@ -15,8 +15,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// A row of the matrix: its cells are numbers of ranks, and two ranks once more over the control group that spans hosts, in
-/// place of shared memory.
+/// A row of the matrix: its cells are numbers of ranks, and two ranks once more over the control group that spans hosts instead
+/// of shared memory.
 struct Row {
   std::string name;
   std::string scenario;
@@ -38,7 +38,7 @@ struct Cell {
   std::string str() const { return row.name + ", " + column(); }
 };
 
-/// What is wrong with a finished run; empty when nothing is.
+/// The faults of a finished run; empty for none.
 std::string verdict(const Cell& cell, const Outcome& outcome, const std::filesystem::path& folder) {
   if (outcome.timed_out) return "did not end within " + std::to_string(cell.row.limit) + " s";
   if (outcome.status != cell.row.status) {

@@ -10,7 +10,7 @@
 namespace levin::test {
 namespace {
 
-/// Everything that a hook may ask a Trainer for.
+/// Reads everything that a hook may ask a Trainer for.
 double read_everything(const Trainer& trainer) {
   double sum = 0;
   for (const MetricMap* metrics : {&trainer.callback_metrics(), &trainer.logged_metrics(), &trainer.progress_bar_metrics()}) {

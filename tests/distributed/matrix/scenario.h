@@ -65,7 +65,7 @@ class Scenario {
     expect("number of metrics called " + name, trainer.callback_metrics().count(name), std::size_t{0});
   }
 
-  /// Called: on each rank that came to the end of the scenario.
+  /// Called: on each rank that reached the end of the scenario.
   void report(int rank) const {
     std::ofstream file(folder_ / ("rank_" + std::to_string(rank)));
     for (const std::string& text : wrong_) file << "wrong: rank " << rank << ": " << text << "\n";

@@ -9,7 +9,7 @@
 namespace levin::test {
 namespace {
 
-/// The module that all ranks have, but for what `difference` says of one of them.
+/// The module of all ranks, except for the `difference` on one of them.
 class DifferingModule : public Module {
  public:
   explicit DifferingModule(const std::string& difference) {

@@ -29,7 +29,7 @@ void stop_in_hook(Scenario& scenario) {
   };
   trainer.fit(module, FixedLoader::of_rows(4, 2), {FixedLoader::of_rows(1, 2)});
   scenario.expect("the hook was called", asked_at >= 5, true);
-  // In the course of a step global_step does not count it yet.
+  // During a step global_step does not count it yet.
   scenario.expect("steps after the wish", trainer.global_step() - asked_at <= 1, true);
   scenario.expect("should_stop()", trainer.should_stop(), true);
   const auto group = trainer.strategy().all_gather(torch::tensor({trainer.global_step()}));

@@ -1,4 +1,4 @@
-// What lies in the memory of a run, how ranks come to share memory, and what they learn of one another's cores.
+// The memory of a run, how ranks come to share it, and what they learn of one another's cores.
 #include "levin/strategies/host/run_segment.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ void on_ranks(const std::shared_ptr<RunSegment>& segment, const std::function<vo
   CHECK(errors == no_errors(kRanks));
 }
 
-/// As long as this lives, no file may be longer.
+/// While it lives, no file may be longer.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

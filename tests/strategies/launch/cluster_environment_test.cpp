@@ -63,7 +63,7 @@ const Variables kOpenMpi = {{"OMPI_COMM_WORLD_SIZE", "2"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 
-/// A scontrol of a test's own, the first in PATH.
+/// A scontrol for tests, the first in PATH.
 class Scontrol {
  public:
   explicit Scontrol(const std::string& script) : path_(std::getenv("PATH")) {

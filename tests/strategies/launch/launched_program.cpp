@@ -168,7 +168,7 @@ const std::map<std::string, Scenario> kScenarios = {
      }},
 };
 
-/// What a launcher holds: its open files, its children and the signals that it blocks.
+/// The resources of a launcher: its open files, its children and the signals that it blocks.
 std::string holdings() {
   std::string text;
   for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) text += file.path().filename().string() + " ";

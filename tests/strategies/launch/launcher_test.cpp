@@ -65,7 +65,7 @@ TEST_CASE("ranks are started anew where the fork server is gone") {
 TEST_CASE("a launcher that cannot start its ranks has no process, no open file and no blocked signal more than before") {
   Launched program("cannot_start", 2, {});
   CHECK(program.wait() == 0);
-  CHECK(program.count("not started: ") >= 4);  // for want of memory's file, of sockets and of what its ranks' plan reads
+  CHECK(program.count("not started: ") >= 4);  // without a file for memory, sockets, and a file for its ranks' plan
   CHECK(program.count("reading /proc/self/cmdline") >= 1);
   CHECK(program.count("LEFT") == 0);
 }
@@ -141,7 +141,7 @@ TEST_CASE("closed standard descriptors are never taken for the memory that ranks
   }
 }
 
-// How the run ends when a rank fails, dies or stands still.
+// How the run ends when a rank fails, dies or stops.
 
 TEST_CASE("the run ends with the status of the rank that failed, and says which one it was, where, and what the others did") {
   using Lines = std::vector<std::string>;

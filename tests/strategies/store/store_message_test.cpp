@@ -50,7 +50,7 @@ TEST_CASE("what is no message of a store is refused by its first bytes") {
 }
 
 TEST_CASE("counts and lengths inside a message are held against what arrived") {
-  // Every byte of a message in turn becomes the largest there is: no reading past the end, and no memory for what is not there.
+  // Every byte of a message in turn gets the largest value: no reading past the end, and no memory for missing data.
   const std::string good = encode(kExample);
   int refused = 0;
   for (std::size_t at = 8; at < good.size(); ++at) {
@@ -65,7 +65,7 @@ TEST_CASE("counts and lengths inside a message are held against what arrived") {
     }
   }
   CHECK(refused >= 20);
-  // A count of four thousand million texts.
+  // A count of four billion texts.
   std::string many = encode({StoreCall::kGet, 0, {}, {}});
   many.replace(17, 4, "\xff\xff\xff\xff");
   StoreMessageReader reader;

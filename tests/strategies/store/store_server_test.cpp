@@ -47,7 +47,7 @@ std::string error_of_joining(int port) {
   return error_of([&] { StoreClient(tcp_address("127.0.0.1", port), {1, 2}, in(400ms)); });
 }
 
-/// A store at a port, which knows a token, and what it says of strangers.
+/// A store at a port, with a token, and its messages about strangers.
 struct StoreAtPort {
   explicit StoreAtPort(std::chrono::milliseconds patience = 5000ms) : port(levin_test::free_port()) {
     StoreServer::Settings settings{.world_size = 2, .token = "secret", .patience = patience};
@@ -242,7 +242,7 @@ TEST_CASE("a member that contradicts the run ends it for all while ranks gather,
     const auto two = join(fitting(2));
     CHECK(error_of([&] { join(member); }) == "rank 0 refused: " + text);
     CHECK(zero->ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
-    // Another connection of the same process is no contradiction.
+    // Another connection of the same process is allowed.
     CHECK(join(fitting(1))->ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
   }
 }
@@ -259,7 +259,7 @@ TEST_CASE("a rank of another attempt comes again until the attempts are the same
 // Programs that are not part of the run: at the other end of a rank's connection, and as clients of the store.
 
 TEST_CASE("a rank gives up in time whoever listens in rank 0's place, and says what is wrong") {
-  // What was left of 0.4 s when it had connected.
+  // The rest of 0.4 s after it had connected.
   const auto no_answer = Catch::Matches("the server there did not answer within 0\\.[1-4] s: another program may use the port");
   const OddListener silent(Oddity::kSilent);
   CHECK_THAT(error_of_joining(silent.port()), no_answer);

@@ -24,7 +24,7 @@ namespace levin_test {
 enum class How { kExecuted, kCopied };
 
 /// A program started by a test, with its output in a file. It is killed when it does not end in time, and when the test ends.
-/// What it has said is shown with whatever fails after wait().
+/// Failed checks after wait() show its output.
 class ChildProgram {
  public:
   using Environment = levin::test::Environment;
@@ -62,7 +62,7 @@ class ChildProgram {
     return false;
   }
   int count(const std::string& text) const { return levin::test::count(output(), text); }
-  /// The numbers that stand right after each occurrence of `text`.
+  /// The numbers directly after each occurrence of `text`.
   std::vector<int> numbers_after(const std::string& text) const {
     const std::string all = output();
     std::vector<int> numbers;
@@ -87,7 +87,7 @@ class ChildProgram {
   std::optional<Catch::ScopedMessage> said_;
 };
 
-/// True when none of the processes is there any more, or only as a zombie, within the limit.
+/// True when all processes have ended within the limit, if only as zombies.
 inline bool all_gone(const std::vector<int>& processes, std::chrono::seconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + levin::test::patience(limit);
   const auto is_gone = [](int process) {

@@ -14,7 +14,7 @@
 
 namespace levin_test {
 
-/// What a stranger does whom a rank takes for rank 0.
+/// The behaviour of a server that a rank takes for rank 0.
 enum class Oddity { kSilent, kCloses, kSendsGarbage, kSlowBytes, kHugeLength };
 
 /// A port of the loopback interface on which a server listens that is no store.
@@ -52,7 +52,7 @@ class OddListener {
       pollfd entry{listener_, POLLIN, 0};
       if (poll(&entry, 1, 20) > 0) answer(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
       if (oddity_ != Oddity::kSlowBytes) continue;
-      // The beginning of a message of levin's that never ends.
+      // The beginning of a message in levin's format that never ends.
       for (Connection& connection : connections_) {
         if (connection.said < sizeof(kBeginning)) say(connection.socket, std::string(1, kBeginning[connection.said++]));
       }

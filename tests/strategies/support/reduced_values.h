@@ -12,13 +12,13 @@ namespace levin::test {
 
 using Backend = c10::intrusive_ptr<c10d::Backend>;
 
-/// What a rank gives: the same wherever it is asked.
+/// A rank's contribution: the same on every rank that asks.
 inline at::Tensor given(int rank, at::ScalarType type, std::int64_t size) {
   const at::Tensor numbers = torch::arange(size, torch::kDouble).mul_(7).add_(rank * 13).fmod_(11).sub_(3);
   return c10::isFloatingType(type) ? numbers.div_(8).to(type) : numbers.abs_().to(type);
 }
 
-/// What becomes of what all ranks give.
+/// The result of all ranks' contributions.
 inline at::Tensor expected(c10d::ReduceOp::RedOpType op, int ranks, at::ScalarType type, std::int64_t size) {
   std::vector<at::Tensor> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(given(rank, type, size).to(torch::kDouble));

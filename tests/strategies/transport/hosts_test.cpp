@@ -1,4 +1,4 @@
-// Several hosts with several ranks each, which are all this machine: what gradients travel over, and what becomes of them.
+// Several hosts with several ranks each, all on this machine: the transport of gradients, and their results.
 #include <signal.h>
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ struct Hosts {
 
 std::vector<int> good(std::size_t programs) { return std::vector<int>(programs, 0); }
 
-/// What a training ends with.
+/// The result of a training.
 struct Trained {
   std::string bits;
   double sum = 0;

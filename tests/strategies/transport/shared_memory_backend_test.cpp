@@ -187,7 +187,7 @@ TEST_CASE("large buckets are averaged where they lie, also under views that outl
     kept.push_back(view);
   });
   CHECK(errors == test::no_errors(ranks));
-  // Nobody else has that memory any more.
+  // No one else has that memory any more.
   for (const at::Tensor& view : kept) CHECK(torch::equal(view, torch::arange(1000, 1008).remainder(64).to(type) + 3));
 }
 

@@ -18,7 +18,7 @@
 namespace levin {
 namespace {
 
-/// Rank 1 of 2, which sees that the process of rank 0 has ended whenever it looks for it.
+/// Rank 1 of 2, to which the process of rank 0 always looks ended.
 class SmallBoard final : public StatusBoard {
  public:
   SmallBoard() : StatusBoard(nullptr, 1) {}

@@ -45,7 +45,7 @@ std::string beginning(int rank, int ranks, int port) {
          " could not join the others at 127.0.0.1:" + std::to_string(port) + " (started by torchrun): ";
 }
 
-/// The program that plays torchrun's agent, which may have garbage in its store.
+/// The program that simulates torchrun's agent, which may have garbage in its store.
 struct Agent : ChildProgram {
   explicit Agent(int port, const std::string& garbage = "")
       : ChildProgram({kProgram, "agent", std::to_string(port), garbage}, {}, levin_test::How::kCopied) {

@@ -17,7 +17,7 @@ struct ExpectedViews {
   MetricMap objects;  ///< what compute() of each metric object gives
 };
 
-/// What must come of one boundary.
+/// The expected result of one boundary.
 struct ExpectedBoundary {
   std::size_t phase = 0;
   Votes votes;

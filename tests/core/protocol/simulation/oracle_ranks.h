@@ -11,7 +11,7 @@
 #include "core/protocol/simulation/program.h"
 #include "levin/core/protocol/metric_table.h"
 
-/// What the oracle keeps of ranks: plain lists of all that was logged, and what these come to.
+/// The oracle's data of ranks: plain lists of all that was logged, and their results.
 namespace levin::testing::oracle {
 
 using detail::MetricGroup;
@@ -89,7 +89,7 @@ struct RankState {
   void resume();
 };
 
-/// What the values of numbers come to.
+/// The result of numbers.
 double reduce(const std::vector<Weighted>& samples, Reduce how);
 /// What a metric object's values are called after its name, and what they are of these samples.
 std::vector<std::pair<std::string, double>> values_of(const ObjectPlan& plan, const Samples& samples);

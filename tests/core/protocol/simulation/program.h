@@ -84,7 +84,7 @@ struct Program {
   /// Of a metric object's statement.
   Sample sample(std::size_t statement, std::size_t phase, int rank, int update) const;
   std::int64_t batch_size(std::size_t phase, int rank) const;
-  /// Whether the rank's user reads all metrics in this hook. Nobody else may notice.
+  /// Whether the rank's user reads all metrics in this hook, which must have no effect elsewhere.
   bool reads_metrics(std::size_t phase, int rank) const;
   Votes votes(std::size_t phase, int rank) const;
   BoundaryPayload payload(std::size_t phase, int rank) const;

@@ -95,7 +95,7 @@ class RankRun {
   }
 
  private:
-  /// A run and its module, which know of nothing.
+  /// A run and its module, without any state.
   void begin() {
     store_.reset();
     objects_.clear();
@@ -279,7 +279,7 @@ bool contains_all(const std::string& text, const std::vector<std::string>& parts
 
 void compare_ends(const ExpectedRun& expected, const SimulationResult& result) {
   std::string shared;
-  // A rank that saw a wrong value says it best; look for it first.
+  // Prefer the report of a rank that saw a wrong value.
   for (const std::exception_ptr& error : result.errors) end_of(error);
   for (std::size_t rank = 0; rank < expected.ends.size(); ++rank) {
     const ExpectedEnd& end = expected.ends[rank];
@@ -297,7 +297,7 @@ void compare_ends(const ExpectedRun& expected, const SimulationResult& result) {
   }
 }
 
-/// The program as a text for people.
+/// The program as a readable text.
 std::string describe(const Program& program) {
   std::ostringstream text;
   text << "replay: LEVIN_SIMULATION_SEED=" << program.seed << " LEVIN_SIMULATION_PROGRAMS=1\n"
@@ -323,8 +323,8 @@ std::string describe(const Program& program) {
   return text.str();
 }
 
-/// Runs a program on real MetricStores over simulated ranks, and compares everything with the oracle. Gives "" when all is as
-/// it must be, else what is not, with the seed.
+/// Runs a program on real MetricStores over simulated ranks, and compares everything with the oracle. Returns the difference
+/// with the seed, or "" for none.
 std::string run_and_compare(SimulatedRanks& ranks, const Program& program) {
   const ExpectedRun expected = expect(program);
   std::vector<std::vector<std::string>> warnings(static_cast<std::size_t>(program.ranks));
