@@ -41,7 +41,7 @@ class RandomSection final : public Section {
 ///     loops: reading                               counters that the loader may use; null: no batch is prefetched
 class ReadingSection final : public Section {
  public:
-  std::string_view name() const override { return "the batch that lies ready"; }
+  std::string_view name() const override { return "prefetched batch"; }
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;

@@ -103,7 +103,7 @@ std::vector<std::byte> GatheredGradients::reached_from(const at::Tensor& loss) c
 at::Tensor GatheredGradients::tied(const at::Tensor& loss) {
   const std::vector<std::byte> own = reached_from(loss);
   const std::vector<bool> reached = marked_by_any(
-      *strategy_, own, {"which gathered tensors a loss uses", "all have gathered them, and come to the same backward passes"});
+      *strategy_, own, {"which gathered tensors a loss uses", "all have gathered them, and reach the same backward passes"});
   at::Tensor tied = loss;
   for (std::size_t index = 0; index < gathers_.size(); ++index) {
     if (!reached[index] || own[index] != std::byte{}) continue;
@@ -119,7 +119,7 @@ at::Tensor GatheredGradients::gradient(std::int64_t number, const at::Tensor& ow
   }
   const auto by_rank = RankExchange(strategy_->control_group())
                            .gather_values(number, {"a gradient of all_gather",
-                                                   "their losses come to the same gathered tensors, in the same order"});
+                                                   "their losses reach the same gathered tensors, in the same order"});
   if (std::ranges::any_of(by_rank, [&](std::int64_t other) { return other != by_rank.front(); }) || number < first_) {
     const auto where = [&](std::int64_t of_rank) {
       return of_rank < first_ ? std::string("an earlier batch")

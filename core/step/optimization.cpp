@@ -57,7 +57,7 @@ void reduce_after_pass(const StepContext& step) {
   std::vector<std::byte> mine;
   for (const at::Tensor& parameter : parameters) mine.push_back(std::byte{parameter.grad().defined()});
   const std::vector<bool> used = marked_by_any(
-      step.strategy, mine, {"which gradients ranks have", "all have come to the end of a backward pass in which they met"});
+      step.strategy, mine, {"which gradients ranks have", "all have reached the end of a backward pass in which they met"});
   step.strategy.reduce_gradients(*step.parts.module);
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     if (!used[index]) parameters[index].mutable_grad().reset();

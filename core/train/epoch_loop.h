@@ -55,7 +55,7 @@ class EpochLoop {
   void reach_end(bool completed);
   /// What follows does not count for a run that resumes.
   void stop_inside(const Iteration& iteration);
-  /// Writes the row and runs the validation that were due when ranks stopped.
+  /// Writes the row and runs the validation that were postponed when ranks stopped.
   void finish_stop();
 
   Iteration run_iteration(std::int64_t index);

@@ -89,7 +89,7 @@ class FitValidation {
   void start_clock();
 
   /// Ranks: all, after each iteration. Runs a validation that is due or requested. `stopping`: training ends with this
-  /// iteration; `inside`: it is not the epoch's last. A validation due only to the stop is then left for later
+  /// iteration; `inside`: it is not the epoch's last. A validation due only to the stop is then postponed
   /// (Iteration::validation_is_left).
   void run_if_due(Iteration& iteration, bool stopping, bool inside);
   /// Runs a validation, after writing the checkpoints that were requested before it.
