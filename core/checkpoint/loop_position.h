@@ -90,7 +90,7 @@ struct LoopPosition {
   /// In kBatch: the step of the batch under way is taken. A checkpoint is then written only as an error leaves, of the run as
   /// it is; what had to follow the step is left out.
   bool step_is_taken = false;
-  std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
+  std::optional<BeforeReading> before_reading;  ///< the prefetched batch
 
   /// Nothing of an epoch is left to train: a wish to skip has had its effect.
   bool is_between_epochs() const { return place <= Place::kEpochStart; }

@@ -15,7 +15,7 @@ void CallbackSection::save(TrainerState& run, Checkpoint& checkpoint) {
   checkpoint.manifest["callbacks"] = states_of(run.parts.callbacks);
 }
 
-void CallbackSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+void CallbackSection::load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
   if (step != LoadStep::kModule) return;
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
@@ -43,7 +43,7 @@ void DataSection::save(TrainerState& run, Checkpoint& checkpoint) {
   checkpoint.manifest["datamodule"] = run.parts.data->state_dict();
 }
 
-void DataSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+void DataSection::load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
   const Value* const saved = step == LoadStep::kSetup ? checkpoint.manifest.find("datamodule") : nullptr;
   if (saved == nullptr || run.parts.data == nullptr) return;
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);

@@ -9,9 +9,10 @@ namespace levin {
 ///     callbacks                                  their state_dict(), by state_key()
 class CallbackSection final : public Section {
  public:
-  std::string_view name() const override { return "callbacks"; }
+  CallbackSection() : Section("callbacks") {}
+
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
 };
 
 /// The state of the data module.
@@ -19,9 +20,10 @@ class CallbackSection final : public Section {
 ///     datamodule                                 its state_dict()
 class DataSection final : public Section {
  public:
-  std::string_view name() const override { return "data module"; }
+  DataSection() : Section("data module") {}
+
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
 };
 
 }  // namespace levin

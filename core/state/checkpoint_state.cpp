@@ -226,7 +226,7 @@ void restore_module(TrainerState& run, const PrecisionPolicy& precision, const C
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
   // Later code may keep tensors of the module.
   precision.prepare_module(run.module());
-  run.sections->load(run, checkpoint, LoadStep::kModule);
+  run.sections->load_early(run, checkpoint, LoadStep::kModule);
 }
 
 void begin_place(TrainerState& run, Place place) {

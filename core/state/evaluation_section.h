@@ -12,7 +12,8 @@ namespace levin {
 ///     ranks: R: evaluation_steps     batches of validations so far, by loader
 class EvaluationSection final : public Section {
  public:
-  std::string_view name() const override { return "counters of evaluations"; }
+  EvaluationSection() : Section("counters of evaluations") {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save_own(TrainerState& run, RankState& state) override;

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -109,13 +108,7 @@ void GradientSection::save_own(TrainerState& run, RankState& state) {
   }
 }
 
-std::span<const std::string_view> GradientSection::keys() const {
-  static constexpr std::array kKeys = {kGradients};
-  return kKeys;
-}
-
-void GradientSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void GradientSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& loops = checkpoint.manifest.at("loops");
   loaded_ = {};
   loaded_.window_open = loops.at("window_open").as_bool();

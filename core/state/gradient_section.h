@@ -20,11 +20,11 @@ namespace levin {
 ///     ranks: R: window_weight, window_loss, bad_loss
 class GradientSection final : public Section {
  public:
-  std::string_view name() const override { return "gradients"; }
+  GradientSection() : Section("gradients", {"gradients."}) {}
+
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_ = {}; }

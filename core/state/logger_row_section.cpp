@@ -1,6 +1,5 @@
 #include "levin/core/state/logger_row_section.h"
 
-#include <array>
 #include <string>
 
 #include "levin/core/state/trainer_state.h"
@@ -19,11 +18,6 @@ void LoggerRowSection::save_own(TrainerState&, RankState& state) {
   Value::List rows;
   for (const RowCounts& count : rows_) rows.push_back(count.rank_rows);
   state.manifest["rank_rows"] = std::move(rows);
-}
-
-std::span<const std::string_view> LoggerRowSection::keys() const {
-  static constexpr std::array<std::string_view, 1> kKeys = {"logger_rows"};
-  return kKeys;
 }
 
 RowCounts LoggerRowSection::rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {

@@ -14,12 +14,12 @@ namespace levin {
 ///     ranks: R: rank_rows            rows of each rank alone
 class LoggerRowSection final : public Section {
  public:
-  std::string_view name() const override { return "rows of loggers"; }
+  LoggerRowSection() : Section("rows of loggers", {"logger_rows"}) {}
+
   void begin(TrainerState& run, Place place) override;
   bool is_with_weights() const override { return true; }
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
 
   /// The rows that a logger had received, as far as the checkpoint knows.
   static RowCounts rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger);

@@ -126,13 +126,7 @@ void MetricSection::save_own(TrainerState& run, RankState& state) {
   state.manifest["metrics"] = save_metrics(metrics, run.strategy().rank(), state.tensors);
 }
 
-std::span<const std::string_view> MetricSection::keys() const {
-  static constexpr std::array kKeys = {kMetrics};
-  return kKeys;
-}
-
-void MetricSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void MetricSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   loaded_.clear();
   const Value* const ranks = checkpoint.manifest.find("ranks");
   if (ranks == nullptr || ranks->contains(std::to_string(run.strategy().rank()))) return;

@@ -16,14 +16,14 @@ namespace levin {
 ///     ranks: R: metrics            the rest of MetricSnapshot
 class MetricSection final : public Section {
  public:
-  std::string_view name() const override { return "metrics"; }
+  MetricSection() : Section("metrics", {"metrics."}) {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
   void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
   /// A rank that the saved run did not have shows the values that all ranks shared.
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_.clear(); }
 
@@ -36,7 +36,8 @@ class MetricSection final : public Section {
 /// The state of metric objects, and what compute() sees of all ranks. MetricSection saves it in checkpoints.
 class MetricObjectSection final : public Section {
  public:
-  std::string_view name() const override { return "metric objects"; }
+  MetricObjectSection() : Section("metric objects") {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
 };
 

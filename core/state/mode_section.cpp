@@ -1,6 +1,5 @@
 #include "levin/core/state/mode_section.h"
 
-#include <array>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,13 +32,7 @@ void ModeSection::save(TrainerState& run, Checkpoint& checkpoint) {
   checkpoint.manifest[std::string(kParameters)][kInEvaluation] = Value::List(names.begin(), names.end());
 }
 
-std::span<const std::string_view> ModeSection::keys() const {
-  static constexpr std::array<std::string_view, 1> kKeys = {kParameters};
-  return kKeys;
-}
-
-void ModeSection::load(TrainerState&, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void ModeSection::load(TrainerState&, const Checkpoint& checkpoint) {
   loaded_ = {};
   const Value* const parameters = checkpoint.manifest.find(kParameters);
   const Value* const names = parameters == nullptr ? nullptr : parameters->find(kInEvaluation);

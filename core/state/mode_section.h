@@ -12,12 +12,12 @@ namespace levin {
 ///     trained_parameters: in_evaluation          names of modules in evaluation mode while the rest trains
 class ModeSection final : public Section {
  public:
-  std::string_view name() const override { return "modes"; }
+  ModeSection() : Section("modes", {"trained_parameters"}) {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_ = {}; }
 

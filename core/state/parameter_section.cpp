@@ -3,7 +3,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -258,13 +257,7 @@ void ParameterSection::save(TrainerState& run, Checkpoint& checkpoint) {
   checkpoint.manifest["trained_parameters"] = moments(run);
 }
 
-std::span<const std::string_view> ParameterSection::keys() const {
-  static constexpr std::array<std::string_view, 3> kKeys = {"optimizer_states", "optimizer_states.", "trained_parameters"};
-  return kKeys;
-}
-
-void ParameterSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void ParameterSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   forget();
   check_number(checkpoint.manifest.at("optimizer_states"), "optimizers", run.parts.optimizers.size());
   if (const Value* saved = checkpoint.manifest.find("trained_parameters")) loaded_ = *saved;

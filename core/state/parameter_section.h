@@ -22,15 +22,15 @@ namespace levin {
 ///                                                of each moment: `frozen`, names; `optimizers`, numbers of parameters by group
 class ParameterSection final : public Section {
  public:
-  std::string_view name() const override { return "parameters and optimizers"; }
+  ParameterSection() : Section("parameters and optimizers", {"optimizer_states", "optimizer_states.", "trained_parameters"}) {}
+
   /// Which parameters require a gradient.
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  std::span<const std::string_view> keys() const override;
   /// Loads the optimizers' states, with groups that only the checkpoint has; optimizers hold these until kTrainStart is
   /// restored.
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   /// Restores the parameters of that moment; at kPlace also the optimizers' options. A moment that was not saved changes
   /// nothing, except kTrainStart: parameters are then as the run has made them.
   void restore(TrainerState& run, Moment moment) override;

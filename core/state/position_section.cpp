@@ -1,7 +1,5 @@
 #include "levin/core/state/position_section.h"
 
-#include <array>
-
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/state/checkpoint_values.h"
@@ -70,13 +68,7 @@ void PositionSection::save(TrainerState& run, Checkpoint& checkpoint) {
   if (run.setup.batch_size) manifest["found_batch_size"] = *run.setup.batch_size;
 }
 
-std::span<const std::string_view> PositionSection::keys() const {
-  static constexpr std::array<std::string_view, 5> kKeys = {"epoch", "global_step", "loops", "data_seed", "found_batch_size"};
-  return kKeys;
-}
-
-void PositionSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void PositionSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& loops = checkpoint.manifest.at("loops");
   loaded_ = resume_point(loops);
   Progress& progress = run.progress;

@@ -36,12 +36,12 @@ struct ResumePoint {
 ///     data_seed, found_batch_size                settings of the loaders of a resumed run
 class PositionSection final : public Section {
  public:
-  std::string_view name() const override { return "position"; }
+  PositionSection() : Section("position", {"epoch", "global_step", "loops", "data_seed", "found_batch_size"}) {}
+
   bool is_with_weights() const override { return true; }
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  std::span<const std::string_view> keys() const override;
   /// Sets the counters of the run.
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void forget() override { loaded_ = {}; }
 
   const ResumePoint& loaded() const { return loaded_; }

@@ -1,6 +1,5 @@
 #include "levin/core/state/random_section.h"
 
-#include <array>
 #include <string>
 
 #include "levin/core/accelerator.h"
@@ -58,13 +57,7 @@ void RandomSection::save_own(TrainerState& run, RankState& state) {
     state.tensors[random_key(run.strategy(), name)] = bytes;
 }
 
-std::span<const std::string_view> RandomSection::keys() const {
-  static constexpr std::array kKeys = {kRandom};
-  return kKeys;
-}
-
-void RandomSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void RandomSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   loaded_ = saved_random(run.strategy(), checkpoint);
   is_before_training_ = is_at(checkpoint, Place::kTrainStart);
   if (!is_of_levin(checkpoint)) {
@@ -105,13 +98,7 @@ void ReadingSection::save_own(TrainerState& run, RankState& state) {
   for (const auto& [name, bytes] : start_->random.states(rank)) state.tensors[reading_key(rank, name)] = bytes;
 }
 
-std::span<const std::string_view> ReadingSection::keys() const {
-  static constexpr std::array<std::string_view, 2> kKeys = {"loops", kRandom};
-  return kKeys;
-}
-
-void ReadingSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void ReadingSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   random_ = saved_states(checkpoint, [&](const char* name) { return reading_key(run.strategy().rank(), name); });
   const Value& reading = checkpoint.manifest.at("loops").at("reading");
   if (reading.is_null()) return counters_.reset();

@@ -15,14 +15,14 @@ class Strategy;
 ///     rng.shared, rng.seed                         the streams that ranks share, and the seed of all
 class RandomSection final : public Section {
  public:
-  std::string_view name() const override { return "random numbers"; }
+  RandomSection() : Section("random numbers", {"rng."}) {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
   /// Reports when the saved run had no such rank or device: its random numbers then start from the seed.
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_.clear(); }
 
@@ -41,12 +41,12 @@ class RandomSection final : public Section {
 ///     loops: reading                               counters that the loader may use; null: no batch is prefetched
 class ReadingSection final : public Section {
  public:
-  std::string_view name() const override { return "prefetched batch"; }
+  ReadingSection() : Section("prefetched batch", {"loops", "rng."}) {}
+
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void forget() override;
 
   /// The generators with which the loader of a resumed run reads that batch.

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kRanks = "ranks";
 
 /// Copies the values of these keys, and the tensors whose names begin with them.
-void copy(const Checkpoint& source, std::span<const std::string_view> keys, Checkpoint& target) {
+void copy(const Checkpoint& source, const std::vector<std::string_view>& keys, Checkpoint& target) {
   for (const std::string_view key : keys) {
     if (const Value* value = source.manifest.find(key)) target.manifest[std::string(key)] = *value;
     if (!key.ends_with('.')) continue;
@@ -55,9 +55,13 @@ RankState RunSections::save_own(TrainerState& run) {
   return state;
 }
 
-void RunSections::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  for (Section* const section : list()) section->load(run, checkpoint, step);
-  const Value* const by_rank = step == LoadStep::kOptimizers ? checkpoint.manifest.find(kRanks) : nullptr;
+void RunSections::load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+  for (Section* const section : list()) section->load_early(run, checkpoint, step);
+}
+
+void RunSections::load(TrainerState& run, const Checkpoint& checkpoint) {
+  for (Section* const section : list()) section->load(run, checkpoint);
+  const Value* const by_rank = checkpoint.manifest.find(kRanks);
   if (by_rank == nullptr) return;
   for (int rank = run.strategy().rank();; rank += run.world_size()) {
     const Value* const values = by_rank->find(std::to_string(rank));

@@ -51,8 +51,9 @@ class RunSections {
   void save(TrainerState& run, Checkpoint& checkpoint, bool weights_only);
   /// The state of this rank.
   RankState save_own(TrainerState& run);
-  /// Reads a checkpoint; at LoadStep::kOptimizers also the state of this rank.
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step);
+  /// Reads what all ranks have alike and what this rank has for itself, when optimizers are made.
+  void load(TrainerState& run, const Checkpoint& checkpoint);
+  void load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step);
   void restore(TrainerState& run, Moment moment);
   /// Drops the loaded state.
   void forget();

@@ -1,6 +1,5 @@
 #include "levin/core/state/scheduler_section.h"
 
-#include <array>
 #include <utility>
 
 #include "levin/core/state/checkpoint_values.h"
@@ -38,13 +37,7 @@ void SchedulerSection::save(TrainerState& run, Checkpoint& checkpoint) {
   checkpoint.manifest["lr_schedulers"] = states_ ? *states_ : states_of(run.parts.schedulers);
 }
 
-std::span<const std::string_view> SchedulerSection::keys() const {
-  static constexpr std::array<std::string_view, 1> kKeys = {"lr_schedulers"};
-  return kKeys;
-}
-
-void SchedulerSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void SchedulerSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& states = checkpoint.manifest.at("lr_schedulers");
   check_number(states, "learning-rate schedulers", run.parts.schedulers.size());
   for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
@@ -58,13 +51,7 @@ void ScalerSection::save(TrainerState& run, Checkpoint& checkpoint) {
   if (Value scaler = run.scaler.state(); !scaler.is_null()) checkpoint.manifest["gradient_scaler"] = std::move(scaler);
 }
 
-std::span<const std::string_view> ScalerSection::keys() const {
-  static constexpr std::array<std::string_view, 1> kKeys = {"gradient_scaler"};
-  return kKeys;
-}
-
-void ScalerSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void ScalerSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   if (const Value* scaler = checkpoint.manifest.find("gradient_scaler")) run.scaler.load_state(*scaler);
 }
 

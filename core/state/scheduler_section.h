@@ -11,11 +11,11 @@ namespace levin {
 ///     lr_schedulers                              their states, as PyTorch has them
 class SchedulerSection final : public Section {
  public:
-  std::string_view name() const override { return "schedulers"; }
+  SchedulerSection() : Section("schedulers", {"lr_schedulers"}) {}
+
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
 
  private:
   std::optional<Value> states_;  ///< set while hooks may change them
@@ -26,10 +26,10 @@ class SchedulerSection final : public Section {
 ///     gradient_scaler                            absent without one
 class ScalerSection final : public Section {
  public:
-  std::string_view name() const override { return "scale of the loss"; }
+  ScalerSection() : Section("scale of the loss", {"gradient_scaler"}) {}
+
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
 };
 
 }  // namespace levin

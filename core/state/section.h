@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
@@ -16,11 +16,10 @@ struct TrainerState;
 /// The part of a checkpoint for one rank: tensors by their names in the file, and a map of values.
 using RankState = Checkpoint;
 
-/// When a resumed run reads a checkpoint.
+/// When an entry point reads a part of a checkpoint before optimizers are made.
 enum class LoadStep : std::uint8_t {
-  kSetup,       ///< before setup() of the data module
-  kModule,      ///< before optimizers are made
-  kOptimizers,  ///< after on_fit_start
+  kSetup,   ///< before setup() of the data module
+  kModule,  ///< after setup()
 };
 
 /// When a resumed run restores what it has read. Hooks that it repeats run in between.
@@ -39,13 +38,15 @@ enum class Moment : std::uint8_t {
 /// have run since. State that hooks cannot change between two places is read when it is saved.
 class Section {
  public:
-  Section() = default;
+  /// `name`: in messages. `keys`: of the manifest, or prefixes of tensors' names, which end in '.': while a resumed run repeats
+  /// hooks, a checkpoint holds under them what the run was given.
+  explicit Section(std::string_view name, std::vector<std::string_view> keys = {}) : name_(name), keys_(std::move(keys)) {}
   virtual ~Section() = default;
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
 
-  /// The name in messages.
-  virtual std::string_view name() const = 0;
+  std::string_view name() const { return name_; }
+  const std::vector<std::string_view>& keys() const { return keys_; }
 
   /// Remembers the section as it is now. The result restores it when destroyed. Null: no side computation changes it.
   virtual std::shared_ptr<void> hold(TrainerState&) { return nullptr; }
@@ -59,12 +60,11 @@ class Section {
   virtual void save(TrainerState&, Checkpoint&) {}
   /// Adds the state of this rank.
   virtual void save_own(TrainerState&, RankState&) {}
-  /// Keys of the manifest, or prefixes of tensors' names that end in '.': while a resumed run repeats hooks, it saves the
-  /// values of the checkpoint that it resumes from.
-  virtual std::span<const std::string_view> keys() const { return {}; }
 
-  /// Reads the state that all ranks share. Throws ConfigError if it does not fit this run.
-  virtual void load(TrainerState&, const Checkpoint&, LoadStep) {}
+  /// Reads the state that all ranks share, when optimizers are made. Throws ConfigError if it does not fit this run.
+  virtual void load(TrainerState&, const Checkpoint&) {}
+  /// Reads what an entry point needs before that.
+  virtual void load_early(TrainerState&, const Checkpoint&, LoadStep) {}
   /// Reads the state of rank `rank` of the saved run, after load(). Called once for each rank whose state this one takes over:
   /// with fewer ranks, one takes over the state of several.
   virtual void load_own(TrainerState&, const Checkpoint&, int /*rank*/, const Value& /*values*/) {}
@@ -72,6 +72,10 @@ class Section {
   virtual void restore(TrainerState&, Moment) {}
   /// Drops the loaded state.
   virtual void forget() {}
+
+ private:
+  std::string_view name_;
+  std::vector<std::string_view> keys_;
 };
 
 /// An object that calls `put_back` when destroyed: for Section::hold().

@@ -18,7 +18,7 @@ void WeightSection::save(TrainerState& run, Checkpoint& checkpoint) {
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
 }
 
-void WeightSection::load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
+void WeightSection::load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {
   if (step == LoadStep::kModule) run.strategy().load_module(run.module(), checkpoint);
 }
 

@@ -11,10 +11,11 @@ namespace levin {
 ///     module_class, hyper_parameters, datamodule_hyper_parameters
 class WeightSection final : public Section {
  public:
-  std::string_view name() const override { return "weights"; }
+  WeightSection() : Section("weights") {}
+
   bool is_with_weights() const override { return true; }
   void save(TrainerState& run, Checkpoint& checkpoint) override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
 };
 
 }  // namespace levin

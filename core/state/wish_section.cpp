@@ -1,6 +1,5 @@
 #include "levin/core/state/wish_section.h"
 
-#include <array>
 #include "levin/core/state/trainer_state.h"
 
 namespace levin {
@@ -26,13 +25,7 @@ void WishSection::save_own(TrainerState& run, RankState& state) {
   state.manifest["validate"] = validate_;
 }
 
-std::span<const std::string_view> WishSection::keys() const {
-  static constexpr std::array<std::string_view, 1> kKeys = {"loops"};
-  return kKeys;
-}
-
-void WishSection::load(TrainerState&, const Checkpoint& checkpoint, LoadStep step) {
-  if (step != LoadStep::kOptimizers) return;
+void WishSection::load(TrainerState&, const Checkpoint& checkpoint) {
   loaded_ = {};
   loaded_.stop_agreed = checkpoint.manifest.at("loops").at("stop_agreed").as_bool();
 }

@@ -12,13 +12,13 @@ namespace levin {
 ///     ranks: R: stop (the reason, or null), skip_epoch, validate
 class WishSection final : public Section {
  public:
-  std::string_view name() const override { return "wishes"; }
+  WishSection() : Section("wishes", {"loops"}) {}
+
   std::shared_ptr<void> hold(TrainerState& run) override;
   void begin(TrainerState& run, Place place) override;
   void save(TrainerState& run, Checkpoint& checkpoint) override;
   void save_own(TrainerState& run, RankState& state) override;
-  std::span<const std::string_view> keys() const override;
-  void load(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) override;
+  void load(TrainerState& run, const Checkpoint& checkpoint) override;
   void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_ = {}; }

@@ -214,7 +214,7 @@ void EntryPoint::set_up() {
     run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
   if (checkpoint_ && fitting()) {
-    name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_, LoadStep::kOptimizers); });
+    name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_); });
     run_.sections->restore(run_, Moment::kTrainStart);
     resume_ = run_.sections->get<PositionSection>().loaded();
   }
@@ -378,7 +378,7 @@ void EntryPoint::set_up_parts() {
   const auto scope = run_.hooks.enter(Hook::kSetup);
   if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
   // Before a module asks the data for its sizes, which must fit the weights.
-  if (checkpoint_) name_file_in_errors([&] { run_.sections->load(run_, *checkpoint_, LoadStep::kSetup); });
+  if (checkpoint_) name_file_in_errors([&] { run_.sections->load_early(run_, *checkpoint_, LoadStep::kSetup); });
   if (fitting()) run_.data_ahead = &source_;
   for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
   run_.module().setup(stage_);
@@ -539,7 +539,7 @@ void EntryPoint::run_trial(const std::function<void()>& loop) {
   const Checkpoint before = module_state(run_);
   const auto put_back = [&] {
     run_.strategy().teardown();
-    run_.sections->load(run_, before, LoadStep::kSetup);
+    run_.sections->load_early(run_, before, LoadStep::kSetup);
     restore_module(run_, *precision_, before);
   };
   try {
