@@ -108,11 +108,9 @@ CoreConnection::CoreConnection(const fs::path& core, const Account& account, con
     : stream_(run.identity.id) {
   try {
     start(core, run.folder / "logs");
-    thread_ = quiet_thread([this] { send_queued(); });
     begin(account, run, record);
   } catch (...) {
     fail("it did not start");
-    if (thread_.joinable()) thread_.join();
     if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
     throw;
   }
@@ -121,7 +119,7 @@ CoreConnection::CoreConnection(const fs::path& core, const Account& account, con
 CoreConnection::~CoreConnection() {
   const bool is_given_up = !failure().empty();
   fail("the run is over");
-  if (thread_.joinable()) thread_.join();
+  worker_.wait();
   // It has uploaded what it was told, or will not: without its connection it ends by itself, soon.
   for (const Patience patience(seconds(is_given_up ? 1 : 10)); process_ > 0 && !has_ended(process_);) {
     if (patience.is_over()) kill(process_, SIGKILL);
@@ -217,34 +215,20 @@ void CoreConnection::queue(const ServerRequest& request) {
     if (!failure_.empty()) return;
     waiting_bytes_ += message.size();
     is_too_much = waiting_bytes_ > kMostBytesWaiting;
-    waiting_.push_back(std::move(message));
   }
-  if (is_too_much) fail("it has taken nothing for too long");
-  changed_.notify_all();
+  if (is_too_much) return fail("it has taken nothing for too long");
+  worker_.add([this, message = std::move(message)] { send_bytes(message); });
 }
 
-void CoreConnection::send_queued() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return !waiting_.empty() || !failure_.empty(); });
-    if (!failure_.empty()) return;
-    const std::string message = std::move(waiting_.front());
-    waiting_.pop_front();
-    waiting_bytes_ -= message.size();
-    is_sending_ = true;
-    lock.unlock();
-    std::string_view rest = message;
-    while (!rest.empty()) {
-      const ssize_t sent = ::send(socket_.number(), rest.data(), rest.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0) break;
-      rest.remove_prefix(static_cast<std::size_t>(sent));
-    }
-    if (!rest.empty()) fail("it is gone");
-    lock.lock();
-    is_sending_ = false;
-    changed_.notify_all();
+void CoreConnection::send_bytes(const std::string& message) {
+  for (std::string_view rest = message; !rest.empty();) {
+    if (!failure().empty()) return;
+    const ssize_t sent = ::send(socket_.number(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR) return fail("it is gone");
+    if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
   }
+  const std::lock_guard lock(mutex_);
+  waiting_bytes_ -= message.size();
 }
 
 void CoreConnection::fail(const std::string& why) {
@@ -253,7 +237,6 @@ void CoreConnection::fail(const std::string& why) {
   failure_ = why;
   // Wakes a thread that waits for it.
   if (socket_.is_open()) shutdown(socket_.number(), SHUT_RDWR);
-  changed_.notify_all();
 }
 
 std::string CoreConnection::failure() const {
@@ -338,9 +321,8 @@ void CoreConnection::finish(const Record& exit, std::chrono::duration<double> ti
   ServerRequest teardown;
   teardown.mutable_inform_teardown();
   queue(teardown);
-  std::unique_lock lock(mutex_);
-  while (failure_.empty() && (is_sending_ || !waiting_.empty()) && !patience.is_over())
-    changed_.wait_until(lock, patience.next_look());
+  while (!patience.is_over() && !worker_.wait_until(patience.next_look())) {
+  }
 }
 
 }  // namespace levin::wandb

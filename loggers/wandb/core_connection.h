@@ -3,15 +3,13 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "levin/core/base/worker.h"
 #include "levin/core/files/descriptor.h"
 
 namespace levin::wandb {
@@ -63,7 +61,8 @@ class CoreConnection {
   void connect_to(const std::string& address);
   void begin(const Account& account, const Run& run, const Record& record);
   void queue(const ServerRequest& request);
-  void send_queued();
+  /// What the worker does.
+  void send_bytes(const std::string& message);
   void fail(const std::string& why);
   /// The next response; nothing while none has come, and, with a failure(), when there will be none.
   std::optional<ServerResponse> receive(std::chrono::steady_clock::time_point deadline);
@@ -78,12 +77,9 @@ class CoreConnection {
   Descriptor socket_;
   std::string received_;  ///< of the next response
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> waiting_;
   std::size_t waiting_bytes_ = 0;
-  bool is_sending_ = false;
   std::string failure_;
-  std::thread thread_;
+  Worker worker_;
 };
 
 }  // namespace levin::wandb

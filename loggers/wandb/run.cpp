@@ -7,7 +7,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
@@ -21,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// So many records may wait to be written: whoever logs more waits.
+/// So many records may wait to be written: a thread that logs more waits.
 constexpr std::size_t kMostWaiting = 100'000;
 
 std::string file_name(const std::string& id) { return format("run-{}.wandb", id); }
@@ -96,7 +95,8 @@ Run::Run(Start start)
       folder_(make_run_folder(start.wandb, id_, !start.core.empty())),
       media_(folder_ / "files"),
       next_row_(std::max(earlier_.rows, start.first_row)),
-      metric_rows_(std::ssize(earlier_.steps)) {
+      metric_rows_(std::ssize(earlier_.steps)),
+      worker_(kMostWaiting) {
   if (start.logs_anew) {
     skipped_until_ = metric_rows_;
     const auto is_known = [&](std::int64_t step) { return step < start.first_step; };
@@ -106,7 +106,6 @@ Run::Run(Start start)
   }
   if (!start.core.empty()) connect(start);
   file_.emplace(folder_ / file_name(id_));
-  thread_ = quiet_thread([this] { write_added(); });
   add(header_record());
   add(run_record(start.identity, start_time_, start.goes_on, earlier_.runtime));
   add(environment_record(start_time_));
@@ -117,14 +116,7 @@ Run::Run(Start start)
   }
 }
 
-Run::~Run() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
+Run::~Run() = default;
 
 void Run::connect(const Start& start) {
   const Account account = Account::of_user();
@@ -164,44 +156,27 @@ double Run::runtime() const { return earlier_.runtime + seconds_now() - start_ti
 
 void Run::add(Record record) {
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return added_.size() < kMostWaiting || error_; });
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    const std::lock_guard lock(mutex_);
     added_.push_back(std::move(record));
   }
-  changed_.notify_all();
+  worker_.add([this] { write_added(); });
 }
 
 void Run::write_added() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return ends_ || (!added_.empty() && !error_); });
-    if (added_.empty() || error_) return;
-    std::vector<Record> records = std::exchange(added_, {});
-    is_writing_ = true;
+  while (!added_.empty()) {
+    Record& record = added_.front();
     lock.unlock();
-    std::size_t done = 0;
-    std::exception_ptr error;
-    try {
-      for (; done < records.size(); ++done) {
-        Record& record = records[done];
-        record.set_num(record_ + 1);
-        record.mutable_info()->set_stream_id(id_);
-        file_->add(record.SerializeAsString());
-        ++record_;
-        if (core_ && !record.has_run() && !record.has_exit()) core_->send(record);
-      }
-    } catch (...) {
-      error = std::current_exception();  // whoever adds the next hears of it
-    }
-    warn_of_core();
+    record.set_num(record_ + 1);
+    record.mutable_info()->set_stream_id(id_);
+    file_->add(record.SerializeAsString());  // or it stays the first, for the next call
+    ++record_;
+    if (core_ && !record.has_run() && !record.has_exit()) core_->send(record);
     lock.lock();
-    is_writing_ = false;
-    error_ = error;
-    added_.insert(added_.begin(), std::move_iterator(records.begin() + static_cast<std::ptrdiff_t>(done)),
-                  std::move_iterator(records.end()));
-    changed_.notify_all();
+    added_.pop_front();
   }
+  lock.unlock();
+  warn_of_core();
 }
 
 void Run::warn_of_core() {
@@ -212,9 +187,8 @@ void Run::warn_of_core() {
 }
 
 void Run::save() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return error_ || (added_.empty() && !is_writing_); });
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  worker_.add([this] { write_added(); });
+  worker_.wait();
 }
 
 void Run::add_row(Fields fields, std::int64_t step) {

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,9 +10,9 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "levin/core/base/worker.h"
 #include "levin/core/logged_item.h"
 #include "levin/core/protocol/metrics.h"
 #include "levin/loggers/media_folder.h"
@@ -105,13 +104,9 @@ class Run {
   std::int64_t metric_rows_ = 0;
   std::int64_t skipped_until_ = 0;  ///< rows of metrics with lower numbers are not sent again
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Record> added_;
-  bool is_writing_ = false;
-  bool ends_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
+  std::mutex mutex_;
+  std::deque<Record> added_;  ///< those that wait; the first of them may be under way
+  Worker worker_;             ///< writes them
 };
 
 }  // namespace levin::wandb
