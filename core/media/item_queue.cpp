@@ -11,7 +11,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/patience.h"
-#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 
@@ -65,26 +64,18 @@ struct ContentBytes {
 ItemQueue::ItemQueue(Bounds bounds) : bounds_(bounds) {}
 
 ItemQueue::~ItemQueue() {
-  {
-    std::unique_lock lock(shared_->mutex);
-    shared_->ends = true;
-    shared_->items.clear();
-    shared_->changed.notify_all();
-    if (!wait_for_idle(lock)) {
-      lock.unlock();
-      leave_behind();
-    }
-  }
-  if (thread_.joinable()) thread_.join();
+  drop_waiting();
+  if (!wait_for_idle()) leave_behind();
 }
 
 void ItemQueue::open(std::vector<std::shared_ptr<Logger>> loggers) {
+  std::size_t waiting = 0;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->loggers = std::move(loggers);
-    if (!shared_->items.empty()) shared_->exit_guard = std::make_shared<ExitGuard>();
+    waiting = shared_->items.size();
   }
-  shared_->changed.notify_all();
+  for (; waiting > 0; --waiting) add_job();
 }
 
 bool ItemQueue::fits(const WaitingItem& item) const {
@@ -94,105 +85,92 @@ bool ItemQueue::fits(const WaitingItem& item) const {
 void ItemQueue::give(WaitingItem item) {
   Count& count = counts_.at(index_of(item.item.kind()));
   item.bytes += sizeof(item) + item.item.name.size() + std::visit(ContentBytes(), item.item.content);
+  worker_.check();
   {
     const std::lock_guard lock(shared_->mutex);
-    if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
     if (shared_->loggers && shared_->loggers->empty()) return;
     ++count.given;
     if (!fits(item)) {
       ++count.dropped;
       return;
     }
-    try {
-      if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
-    } catch (const std::system_error& error) {
-      throw IoError(
-          format("{}: cannot start a thread to pass it on ({}). Allow this user or container more processes and "
-                 "threads.",
-                 call_text(item.item), error.code().message()));
-    }
-    if (shared_->loggers && !shared_->exit_guard) shared_->exit_guard = std::make_shared<ExitGuard>();
     shared_->bytes += item.bytes;
     shared_->items.push_back(std::move(item));
+    if (!shared_->loggers) return;
   }
-  shared_->changed.notify_all();
+  add_job();
 }
 
-bool ItemQueue::wait_for_idle(std::unique_lock<std::mutex>& lock) {
+void ItemQueue::add_job() {
+  try {
+    worker_.add([shared = shared_] { hand_over_waiting(*shared); });
+  } catch (const std::system_error& error) {
+    throw IoError(
+        format("What is logged cannot be passed to the loggers: the system gives no thread for it ({}). Allow this user or "
+               "container more processes and threads.",
+               error.code().message()));
+  }
+}
+
+bool ItemQueue::wait_for_idle() {
   constexpr std::chrono::milliseconds kBetweenLooks(100);
-  std::optional<std::chrono::steady_clock::time_point> end;  // from a signal on
-  const auto is_idle = [this] { return shared_->items.empty() && shared_->at_work.empty(); };
-  while (!shared_->changed.wait_for(lock, std::min(kBetweenLooks, bounds_.patience), is_idle)) {
+  std::optional<Worker::Clock::time_point> end;  // from a signal on
+  while (!worker_.wait_until(Worker::Clock::now() + std::min(kBetweenLooks, bounds_.patience))) {
     if (!HeededSignals::is_pending()) continue;
-    if (!shared_->items.empty()) {
-      dropped_by_signal_ = true;
-      drop_waiting();
-    }
-    const auto now = std::chrono::steady_clock::now();
+    drop_waiting();
+    const auto now = Worker::Clock::now();
     if (!end) end = now + bounds_.patience;
-    if (now >= *end) return is_idle();
+    if (now >= *end) return worker_.wait_until(now);
   }
   return true;
 }
 
 void ItemQueue::leave_behind() {
+  worker_.leave_behind();
   const std::shared_ptr<Shared> left = std::exchange(shared_, std::make_shared<Shared>());
-  thread_.detach();
-  std::string call;
-  {
-    const std::lock_guard lock(left->mutex);
-    left->ends = true;
-    left->exit_guard.reset();
-    call = left->at_work;
-  }
+  std::unique_lock lock(left->mutex);
+  const std::string call = left->at_work;
+  lock.unlock();
   Console::instance().warn(
       format("A logger has not returned from {} for {} s after a signal, and is abandoned: its items may be lost.", call,
              std::chrono::duration<double>(bounds_.patience).count()));
 }
 
 void ItemQueue::finish() {
-  std::exception_ptr error;
-  bool is_stuck = false;
   {
-    std::unique_lock lock(shared_->mutex);
+    const std::lock_guard lock(shared_->mutex);
     if (!shared_->loggers) shared_->items.clear();  // none has been opened, nor will be
-    is_stuck = !wait_for_idle(lock);
-    shared_->loggers.reset();
-    shared_->bytes = 0;
-    error = std::exchange(shared_->error, nullptr);
   }
-  if (is_stuck) leave_behind();
+  if (!wait_for_idle()) leave_behind();
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->loggers.reset();
+    shared_->items.clear();
+    shared_->bytes = 0;
+  }
   report_dropped(std::exchange(dropped_by_signal_, false));
-  if (error) std::rethrow_exception(error);
+  worker_.check();
 }
 
-void ItemQueue::work(const std::shared_ptr<Shared>& shared) {
-  std::unique_lock lock(shared->mutex);
-  while (true) {
-    shared->changed.wait(lock, [&] { return shared->ends || (shared->loggers && !shared->items.empty()); });
-    if (shared->ends) return;
-    WaitingItem waiting = std::move(shared->items.front());
-    shared->items.pop_front();
+void ItemQueue::hand_over_waiting(Shared& shared) {
+  std::unique_lock lock(shared.mutex);
+  while (!shared.items.empty()) {
+    WaitingItem waiting = std::move(shared.items.front());
+    shared.items.pop_front();
     const std::size_t bytes = waiting.bytes;
-    const Loggers loggers = *shared->loggers;
-    shared->at_work = call_text(waiting.item);
+    const Loggers loggers = *shared.loggers;
+    shared.at_work = call_text(waiting.item);
     lock.unlock();
-    std::exception_ptr error;
     try {
-      hand_over(std::move(waiting), loggers, *shared);
+      hand_over(std::move(waiting), loggers, shared);
     } catch (...) {
-      error = std::current_exception();
+      lock.lock();
+      shared.items.clear();
+      shared.bytes = 0;
+      throw;
     }
     lock.lock();
-    shared->at_work.clear();
-    shared->bytes -= std::min(shared->bytes, bytes);
-    if (error) {
-      shared->error = error;
-      shared->items.clear();
-      shared->bytes = 0;
-    }
-    if (shared->items.empty()) shared->exit_guard.reset();
-    shared->changed.notify_all();
+    shared.bytes -= std::min(shared.bytes, bytes);
   }
 }
 
@@ -214,6 +192,9 @@ void ItemQueue::hand_over(WaitingItem waiting, const Loggers& loggers, Shared& s
 }
 
 void ItemQueue::drop_waiting() {
+  worker_.drop_waiting();
+  const std::lock_guard lock(shared_->mutex);
+  dropped_by_signal_ = dropped_by_signal_ || !shared_->items.empty();
   for (const WaitingItem& waiting : shared_->items) {
     ++counts_.at(index_of(waiting.item.kind())).dropped;
     shared_->bytes -= waiting.bytes;

@@ -2,21 +2,19 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/worker.h"
 #include "levin/core/logged_item.h"
 #include "levin/core/logger.h"
 
@@ -68,28 +66,25 @@ class ItemQueue {
   };
   using Loggers = std::vector<std::shared_ptr<Logger>>;
 
-  /// The thread's data. The thread may outlive the queue.
+  /// What the worker uses, which may outlive the queue.
   struct Shared {
     std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<Loggers> loggers;  ///< none before they are open
-    std::deque<WaitingItem> items;   ///< without the current one
-    std::size_t bytes = 0;           ///< of all of them, with the current one
-    std::string at_work;             ///< the running call; empty: none
-    std::exception_ptr error;
-    bool ends = false;
-    std::set<std::pair<std::size_t, LoggedItem::Kind>> not_shown;  ///< by which loggers, reported already; the thread's
-    std::shared_ptr<void> exit_guard;                              ///< exit() waits for it while there is something to do
+    std::optional<Loggers> loggers;                                ///< none before they are open
+    std::deque<WaitingItem> items;                                 ///< without the one under way
+    std::size_t bytes = 0;                                         ///< of all of them, the one under way included
+    std::string at_work;                                           ///< the call under way, or the last one
+    std::set<std::pair<std::size_t, LoggedItem::Kind>> not_shown;  ///< by which loggers, as was reported; the worker's
   };
 
   bool fits(const WaitingItem& item) const;
-  /// With the lock.
+  void add_job();
   void drop_waiting();
-  static void work(const std::shared_ptr<Shared>& shared);
+  /// Gives the items that wait to the loggers.
+  static void hand_over_waiting(Shared& shared);
   static void hand_over(WaitingItem waiting, const Loggers& loggers, Shared& shared);
-  /// Waits for the current item, with the lock. False when a signal ends the wait.
-  bool wait_for_idle(std::unique_lock<std::mutex>& lock);
-  /// Abandons a thread that does not return, and starts again.
+  /// Waits for the worker. False where a signal ends that.
+  bool wait_for_idle();
+  /// Leaves a worker behind that does not return, and starts again.
   void leave_behind();
   void report_dropped(bool by_signal);
 
@@ -97,7 +92,7 @@ class ItemQueue {
   std::array<Count, kItemKinds> counts_{};
   bool dropped_by_signal_ = false;
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
-  std::thread thread_;
+  Worker worker_;
 };
 
 }  // namespace levin
