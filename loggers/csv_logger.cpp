@@ -50,6 +50,7 @@ std::string CsvLogger::open(const RunInfo& run) {
   // A second run with the same logger (a test after a fit) goes on in the same folder.
   if (folder_.empty()) use_folder(version_folder(run).make(run));
   note_start(folder_, run.world_size);
+  noted_at_.reset();
   prepare(metrics_, "metrics.csv", run, run.resume_rows.rows);
   return folder_.string();
 }
@@ -132,13 +133,25 @@ RowCounts CsvLogger::rows_written() const {
   return counts;
 }
 
-void CsvLogger::save() {
+void CsvLogger::flush() {
   if (metrics_) metrics_->flush();
   if (rank_metrics_) rank_metrics_->flush();
 }
 
+void CsvLogger::save() {
+  constexpr std::chrono::seconds kBetweenNotes(10);
+  flush();
+  const auto now = std::chrono::steady_clock::now();
+  if (!metrics_ || (noted_at_ && now - *noted_at_ < kBetweenNotes)) return;
+  noted_at_ = now;
+  try {
+    note_metrics(folder_, metrics_->summary());
+  } catch (const IoError&) {  // not worth a run: its end tries again
+  }
+}
+
 void CsvLogger::finalize(const std::string& status) {
-  save();
+  flush();
   // A start that failed leaves no version behind: rank 0 removes the folder, if nothing is in it.
   if (metrics_ && status != "success" && remove_unused_folder(folder_, {kRunFile})) {
     metrics_.reset();
@@ -148,21 +161,20 @@ void CsvLogger::finalize(const std::string& status) {
   if (metrics_ && !fs::exists(folder_)) {
     throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }
-  const auto tidy = [](MetricsFile& file) -> std::optional<MetricsSummary> {
+  const auto tidy = [](MetricsFile& file) {
     try {
-      return file.tidy();
+      file.tidy();
     } catch (const IoError& error) {
       // All rows are there, only not in their final form: no reason to fail a run that is done.
       Console::instance().warn(
           format("{} stays as it is, its columns in the order of their first values: {}", file.path(), error.what()));
-      return std::nullopt;
     }
   };
   if (rank_metrics_) tidy(*rank_metrics_);
   if (!metrics_) return;
-  const std::optional<MetricsSummary> summary = tidy(*metrics_);
+  tidy(*metrics_);
   outcome_.status = status;
-  note_end(folder_, outcome_, summary);
+  note_end(folder_, outcome_, metrics_->summary());
 }
 
 }  // namespace levin

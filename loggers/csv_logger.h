@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -78,6 +79,7 @@ class LEVIN_API CsvLogger final : public Logger {
   /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.
   void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run, std::int64_t rows);
   void append(MetricsFile& file, const MetricRow& row);
+  void flush();
 
   Options options_;
   std::filesystem::path folder_;
@@ -87,6 +89,7 @@ class LEVIN_API CsvLogger final : public Logger {
   std::unique_ptr<MediaFolder> media_;         // for the thread that calls log_item()
   Value hyperparams_ = Value(Value::Map{});
   RunOutcome outcome_;
+  std::optional<std::chrono::steady_clock::time_point> noted_at_;  ///< metrics, in run.json
 };
 
 }  // namespace levin

@@ -50,48 +50,14 @@ bool keeps(const RowFilter& filter, std::string_view step, std::int64_t index) {
   return !number || !(*number >= static_cast<double>(*filter.end_step));
 }
 
-/// Sums up rows, of which each has the places of columns with the texts of numbers.
-class RowSums {
- public:
-  /// `columns`: what they are called; there may come more.
-  explicit RowSums(const std::vector<std::string>& columns) : columns_(columns) {}
-
-  template <class Row>
-  void add(const Row& row) {
-    metrics_.resize(columns_.size());
-    for (const auto& [column, text] : row) {
-      const auto number = parse_float(text);
-      if (number && columns_[column] == "epoch") epochs_ = std::max(epochs_, static_cast<std::int64_t>(*number) + 1);
-      if (number) add(metrics_[column], *number);
-    }
-  }
-
-  MetricsSummary summary(std::int64_t bytes) const {
-    MetricsSummary summary{.metrics = {}, .epochs = epochs_, .bytes = bytes};
-    for (std::size_t column = 0; column < metrics_.size(); ++column) {
-      const std::string& name = columns_[column];
-      const bool is_metric =
-          !name.empty() && name != "step" && name != "epoch" && name != "evaluation_batch" && !metric_of_rank(name);
-      if (is_metric && metrics_[column].min <= metrics_[column].max) summary.metrics.emplace(name, metrics_[column]);
-    }
-    return summary;
-  }
-
- private:
-  static void add(MetricsSummary::Metric& metric, double number) {
-    const bool is_finite = std::isfinite(number);
-    metric.last = is_finite ? number : std::numeric_limits<double>::quiet_NaN();
-    if (!is_finite) return;
-    metric.min = std::min(metric.min, number);
-    metric.max = std::max(metric.max, number);
-  }
-
-  const std::vector<std::string>& columns_;
-  std::vector<MetricsSummary::Metric> metrics_;  ///< by column
-  std::int64_t epochs_ = 0;
-};
-
 }  // namespace
+
+void MetricsSummary::Metric::add(double value) {
+  last = value;
+  if (!std::isfinite(value)) return;
+  min = std::fmin(min, value);  // which ignores NaN
+  max = std::fmax(max, value);
+}
 
 MetricsFile::MetricsFile(fs::path path, std::int64_t flush_every_n_steps, double rewriting_share)
     : path_(std::move(path)),
@@ -104,7 +70,9 @@ void MetricsFile::append(const MetricRow& row) {
   Row& cells = waiting_.emplace_back();
   cells.reserve(row.values.size() + 3);
   const auto add = [&](std::string_view name, auto number) {
-    append_csv_number(cells.emplace_back(column(name), "").second, number);
+    Column& of_name = column(name);
+    of_name.add(static_cast<double>(number));
+    append_csv_number(cells.emplace_back(of_name.place, "").second, number);
   };
   const auto add_own = [&](const char* name, std::int64_t number) {
     if (!row.values.contains(name)) add(name, number);
@@ -146,28 +114,51 @@ void MetricsFile::write(NewColumns new_columns) {
   flushed_at_ = Clock::now();
 }
 
-MetricsSummary MetricsFile::tidy() {
+void MetricsFile::tidy() {
   flush();
-  if (!file_) return {};
+  if (!file_) return;
   std::sort(columns_.begin(), columns_.end());
-  for (std::size_t place = 0; place < columns_.size(); ++place) column_of_[columns_[place]] = place;
+  for (std::size_t place = 0; place < columns_.size(); ++place) column(columns_[place]).place = place;
   columns_in_file_ = 0;  // in this order
-  RowSums sums(columns_);
-  const std::int64_t bytes = rewrite(path_, {}, AtomicFile::Disk::kWait, [&](const Row& row) { sums.add(row); });
-  return sums.summary(bytes);
+  rewrite(path_, {}, AtomicFile::Disk::kWait);
 }
 
 void MetricsFile::start_from(const fs::path& history, const RowFilter& filter) {
-  rewrite(history, filter, AtomicFile::Disk::kWait);
+  for (auto& [name, column] : column_of_) column.values = {};
+  rewrite(history, filter, AtomicFile::Disk::kWait, [this](const Row& row) {
+    for (const auto& [place, text] : row) {
+      if (const auto number = parse_float(text)) column(columns_[place]).add(*number);
+    }
+  });
   rows_ = rows_at_write_ = rows_in_file_;
 }
 
-std::size_t MetricsFile::column(std::string_view name) {
+MetricsSummary MetricsFile::summary() const {
+  MetricsSummary summary;
+  for (const auto& [name, column] : column_of_) {
+    if (!column.values) continue;
+    if (name == "epoch" && std::isfinite(column.values->max))
+      summary.epochs = static_cast<std::int64_t>(column.values->max) + 1;
+    const bool is_metric =
+        !name.empty() && name != "step" && name != "epoch" && name != "evaluation_batch" && !metric_of_rank(name);
+    if (is_metric) summary.metrics.emplace(name, *column.values);
+  }
+  std::error_code none;
+  const std::uintmax_t bytes = fs::file_size(path_, none);
+  if (!none) summary.bytes = static_cast<std::int64_t>(bytes);
+  return summary;
+}
+
+void MetricsFile::Column::add(double value) {
+  if (!values) values.emplace();
+  values->add(value);
+}
+
+MetricsFile::Column& MetricsFile::column(std::string_view name) {
   const auto known = column_of_.find(name);
   if (known != column_of_.end()) return known->second;
-  column_of_.emplace(name, columns_.size());
   columns_.emplace_back(name);
-  return columns_.size() - 1;
+  return column_of_.emplace(name, Column{.place = columns_.size() - 1}).first->second;
 }
 
 void MetricsFile::append_to_file() {
@@ -189,28 +180,27 @@ bool MetricsFile::may_rewrite() const {
 }
 
 // In one instant.
-std::int64_t MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk,
-                                  const std::function<void(const Row&)>& see) {
+void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+                          const std::function<void(const Row&)>& see) {
   const auto begin = Clock::now();
   std::optional<CsvReader> reader;
   std::vector<std::string> cells;
   if (fs::exists(source)) reader.emplace(source).next(cells);
   std::vector<std::size_t> places;
-  for (const std::string& name : cells) places.push_back(column(name));
-  if (columns_.empty()) return 0;
+  for (const std::string& name : cells) places.push_back(column(name).place);
+  if (columns_.empty()) return;
   const auto step = column_of_.find("step");
 
   AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
   std::string text;
-  std::int64_t size = 0, index = 0, rows = 0;
+  std::int64_t index = 0, rows = 0;
   const auto write = [&] {
     file.write(text);
-    size += static_cast<std::int64_t>(text.size());
     text.clear();
   };
   const auto add = [&](const Row& row) {
-    const auto cell = std::find_if(row.begin(), row.end(),
-                                   [&](const auto& one) { return step != column_of_.end() && one.first == step->second; });
+    const auto cell = std::find_if(
+        row.begin(), row.end(), [&](const auto& one) { return step != column_of_.end() && one.first == step->second.place; });
     if (!keeps(filter, cell == row.end() ? "" : cell->second, index++)) return;
     append_line(text, row, columns_.size());
     if (see) see(row);
@@ -239,7 +229,6 @@ std::int64_t MetricsFile::rewrite(const fs::path& source, const RowFilter& filte
   waiting_.clear();
   last_rewriting_ = Clock::now() - begin;
   spent_rewriting_ += last_rewriting_;
-  return size;
 }
 
 }  // namespace levin

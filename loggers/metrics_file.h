@@ -25,17 +25,18 @@ struct RowFilter {
   std::optional<std::int64_t> rows = {};
 };
 
-/// What the rows of a file came to.
+/// What the metrics of a run came to, over all rows of a file.
 struct MetricsSummary {
-  /// All are finite, but for `last`, which is NaN where the newest value is not.
   struct Metric {
-    double last = 0;
-    double min = std::numeric_limits<double>::infinity();
-    double max = -std::numeric_limits<double>::infinity();
+    double last = std::numeric_limits<double>::quiet_NaN();
+    double min = std::numeric_limits<double>::quiet_NaN();  ///< of the finite values; NaN: there is none
+    double max = std::numeric_limits<double>::quiet_NaN();
+
+    void add(double value);
   };
-  std::map<std::string, Metric> metrics;  ///< those with a finite value, without what is one rank's own
-  std::int64_t epochs = 0;                ///< with a row
-  std::int64_t bytes = 0;                 ///< of the file
+  std::map<std::string, Metric> metrics = {};  ///< without what is one rank's own
+  std::int64_t epochs = 0;                     ///< with a row
+  std::int64_t bytes = 0;                      ///< of the file
 };
 
 /// A CSV file of metrics in which every row has as many cells as the header, at every moment, and after the process was killed.
@@ -65,11 +66,13 @@ class MetricsFile {
   void flush();
   /// Flushes, and rewrites the file with its columns in alphabetical order. Rows may be appended afterwards. Throws: IoError,
   /// and the file stays as it was.
-  MetricsSummary tidy();
+  void tidy();
   /// Replaces the content by rows of `history`, another file or this one. Called before the first append().
   void start_from(const std::filesystem::path& history, const RowFilter& filter);
   /// Rows taken over and appended since this object was made, those that wait included.
   std::int64_t rows() const { return rows_; }
+  /// What these rows came to.
+  MetricsSummary summary() const;
 
  private:
   /// Looks a name up without a text of its own: this is done for each number of each row.
@@ -77,25 +80,31 @@ class MetricsFile {
     using is_transparent = void;
   };
   using Row = std::vector<std::pair<std::size_t, std::string>>;  ///< numbers, in the order of their columns
+  struct Column {
+    std::size_t place = 0;
+    std::optional<MetricsSummary::Metric> values = {};  ///< of rows(); none has one: nullopt
+
+    void add(double value);
+  };
 
   /// When a row is written that has a name which the file lacks.
   enum class NewColumns { kNow, kWhileCheap };
 
-  std::size_t column(std::string_view name);
+  Column& column(std::string_view name);
   void write(NewColumns new_columns);
   void append_to_file();
   bool may_rewrite() const;
   /// Replaces the file by one with those rows of `source` that the filter keeps, and with those that wait. `see` is given each
-  /// of them. Gives the file's size.
-  std::int64_t rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
-                       const std::function<void(const Row&)>& see = {});
+  /// of them.
+  void rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
+               const std::function<void(const Row&)>& see = {});
 
   std::filesystem::path path_;
   std::int64_t flush_every_n_steps_;
   double rewriting_share_;
 
   std::vector<std::string> columns_;
-  std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>> column_of_;
+  std::unordered_map<std::string, Column, TextHash, std::equal_to<>> column_of_;
   std::optional<OutputFile> file_;   ///< none before the first flush
   std::size_t columns_in_file_ = 0;  ///< the first of columns_
   std::int64_t rows_in_file_ = 0;

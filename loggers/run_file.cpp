@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <thread>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -77,11 +79,19 @@ class FolderLock {
   Descriptor folder_;  ///< closed, it lets go
 };
 
-Value written(const MetricsSummary& summary) {
+/// JSON has no number for these.
+Value written(double number) {
+  if (std::isfinite(number)) return number;
+  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+}
+
+void add_summary(Value& record, const MetricsSummary& summary) {
   Value metrics(Value::Map{});
   for (const auto& [name, metric] : summary.metrics)
-    metrics[name] = Value::Map{{"last", metric.last}, {"min", metric.min}, {"max", metric.max}};
-  return metrics;
+    metrics[name] = Value::Map{{"last", written(metric.last)}, {"min", written(metric.min)}, {"max", written(metric.max)}};
+  record["metrics"] = std::move(metrics);
+  record["epochs"] = summary.epochs;
+  record["metrics_csv_bytes"] = summary.bytes;
 }
 
 }  // namespace
@@ -126,7 +136,16 @@ void note_start(const fs::path& folder, int ranks) {
   write_record(folder, record);
 }
 
-void note_end(const fs::path& folder, const RunOutcome& outcome, const std::optional<MetricsSummary>& summary) {
+void note_metrics(const fs::path& folder, const MetricsSummary& summary) {
+  Value record = read_record(folder);
+  if (record.find("started") == nullptr) return;
+  add_summary(record, summary);
+  AtomicFile file(folder / kRunFile, AtomicFile::MissingFolder::kRefuse);
+  file.write(plain_json(record));
+  file.commit(AtomicFile::Disk::kLeaveToKernel);
+}
+
+void note_end(const fs::path& folder, const RunOutcome& outcome, const MetricsSummary& summary) {
   Value record = read_record(folder);
   record["status"] = outcome.status == "success" ? "finished" : outcome.status;
   if (const Value* const started = record.find("started_seconds"); started != nullptr && started->is_number())
@@ -137,11 +156,7 @@ void note_end(const fs::path& folder, const RunOutcome& outcome, const std::opti
     if (record.find("warnings") == nullptr) record["warnings"] = Value::List();
     record["warnings"].push_back(warning);
   }
-  if (summary) {
-    record["epochs"] = summary->epochs;
-    record["metrics_csv_bytes"] = summary->bytes;
-    record["metrics"] = written(*summary);
-  }
+  add_summary(record, summary);
   write_record(folder, record);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace levin {
@@ -17,8 +16,11 @@ inline constexpr const char* kRunFile = "run.json";
 /// ConfigError where the folder is that of another run, which is on; IoError.
 void note_start(const std::filesystem::path& folder, int ranks);
 
-/// Adds how the run has ended, after how many seconds, and what its metrics came to, where that is known. Throws: IoError.
-void note_end(const std::filesystem::path& folder, const RunOutcome& outcome, const std::optional<MetricsSummary>& summary);
+/// Adds what the metrics of a run that is on have come to. Does nothing where run.json is no longer the run's. Throws: IoError.
+void note_metrics(const std::filesystem::path& folder, const MetricsSummary& summary);
+
+/// Adds how the run has ended, after how many seconds, and what its metrics came to. Throws: IoError.
+void note_end(const std::filesystem::path& folder, const RunOutcome& outcome, const MetricsSummary& summary);
 
 /// Throws ConfigError where run.json says that another process of this host is at work in the folder, and it is. What runs on
 /// another host cannot be asked for.

@@ -131,20 +131,29 @@ TEST_CASE("a failed run keeps its run.json where it has left anything else, and 
   CHECK_FALSE(std::filesystem::exists(folder / "logs/version_1"));
 }
 
-TEST_CASE("run.json says in the end what metrics came to, of the file that is there then") {
+TEST_CASE("run.json says what metrics have come to, while the run is on and in the end") {
   const TemporaryFolder folder;
   CsvLogger logger = started_in(folder.path());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   logger.log_metrics({.epoch = 0, .step = 0, .values = {{"loss", 0.5}, {"bad", kNaN}, {"rank_1_loss", 9.0}}});
-  logger.log_metrics({.epoch = 2, .step = 1, .values = {{"loss", 0.1}, {"lr", 1e-3}, {"step", 7.0}}});
-  logger.log_metrics({.epoch = 2, .step = 2, .values = {{"loss", kNaN}}});
+  logger.log_metrics({.epoch = 2, .step = 1, .values = {{"loss", 0.1}, {"lr", 1e-3}, {"step", 7.0}, {"bad", -kInfinity}}});
+  logger.save();
+  const nlohmann::json during = record_in(folder);
+  CHECK(during["status"] == "running");
+  CHECK(during["epochs"] == 3);
+  CHECK(during["metrics_csv_bytes"] == std::filesystem::file_size(folder / "logs/version_0/metrics.csv"));
+  CHECK(during["metrics"]["loss"] == nlohmann::json{{"last", 0.1}, {"min", 0.1}, {"max", 0.5}});
+  CHECK(during["metrics"]["bad"] == nlohmann::json{{"last", "-inf"}, {"min", "nan"}, {"max", "nan"}});
+  logger.log_metrics({.epoch = 2, .step = 2, .values = {{"loss", kNaN}, {"bad", kInfinity}}});
   logger.finalize("success");
   const nlohmann::json record = record_in(folder);
   CHECK(record["epochs"] == 3);
   CHECK(record["metrics_csv_bytes"] == std::filesystem::file_size(folder / "logs/version_0/metrics.csv"));
-  REQUIRE(record["metrics"].size() == 2);
-  CHECK(record["metrics"]["loss"] == nlohmann::json{{"last", nullptr}, {"min", 0.1}, {"max", 0.5}});
+  REQUIRE(record["metrics"].size() == 3);
+  CHECK(record["metrics"]["loss"] == nlohmann::json{{"last", "nan"}, {"min", 0.1}, {"max", 0.5}});
   CHECK(record["metrics"]["lr"] == nlohmann::json{{"last", 1e-3}, {"min", 1e-3}, {"max", 1e-3}});
+  CHECK(record["metrics"]["bad"]["last"] == "inf");
 
   // A test after the fit: while it is on, nobody knows.
   const RunInfo run{.world_size = 2, .default_root_dir = folder.path()};
@@ -154,6 +163,36 @@ TEST_CASE("run.json says in the end what metrics came to, of the file that is th
   logger.finalize("success");
   CHECK(record_in(folder)["metrics"]["loss"]["min"] == 0.1);
   CHECK(record_in(folder)["metrics"]["test_loss"]["max"] == 4.0);
+}
+
+TEST_CASE("a resumed run continues the least and the greatest value of the rows that its checkpoint has") {
+  const TemporaryFolder folder;
+  CsvLogger first = started_in(folder.path());
+  for (const auto& [step, loss] : {std::pair(0, 0.75), std::pair(1, 0.125), std::pair(2, 99.0)})
+    first.log_metrics({.epoch = step, .step = step, .values = {{"loss", loss}}});
+  first.log_metrics({.epoch = 2, .step = 2, .values = {{"later", 1.0}}});
+  first.finalize("failed");
+  RunInfo run{.default_root_dir = folder.path(), .resuming = true, .resume_step = 2};
+  run.resume_rows.rows = 2;
+  run.resume_checkpoint = folder / "logs/version_0/checkpoints/last.ckpt";
+  const bool is_same_folder = GENERATE(false, true);
+  CsvLogger second(is_same_folder ? levin::CsvLoggerOptions{.version = 0} : levin::CsvLoggerOptions());
+  second.attach(run, second.open(run));
+  second.log_metrics({.epoch = 2, .step = 2, .values = {{"loss", 0.5}}});
+  second.finalize("success");
+  const nlohmann::json record = nlohmann::json::parse(levin::test::read_text(second.log_dir() / "run.json"));
+  CHECK(second.log_dir().filename() == (is_same_folder ? "version_0" : "version_1"));
+  CHECK(record["metrics"] == nlohmann::json{{"loss", {{"last", 0.5}, {"min", 0.125}, {"max", 0.75}}}});
+  CHECK(record["epochs"] == 3);
+}
+
+TEST_CASE("a run.json that another program has replaced is left alone while the run is on") {
+  const TemporaryFolder folder;
+  CsvLogger logger = started_in(folder.path());
+  levin::write_file(folder / "logs/version_0/run.json", "[1]");
+  logger.log_metrics({.epoch = 0, .step = 0, .values = {{"loss", 0.5}}});
+  logger.save();
+  CHECK(levin::test::read_text(folder / "logs/version_0/run.json") == "[1]");
 }
 
 TEST_CASE("a run does not take the folder of one that is on; when that is over, it does") {
