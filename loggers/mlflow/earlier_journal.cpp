@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 std::string line_of(const Value& value) { return to_json(value) + "\n"; }
 
-/// Counts an entry's row among those known, if the run knows it; false where it does not. Other entries belong to the row
-/// before.
+/// Counts an entry's row among those known; false where the run does not know it. Other entries belong to the row before
+/// them.
 bool counts(const Value& entry, const JournalCut& cut, RowCounts& known) {
   const auto is_known = [&](const char* name, std::int64_t rows, std::int64_t& count) {
     const Value* const row = entry.find(name);
@@ -29,7 +29,7 @@ bool counts(const Value& entry, const JournalCut& cut, RowCounts& known) {
   return is_known("row", cut.rows.rows, known.rows) && is_known("rank_row", cut.rows.rank_rows, known.rank_rows);
 }
 
-/// The entry as it reads from another run's folder.
+/// The entry with a path that another run's folder can use.
 Value moved(Value entry, const fs::path& folder) {
   if (Value* const file = entry.find("file")) *file = fs::absolute(folder / file->as_string()).string();
   return entry;
@@ -37,29 +37,28 @@ Value moved(Value entry, const fs::path& folder) {
 
 }  // namespace
 
-KnownPoints::Point KnownPoints::point(const Value& entry, const std::string& name, const Value& value) {
+EarlierJournal::Point EarlierJournal::point(const Value& entry, const std::string& name, const Value& value) {
   return {entry.at("step").as_int(), name, std::bit_cast<std::uint64_t>(value.as_double())};
 }
 
-void KnownPoints::add(const Value& entry) {
+void EarlierJournal::add_known(const Value& entry) {
   const Value* const metrics = entry.find("metrics");
   if (metrics == nullptr) return;
-  for (const auto& [name, value] : metrics->as_map()) points_.insert(point(entry, name, value));
+  for (const auto& [name, value] : metrics->as_map()) known_.insert(point(entry, name, value));
 }
 
-void KnownPoints::remove_from(Value& entry) {
-  if (points_.empty()) return;
+void EarlierJournal::remove_known(Value& entry) {
+  if (known_.empty()) return;
   std::erase_if(entry["metrics"].as_map(), [&](const auto& metric) {
-    const auto found = points_.find(point(entry, metric.first, metric.second));
-    if (found == points_.end()) return false;
-    points_.erase(found);
+    const auto found = known_.find(point(entry, metric.first, metric.second));
+    if (found == known_.end()) return false;
+    known_.erase(found);
     return true;
   });
 }
 
-EarlierJournal carry_over(const fs::path& from, const fs::path& to, const JournalCut& cut) {
+EarlierJournal::EarlierJournal(const fs::path& from, const fs::path& to, const JournalCut& cut) {
   Journal earlier(from);
-  EarlierJournal result;
   AtomicFile file(to);
   std::int64_t written = 0;
   const auto write = [&](const Value& value) {
@@ -77,10 +76,10 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
       at = entry.end;
       if (entry.value.is_null()) continue;
       const bool is_sent = at <= earlier.sent();
-      // What was under way is sent once more, as it was, and counts as sent: the server may have it.
+      // What was under way is sent again unchanged, and counts as sent: the server may have it.
       const bool may_be_sent = at <= earlier.sending();
-      const bool is_known = counts(entry.value, cut, result.rows);
-      if (may_be_sent && !is_known) result.known.add(entry.value);
+      const bool is_known = counts(entry.value, cut, rows_);
+      if (may_be_sent && !is_known) add_known(entry.value);
       is_over = is_over || (!may_be_sent && !is_known);
       if (is_over) continue;
       write(is_sent || from == to ? entry.value : moved(entry.value, earlier.run_folder()));
@@ -88,8 +87,8 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
       if (may_be_sent) sending = written;
     }
   }
-  if (cut.rows.rows >= 0) result.rows.rows = cut.rows.rows;
-  if (cut.rows.rank_rows >= 0) result.rows.rank_rows = cut.rows.rank_rows;
+  if (cut.rows.rows >= 0) rows_.rows = cut.rows.rows;
+  if (cut.rows.rank_rows >= 0) rows_.rank_rows = cut.rows.rank_rows;
   Value state = earlier.state();
   if (from != to) {
     if (Value* const later = state.find("later")) {
@@ -103,7 +102,6 @@ EarlierJournal carry_over(const fs::path& from, const fs::path& to, const Journa
   state["sending"] = sending;
   file.commit();
   Journal::write_state(to, state);
-  return result;
 }
 
 }  // namespace levin::mlflow

@@ -17,6 +17,7 @@
 #include "levin/loggers/mlflow/earlier_journal.h"
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
+#include "levin/loggers/mlflow/mlflow_sync.h"
 #include "levin/loggers/mlflow/outbox.h"
 #include "levin/loggers/mlflow/texts.h"
 #include "levin/loggers/rank_rows.h"
@@ -135,11 +136,10 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
   const fs::path own = Journal::file_of(folder_, run.rank);
   const fs::path earlier = earlier_journal(run);
   if (!earlier.empty() && key_of(earlier) == key_) {
-    const mlflow::JournalCut nothing{.rows = {0, 0}};
-    mlflow::EarlierJournal carried =
-        carry_over(earlier, own, run.resuming ? mlflow::JournalCut{run.resume_rows, run.resume_step} : nothing);
-    rows_ = carried.rows;
-    known_ = std::make_unique<mlflow::KnownPoints>(std::move(carried.known));
+    const mlflow::JournalCut cut =
+        run.resuming ? mlflow::JournalCut{run.resume_rows, run.resume_step} : mlflow::JournalCut{.rows = {0, 0}};
+    earlier_ = std::make_unique<mlflow::EarlierJournal>(earlier, own, cut);
+    rows_ = earlier_->rows();
     outbox();
   } else if (fs::exists(own) && key_of(own) != key_) {
     const fs::path aside = Journal::set_aside(own);
@@ -185,7 +185,7 @@ void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::in
   const std::string prefix = options_.prefix.empty() ? "" : options_.prefix + "-";
   for (const auto& [name, value] : row.values) metrics[mlflow::name_for_server(format("{}{}{}", prefix, name, suffix))] = value;
   Value entry = Value::Map{{count_name, count}, {"step", row.step}, {"time", last_time_}, {"metrics", std::move(metrics)}};
-  if (known_) known_->remove_from(entry);
+  if (earlier_) earlier_->remove_known(entry);
   outbox().add(entry);
 }
 
@@ -273,6 +273,8 @@ void MLflowLogger::finalize(const std::string& status) {
       format("MLflow has not got {} of this run, kept in {}. When it is back, `levin runs sync {}` sends them.", rest,
              as_typed(folder_ / "mlflow"), as_typed(folder_)));
 }
+
+std::string MLflowLogger::sync(const fs::path& run_folder) { return mlflow::sync_journals(run_folder); }
 
 bool MLflowLogger::has_journal(const fs::path& run_folder) { return !Journal::files_in(run_folder).empty(); }
 

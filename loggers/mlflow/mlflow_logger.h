@@ -17,7 +17,7 @@ namespace levin {
 class MediaFolder;
 struct VersionFolder;
 namespace mlflow {
-class KnownPoints;
+class EarlierJournal;
 class Outbox;
 }  // namespace mlflow
 
@@ -103,9 +103,9 @@ class LEVIN_API MLflowLogger final : public Logger {
   RunInfo run_;
   RowCounts rows_{0, 0};
   std::int64_t last_step_ = -1;
-  std::int64_t last_time_ = 0;  ///< of a row
-  std::unique_ptr<mlflow::KnownPoints> known_;
-  std::vector<std::filesystem::path> checkpoints_;  ///< that were saved, for the end
+  std::int64_t last_time_ = 0;                       ///< of a row
+  std::unique_ptr<mlflow::EarlierJournal> earlier_;  ///< of a resumed run
+  std::vector<std::filesystem::path> checkpoints_;   ///< that were saved, for the end
   RunOutcome outcome_;
   std::mutex mutex_;                        ///< of outbox_, which is made when first asked for
   std::unique_ptr<mlflow::Outbox> outbox_;  ///< gone where the run has ended

@@ -1,4 +1,6 @@
-#include <string>
+#include "levin/loggers/mlflow/mlflow_sync.h"
+
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/error.h"
@@ -6,23 +8,23 @@
 #include "levin/core/base/text.h"
 #include "levin/loggers/mlflow/delivery.h"
 #include "levin/loggers/mlflow/journal.h"
-#include "levin/loggers/mlflow/mlflow_logger.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/texts.h"
 #include "levin/loggers/wall_clock.h"
 
-namespace levin {
+namespace levin::mlflow {
 namespace {
 
-/// Sends what one journal has, and gives what that was.
-std::string sync_journal(const std::filesystem::path& file) {
-  using mlflow::Journal;
+namespace fs = std::filesystem;
+
+/// Sends what the server lacks of one journal, and says what that was.
+std::string sync_journal(const fs::path& file) {
   const Value earlier = Journal::read_state(file);
   if (const Value* const place = earlier.find("continued_in"))
     throw IoError(format("the run of {} goes on in {}, which has all of it: sync that", file, place->as_string()));
   Journal journal(file);
-  mlflow::MlflowServer server(journal.header().at("uri").as_string());
-  mlflow::Delivery delivery(journal, server);
+  MlflowServer server(journal.header().at("uri").as_string());
+  Delivery delivery(journal, server);
   std::string sent = delivery.rest();
   const auto send_all = [&] {
     while (delivery.send_next()) {
@@ -48,15 +50,15 @@ std::string sync_journal(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::string MLflowLogger::sync(const std::filesystem::path& run_folder) {
-  const std::vector<std::filesystem::path> files = mlflow::Journal::files_in(run_folder);
+std::string sync_journals(const fs::path& run_folder) {
+  const std::vector<fs::path> files = Journal::files_in(run_folder);
   if (files.empty())
     throw IoError(format("{} has no journal of MLflowLogger, in which something waits for a server", run_folder));
   std::vector<std::string> done;
-  for (const std::filesystem::path& file : files) {
+  for (const fs::path& file : files) {
     if (std::string sent = sync_journal(file); !sent.empty()) done.push_back(std::move(sent));
   }
   return done.empty() ? "there was nothing left to send" : join(done, ", ");
 }
 
-}  // namespace levin
+}  // namespace levin::mlflow

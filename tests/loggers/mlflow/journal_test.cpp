@@ -148,8 +148,8 @@ TEST_CASE("a run that goes on keeps what its checkpoint knows, and what the serv
   }
   const bool by_step = GENERATE(false, true);
   const mlflow::JournalCut cut{.rows = {by_step ? -1 : known_rows, 0}, .end_step = 10 * known_rows};
-  mlflow::EarlierJournal carried = mlflow::carry_over(from, to, cut);
-  CHECK(carried.rows.rows == known_rows);
+  mlflow::EarlierJournal carried(from, to, cut);
+  CHECK(carried.rows().rows == known_rows);
   Journal journal(to);
   CHECK(journal.header() == kHeader);
   CHECK(journal.state().at("status") == Value("FINISHED"));
@@ -159,10 +159,10 @@ TEST_CASE("a run that goes on keeps what its checkpoint knows, and what the serv
   CHECK(journal.unsent() == static_cast<std::size_t>(kept - 3));
   // The same point is known once, another value or step is not.
   Value same = row(2, 0.5);
-  carried.known.remove_from(same);
+  carried.remove_known(same);
   CHECK(same.at("metrics").size() == (removes ? 0U : 1U));
   for (Value other : {row(2, 0.5), row(2, 0.25), row(3, 0.5)}) {
-    carried.known.remove_from(other);
+    carried.remove_known(other);
     CHECK(other.at("metrics").size() == 1);
   }
   CHECK(Journal::read_state(from).contains("continued_in") == moves);
@@ -181,14 +181,14 @@ TEST_CASE("of what was under way when a process was killed, each point is sent a
     journal.save_sending(entries.at(3).end);
   }
   // The checkpoint knows row 0; the server has 0 and 1, and may have 2 and 3.
-  mlflow::EarlierJournal carried = mlflow::carry_over(from, to, {.rows = {1, 0}, .end_step = 10});
+  mlflow::EarlierJournal carried(from, to, {.rows = {1, 0}, .end_step = 10});
   Journal journal(to);
   CHECK(entries_of(journal, journal.first()) == std::vector<Value>{row(0, 0.5), row(1, 0.5), row(2, 0.5), row(3, 0.5)});
   CHECK(entries_of(journal, journal.sent()) == std::vector<Value>{row(2, 0.5), row(3, 0.5)});
   CHECK(journal.sending() == journal.size());
   for (std::int64_t number = 0; number < 5; ++number) {
     Value again = row(number, 0.5);
-    carried.known.remove_from(again);
+    carried.remove_known(again);
     CHECK(again.at("metrics").size() == (number == 0 || number == 4 ? 1U : 0U));
   }
 }
@@ -198,7 +198,7 @@ TEST_CASE("files that wait are found from another folder") {
   const fs::path from = Journal::file_of(root.path() / "version_0", 0);
   const fs::path to = Journal::file_of(root.path() / "version_1", 0);
   Journal(from, kHeader).append(Value::Map{{"artifact", "a"}, {"file", "media/a"}});
-  mlflow::carry_over(from, to, {.rows = {0, 0}});
+  const mlflow::EarlierJournal carried(from, to, {.rows = {0, 0}});
   Journal journal(to);
   CHECK(entries_of(journal, journal.first()).at(0).at("file") == Value((root.path() / "version_0/media/a").string()));
 }
