@@ -13,7 +13,7 @@
 namespace levin::mlflow {
 
 /// What a rank has logged for an MLflow server, and how much of it the server has: a file with one JSON text a line, which is
-/// appended to, and beside it the state of its delivery. A line of it is one of
+/// appended to, and beside it the state of its upload. A line of it is one of
 ///
 ///     {"uri": …, "key": …, "experiment": …, …}                            the first: which server, which run
 ///     {"row": 3, "step": 29, "time": …, "metrics": {"loss": 0.5}}         "rank_row" where values are a rank's own

@@ -18,8 +18,8 @@
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/mlflow_sync.h"
-#include "levin/loggers/mlflow/outbox.h"
 #include "levin/loggers/mlflow/texts.h"
+#include "levin/loggers/mlflow/upload_queue.h"
 #include "levin/loggers/rank_rows.h"
 #include "levin/loggers/version_folder.h"
 #include "levin/loggers/wall_clock.h"
@@ -132,7 +132,7 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
   key_ = parts.back();
   run_ = run;
   media_ = std::make_unique<MediaFolder>(folder_);
-  outbox_.reset();
+  queue_.reset();
   const fs::path own = Journal::file_of(folder_, run.rank);
   const fs::path earlier = earlier_journal(run);
   if (!earlier.empty() && key_of(earlier) == key_) {
@@ -140,7 +140,7 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
         run.resuming ? mlflow::JournalCut{run.resume_rows, run.resume_step} : mlflow::JournalCut{.rows = {0, 0}};
     earlier_ = std::make_unique<mlflow::EarlierJournal>(earlier, own, cut);
     rows_ = earlier_->rows();
-    outbox();
+    queue();
   } else if (fs::exists(own) && key_of(own) != key_) {
     const fs::path aside = Journal::set_aside(own);
     Console::instance().warn(
@@ -164,16 +164,16 @@ Value MLflowLogger::header() const {
   return header;
 }
 
-mlflow::Outbox& MLflowLogger::outbox() {
+mlflow::UploadQueue& MLflowLogger::queue() {
   if (!media_) throw MisuseError("MLflowLogger: something is logged before open() and attach()");
   const std::lock_guard lock(mutex_);
-  if (!outbox_) {
+  if (!queue_) {
     const fs::path file = Journal::file_of(folder_, run_.rank);
     const bool goes_on = fs::exists(file);
-    outbox_ = std::make_unique<mlflow::Outbox>(file, header(), mlflow::tracking_uri(options_.tracking_uri));
-    if (goes_on && run_.rank == 0) outbox_->add(Value::Map{{"status", "RUNNING"}});
+    queue_ = std::make_unique<mlflow::UploadQueue>(file, header(), mlflow::tracking_uri(options_.tracking_uri));
+    if (goes_on && run_.rank == 0) queue_->add(Value::Map{{"status", "RUNNING"}});
   }
-  return *outbox_;
+  return *queue_;
 }
 
 void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix) {
@@ -186,7 +186,7 @@ void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::in
   for (const auto& [name, value] : row.values) metrics[mlflow::name_for_server(format("{}{}{}", prefix, name, suffix))] = value;
   Value entry = Value::Map{{count_name, count}, {"step", row.step}, {"time", last_time_}, {"metrics", std::move(metrics)}};
   if (earlier_) earlier_->remove_known(entry);
-  outbox().add(entry);
+  queue().add(entry);
 }
 
 void MLflowLogger::log_metrics(const MetricRow& row) { add_row(row, "row", rows_.rows++, ""); }
@@ -201,11 +201,11 @@ void MLflowLogger::add_file(const fs::path& file, const std::string& artifact, c
   const bool is_below = !below.empty() && !leaves_folder(below);
   Value entry = Value::Map{{"artifact", artifact}, {"file", (is_below ? below : fs::absolute(file)).string()}};
   if (mark != nullptr) entry[mark] = true;
-  outbox().add(entry);
+  queue().add(entry);
 }
 
 bool MLflowLogger::log_item(const LoggedItem& item) {
-  outbox();
+  queue();
   const auto* const table = std::get_if<Table>(&item.content);
   const fs::path file = table != nullptr ? media_->write(item, ".json", table_json(*table)) : media_->write(item);
   std::string artifact = file.lexically_relative(folder_ / "media").string();
@@ -217,7 +217,7 @@ bool MLflowLogger::log_item(const LoggedItem& item) {
 }
 
 void MLflowLogger::log_hyperparams(const Value& hyperparams) {
-  if (hyperparams.size() > 0) outbox().add(Value::Map{{"params", mlflow::parameters_of(hyperparams)}});
+  if (hyperparams.size() > 0) queue().add(Value::Map{{"params", mlflow::parameters_of(hyperparams)}});
 }
 
 void MLflowLogger::after_save_checkpoint(const fs::path& file) {
@@ -245,13 +245,13 @@ RowCounts MLflowLogger::rows_written() const {
 
 void MLflowLogger::save() {
   // At the latest when it has set all up, a run is one of MLflow's, whether it has something to log yet or not.
-  if (run_.rank == 0) outbox();
+  if (run_.rank == 0) queue();
 }
 
 void MLflowLogger::log_outcome(const RunOutcome& outcome) { outcome_ = outcome; }
 
 void MLflowLogger::finalize(const std::string& status) {
-  if (!outbox_) {
+  if (!queue_) {
     // A start that failed leaves no version behind.
     if (run_.rank == 0) remove_unused_folder(std::exchange(folder_, {}));
     return;
@@ -263,11 +263,11 @@ void MLflowLogger::finalize(const std::string& status) {
     Value tags(Value::Map{});
     if (!outcome_.failure.empty()) tags["failure"] = mlflow::tag_text(outcome_.failure);
     if (!outcome_.stop_reason.empty()) tags["stop_reason"] = mlflow::tag_text(outcome_.stop_reason);
-    if (tags.size() > 0) outbox_->add(Value::Map{{"tags", std::move(tags)}});
-    outbox_->add(Value::Map{{"status", status_for_server(status)}, {"time", milliseconds_now()}});
+    if (tags.size() > 0) queue_->add(Value::Map{{"tags", std::move(tags)}});
+    queue_->add(Value::Map{{"status", status_for_server(status)}, {"time", milliseconds_now()}});
   }
-  const std::string rest = outbox_->finish(std::chrono::duration<double>(options_.end_timeout));
-  outbox_.reset();
+  const std::string rest = queue_->finish(std::chrono::duration<double>(options_.end_timeout));
+  queue_.reset();
   if (rest.empty()) return;
   Console::instance().warn(
       format("MLflow has not got {} of this run, kept in {}. When it is back, `levin runs sync {}` sends them.", rest,

@@ -18,7 +18,7 @@ class MediaFolder;
 struct VersionFolder;
 namespace mlflow {
 class EarlierJournal;
-class Outbox;
+class UploadQueue;
 }  // namespace mlflow
 
 /// Lightning's arguments, where it has them. `name` and `version` are of the folder.
@@ -90,7 +90,7 @@ class LEVIN_API MLflowLogger final : public Logger {
   VersionFolder version_folder(const RunInfo& run) const;
   /// The journal, of this rank, that a run goes on with; empty: none.
   std::filesystem::path earlier_journal(const RunInfo& run) const;
-  mlflow::Outbox& outbox();
+  mlflow::UploadQueue& queue();
   Value header() const;
   void add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix);
   void add_file(const std::filesystem::path& file, const std::string& artifact, const char* mark = nullptr);
@@ -107,9 +107,9 @@ class LEVIN_API MLflowLogger final : public Logger {
   std::unique_ptr<mlflow::EarlierJournal> earlier_;  ///< of a resumed run
   std::vector<std::filesystem::path> checkpoints_;   ///< that were saved, for the end
   RunOutcome outcome_;
-  std::mutex mutex_;                        ///< of outbox_, which is made when first asked for
-  std::unique_ptr<mlflow::Outbox> outbox_;  ///< gone where the run has ended
-  std::unique_ptr<MediaFolder> media_;      ///< for the thread that calls log_item()
+  std::mutex mutex_;                            ///< of queue_, which is made when first asked for
+  std::unique_ptr<mlflow::UploadQueue> queue_;  ///< gone where the run has ended
+  std::unique_ptr<MediaFolder> media_;          ///< for the thread that calls log_item()
 };
 
 }  // namespace levin

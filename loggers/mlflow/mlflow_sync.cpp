@@ -6,10 +6,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/loggers/mlflow/delivery.h"
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/texts.h"
+#include "levin/loggers/mlflow/upload.h"
 #include "levin/loggers/wall_clock.h"
 
 namespace levin::mlflow {
@@ -24,10 +24,10 @@ std::string sync_journal(const fs::path& file) {
     throw IoError(format("the run of {} goes on in {}, which has all of it: sync that", file, place->as_string()));
   Journal journal(file);
   MlflowServer server(journal.header().at("uri").as_string());
-  Delivery delivery(journal, server);
-  std::string sent = delivery.rest();
+  Upload upload(journal, server);
+  std::string sent = upload.rest();
   const auto send_all = [&] {
-    while (delivery.send_next()) {
+    while (upload.send_next()) {
     }
   };
   try {
@@ -39,11 +39,11 @@ std::string sync_journal(const fs::path& file) {
       send_all();
       sent += sent.empty() ? "that the run was killed" : ", and that the run was killed";
     }
-    delivery.send_later();
+    upload.send_later();
   } catch (const Error& error) {
-    throw IoError(format("MLflow at {} does not take {} of {}: {}", server.uri(), delivery.rest(), file, error.what()));
+    throw IoError(format("MLflow at {} does not take {} of {}: {}", server.uri(), upload.rest(), file, error.what()));
   }
-  if (const std::string rest = delivery.rest(); !rest.empty())
+  if (const std::string rest = upload.rest(); !rest.empty())
     throw IoError(format("MLflow at {} does not take {} of {}", server.uri(), rest, file));
   return sent.empty() ? "" : format("{} sent to MLflow at {}", sent, server.uri());
 }

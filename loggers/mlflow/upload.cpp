@@ -1,4 +1,4 @@
-#include "levin/loggers/mlflow/delivery.h"
+#include "levin/loggers/mlflow/upload.h"
 
 #include <algorithm>
 #include <array>
@@ -53,7 +53,7 @@ void copy_if_there(const Value& from, const char* name, Value& to, const char* a
 
 }  // namespace
 
-bool Delivery::send_next() {
+bool Upload::send_next() {
   if (waiting_.empty()) {
     for (Journal::Entry& entry : journal_.entries(read_to_)) waiting_.push_back(std::move(entry));
     if (waiting_.empty()) return false;
@@ -70,12 +70,12 @@ bool Delivery::send_next() {
   return true;
 }
 
-Value::List Delivery::later() const {
+Value::List Upload::later() const {
   const Value* const files = journal_.state().find("later");
   return files == nullptr ? Value::List() : files->as_list();
 }
 
-void Delivery::send_later() {
+void Upload::send_later() {
   const Value::List files = later();
   if (files.empty()) return;
   run_id();
@@ -90,7 +90,7 @@ void Delivery::send_later() {
   journal_.save_state(journal_.sent());
 }
 
-std::string Delivery::rest() const {
+std::string Upload::rest() const {
   std::vector<std::string> parts;
   if (const std::size_t entries = journal_.unsent(); entries > 0)
     parts.push_back(entries == 1 ? "1 entry" : format("{} entries", entries));
@@ -98,7 +98,7 @@ std::string Delivery::rest() const {
   return join(parts, " and ");
 }
 
-const std::string& Delivery::run_id() {
+const std::string& Upload::run_id() {
   if (!journal_.state().contains("run")) {
     take_run(find_run());
     if (rank() == 0)
@@ -108,7 +108,7 @@ const std::string& Delivery::run_id() {
   return journal_.state().at("run").at("run_id").as_string();
 }
 
-void Delivery::take_run(const Value& run) {
+void Upload::take_run(const Value& run) {
   const Value& info = run.at("info");
   Value& kept = journal_.state()["run"];
   for (const char* const name : {"run_id", "experiment_id", "artifact_uri"}) kept[name] = info.at(name).as_string();
@@ -116,7 +116,7 @@ void Delivery::take_run(const Value& run) {
   journal_.save_state(journal_.sent());
 }
 
-Value Delivery::find_run() {
+Value Upload::find_run() {
   const Value& header = journal_.header();
   if (const Value* const id = header.find("run_id")) {
     if (rank() == 0) server_.post("runs/update", Value::Map{{"run_id", *id}, {"status", "RUNNING"}});
@@ -136,7 +136,7 @@ Value Delivery::find_run() {
   return server_.post("runs/create", run).at("run");
 }
 
-Value Delivery::find_experiment() {
+Value Upload::find_experiment() {
   const Value& name = journal_.header().at("experiment");
   const auto look_up = [&]() -> std::optional<Value> {
     try {
@@ -160,7 +160,7 @@ Value Delivery::find_experiment() {
   }
 }
 
-std::size_t Delivery::send_metrics() {
+std::size_t Upload::send_metrics() {
   Value::List metrics;
   std::size_t count = 0;
   for (; count < waiting_.size() && metrics.size() < kMostMetrics; ++count) {
@@ -182,7 +182,7 @@ std::size_t Delivery::send_metrics() {
   return count;
 }
 
-void Delivery::remove_known(Value::List& points) {
+void Upload::remove_known(Value::List& points) {
   std::map<std::string, Value::List> there;
   std::erase_if(points, [&](const Value& point) {
     const std::string& name = point.at("key").as_string();
@@ -197,7 +197,7 @@ void Delivery::remove_known(Value::List& points) {
   });
 }
 
-Value::List Delivery::history(const std::string& name) {
+Value::List Upload::history(const std::string& name) {
   constexpr int kMostPages = 1000;
   constexpr const char* kPageSize = "25000";
   Value::List points;
@@ -220,7 +220,7 @@ Value::List Delivery::history(const std::string& name) {
   return points;
 }
 
-void Delivery::send_entry(const Value& entry) {
+void Upload::send_entry(const Value& entry) {
   for (const char* const kind : {"params", "tags"}) {
     if (const Value* const parts = entry.find(kind)) send_parts(kind, pairs_of(*parts), kMostParameters);
   }
@@ -228,14 +228,14 @@ void Delivery::send_entry(const Value& entry) {
   if (entry.contains("artifact")) send_file(entry);
 }
 
-void Delivery::send_parts(const std::string& kind, const Value::List& parts, std::size_t most) {
+void Upload::send_parts(const std::string& kind, const Value::List& parts, std::size_t most) {
   for (std::size_t begin = 0; begin < parts.size(); begin += most) {
     const auto from = parts.begin() + static_cast<std::ptrdiff_t>(begin);
     send_batch(kind, {from, from + static_cast<std::ptrdiff_t>(std::min(most, parts.size() - begin))});
   }
 }
 
-void Delivery::send_batch(const std::string& kind, const Value::List& parts) {
+void Upload::send_batch(const std::string& kind, const Value::List& parts) {
   try {
     server_.post("runs/log-batch", Value::Map{{"run_id", run_id()}, {kind, parts}});
   } catch (const Refused& refused) {
@@ -251,7 +251,7 @@ void Delivery::send_batch(const std::string& kind, const Value::List& parts) {
   }
 }
 
-void Delivery::send_status(const Value& entry) {
+void Upload::send_status(const Value& entry) {
   Value update = Value::Map{{"run_id", run_id()}, {"status", entry.at("status")}};
   copy_if_there(entry, "time", update, "end_time");
   server_.post("runs/update", update);
@@ -267,7 +267,7 @@ void Delivery::send_status(const Value& entry) {
   journal_.state()["status"] = entry.at("status");
 }
 
-void Delivery::send_file(const Value& entry) {
+void Upload::send_file(const Value& entry) {
   const fs::path file = journal_.run_folder() / entry.at("file").as_string();
   const std::string& path = entry.at("artifact").as_string();
   const std::string& place = journal_.state().at("run").at("artifact_uri").as_string();
@@ -294,7 +294,7 @@ void Delivery::send_file(const Value& entry) {
   if (entry.contains("held")) fs::remove(file, ignored);
 }
 
-void Delivery::note_table(const std::string& path) {
+void Upload::note_table(const std::string& path) {
   constexpr const char* kTag = "mlflow.loggedArtifacts";
   const Value run = server_.get("runs/get", "run_id=" + run_id()).at("run");
   Value::List tables;

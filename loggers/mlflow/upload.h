@@ -18,10 +18,10 @@ namespace levin::mlflow {
 ///
 /// What the server refuses for good is told and left out, but for files: those stay in the state for a later try.
 /// Threading: one at a time.
-class Delivery {
+class Upload {
  public:
   /// Both have to live as long.
-  Delivery(Journal& journal, MlflowServer& server)
+  Upload(Journal& journal, MlflowServer& server)
       : journal_(journal), server_(server), read_to_(journal.sent()), doubtful_to_(journal.sending()) {}
 
   /// Sends what fits into the next request; false when there is nothing. Throws IoError when it has to be tried again.

@@ -1,4 +1,4 @@
-#include "levin/loggers/mlflow/outbox.h"
+#include "levin/loggers/mlflow/upload_queue.h"
 
 #include <algorithm>
 #include <exception>
@@ -18,17 +18,17 @@ constexpr std::chrono::seconds kLongestPause(60);
 
 }  // namespace
 
-Outbox::Outbox(const std::filesystem::path& file, const Value& header, const std::string& uri)
+UploadQueue::UploadQueue(const std::filesystem::path& file, const Value& header, const std::string& uri)
     : server_(uri),
       journal_(file, header),
-      delivery_(journal_, server_),
+      upload_(journal_, server_),
       tells_(journal_.header().at("rank").as_int() == 0),
       pause_(kFirstPause) {
   server_.set_goes_on([this](std::int64_t bytes) { return goes_on(bytes); });
   thread_ = quiet_thread([this] { work(); });
 }
 
-Outbox::~Outbox() {
+UploadQueue::~UploadQueue() {
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
@@ -37,12 +37,12 @@ Outbox::~Outbox() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Outbox::add(const Value& entry) {
+void UploadQueue::add(const Value& entry) {
   journal_.append(entry);
   wake();
 }
 
-void Outbox::wake() {
+void UploadQueue::wake() {
   {
     const std::lock_guard lock(mutex_);
     has_work_ = true;
@@ -50,17 +50,17 @@ void Outbox::wake() {
   changed_.notify_all();
 }
 
-std::string Outbox::finish(std::chrono::duration<double> patience) {
+std::string UploadQueue::finish(std::chrono::duration<double> patience) {
   {
     const std::lock_guard lock(mutex_);
     finishes_.emplace(patience);
   }
   changed_.notify_all();
   thread_.join();
-  return delivery_.rest();
+  return upload_.rest();
 }
 
-bool Outbox::wait_for_work() {
+bool UploadQueue::wait_for_work() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return stops_ || finishes_ || has_work_; });
   if (!finishes_) {
@@ -72,7 +72,7 @@ bool Outbox::wait_for_work() {
   return !stops_ && !(finishes_ && finishes_->is_over());
 }
 
-void Outbox::work() {
+void UploadQueue::work() {
   while (wait_for_work()) {
     try {
       send();
@@ -82,27 +82,27 @@ void Outbox::work() {
   }
 }
 
-void Outbox::send() {
+void UploadQueue::send() {
   while (true) {
     // Asked before, lest something that was added just before finish() be left out.
     const bool is_last = finishes();
-    if (!delivery_.send_next()) {
+    if (!upload_.send_next()) {
       if (!is_last) return;
       break;
     }
     note_success();
   }
-  delivery_.send_later();
+  upload_.send_later();
   const std::lock_guard lock(mutex_);
   stops_ = true;
 }
 
-bool Outbox::finishes() {
+bool UploadQueue::finishes() {
   const std::lock_guard lock(mutex_);
   return finishes_.has_value();
 }
 
-bool Outbox::goes_on(std::int64_t bytes) {
+bool UploadQueue::goes_on(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   // The same bytes once more are no progress: a server that is stopped takes some each time.
   if (bytes > most_bytes_) {
@@ -112,7 +112,7 @@ bool Outbox::goes_on(std::int64_t bytes) {
   return !stops_ && !(finishes_ && finishes_->is_over());
 }
 
-void Outbox::note_failure(const std::string& reason) {
+void UploadQueue::note_failure(const std::string& reason) {
   pause_ = std::min<std::chrono::duration<double>>(2 * pause_, kLongestPause);
   if (!std::exchange(is_away_, true) && tells_) {
     rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is kept in {}, and sent when it does",
@@ -121,7 +121,7 @@ void Outbox::note_failure(const std::string& reason) {
   wake();
 }
 
-void Outbox::note_success() {
+void UploadQueue::note_success() {
   {
     const std::lock_guard lock(mutex_);
     most_bytes_ = 0;

@@ -10,22 +10,22 @@
 #include <thread>
 
 #include "levin/core/base/patience.h"
-#include "levin/loggers/mlflow/delivery.h"
 #include "levin/loggers/mlflow/journal.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
+#include "levin/loggers/mlflow/upload.h"
 
 namespace levin::mlflow {
 
 /// A journal, and a thread that sends it while it grows: what was logged within a second together, and while the server does
 /// not take it, after growing pauses. Rank 0 tells when that begins and ends. Threading: for the threads that log.
-class Outbox {
+class UploadQueue {
  public:
   /// `uri`: that of the server, with what it needs to know who asks. Throws IoError as Journal and MlflowServer do.
-  Outbox(const std::filesystem::path& file, const Value& header, const std::string& uri);
+  UploadQueue(const std::filesystem::path& file, const Value& header, const std::string& uri);
   /// Gives up what is under way.
-  ~Outbox();
-  Outbox(const Outbox&) = delete;
-  Outbox& operator=(const Outbox&) = delete;
+  ~UploadQueue();
+  UploadQueue(const UploadQueue&) = delete;
+  UploadQueue& operator=(const UploadQueue&) = delete;
 
   /// Adds an entry to the journal. Throws IoError where that cannot be written.
   void add(const Value& entry);
@@ -47,7 +47,7 @@ class Outbox {
 
   MlflowServer server_;
   Journal journal_;
-  Delivery delivery_;
+  Upload upload_;
   const bool tells_;
   std::chrono::duration<double> pause_;  ///< before the next try
   bool is_away_ = false;
