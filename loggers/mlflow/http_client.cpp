@@ -66,8 +66,8 @@ std::size_t take_bytes(const char* bytes, std::size_t, std::size_t count, void* 
   return count;
 }
 
-int tell_progress(void* goes_on, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
-  return (*static_cast<const HttpClient::GoesOn*>(goes_on))(received + sent) ? 0 : 1;
+int report_progress(void* on_progress, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
+  return (*static_cast<const HttpClient::OnProgress*>(on_progress))(received + sent) ? 0 : 1;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ HttpClient::HttpClient(HttpCredentials credentials)
   if (handle_ == nullptr) throw IoError("libcurl cannot begin: there is too little memory");
 }
 
-HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
+HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_progress) {
   const Curl& lib = curl();
   void* const handle = handle_.get();
   HttpAnswer answer;
@@ -103,10 +103,10 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const GoesOn& goes_on) {
   if (!credentials_.certificates.empty()) lib.set(handle, CURLOPT_CAINFO, credentials_.certificates.c_str());
   lib.set(handle, CURLOPT_SSL_VERIFYPEER, credentials_.checks_certificate ? 1L : 0L);
   lib.set(handle, CURLOPT_SSL_VERIFYHOST, credentials_.checks_certificate ? 2L : 0L);
-  if (goes_on) {
+  if (on_progress) {
     lib.set(handle, CURLOPT_NOPROGRESS, 0L);
-    lib.set(handle, CURLOPT_XFERINFOFUNCTION, &tell_progress);
-    lib.set(handle, CURLOPT_XFERINFODATA, &goes_on);
+    lib.set(handle, CURLOPT_XFERINFOFUNCTION, &report_progress);
+    lib.set(handle, CURLOPT_XFERINFODATA, &on_progress);
   }
   // Without "Expect", which would cost a server that knows nothing of it a second.
   curl_slist* headers = lib.append(nullptr, "Expect:");

@@ -35,11 +35,11 @@ class HttpClient {
   /// Throws IoError, with the Debian package, where libcurl is not installed.
   explicit HttpClient(HttpCredentials credentials);
 
-  /// Called at least once a second while something is asked, with the bytes that have gone either way; false: give up.
-  using GoesOn = std::function<bool(std::int64_t bytes)>;
+  /// Called at least once a second during a request, with the bytes that were sent and received; false cancels it.
+  using OnProgress = std::function<bool(std::int64_t bytes)>;
 
-  /// Throws IoError with the reason when no answer comes, a status that is an error being one.
-  HttpAnswer ask(const HttpRequest& request, const GoesOn& goes_on = {});
+  /// Throws IoError with the reason when there is no answer. A status that is an error is one.
+  HttpAnswer ask(const HttpRequest& request, const OnProgress& on_progress = {});
 
  private:
   HttpCredentials credentials_;

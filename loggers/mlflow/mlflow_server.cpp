@@ -121,11 +121,11 @@ Value MlflowServer::read(const HttpAnswer& answer) const {
 }
 
 Value MlflowServer::get(const std::string& call, const std::string& query) {
-  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}?{}", uri_, call, query)}, goes_on_));
+  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}?{}", uri_, call, query)}, on_progress_));
 }
 
 Value MlflowServer::post(const std::string& call, const Value& body) {
-  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}", uri_, call), .body = to_json(body)}, goes_on_));
+  return read(client_.ask({.url = format("{}/api/2.0/mlflow/{}", uri_, call), .body = to_json(body)}, on_progress_));
 }
 
 bool MlflowServer::takes_files(const std::string& artifact_uri) {
@@ -146,7 +146,7 @@ void MlflowServer::upload(const std::string& artifact_uri, const std::string& pa
     }
     folder = format("{}/api/2.0/mlflow-artifacts/artifacts{}", server, folder);
   }
-  const HttpAnswer answer = client_.ask({.url = format("{}/{}", folder, url_encoded(path)), .file = file}, goes_on_);
+  const HttpAnswer answer = client_.ask({.url = format("{}/{}", folder, url_encoded(path)), .file = file}, on_progress_);
   if (!is_ok(answer)) throw_error(answer, !may_pass(answer.status));
 }
 

@@ -40,8 +40,8 @@ class MlflowServer {
 
   /// Without credentials.
   const std::string& uri() const { return uri_; }
-  /// Asked while something is sent: HttpClient::GoesOn.
-  void set_goes_on(HttpClient::GoesOn goes_on) { goes_on_ = std::move(goes_on); }
+  /// Called during each request.
+  void set_on_progress(HttpClient::OnProgress on_progress) { on_progress_ = std::move(on_progress); }
 
   /// "runs/get" with "run_id=…". Throws IoError.
   Value get(const std::string& call, const std::string& query);
@@ -57,7 +57,7 @@ class MlflowServer {
 
   std::string uri_;
   HttpClient client_;
-  HttpClient::GoesOn goes_on_;
+  HttpClient::OnProgress on_progress_;
 };
 
 }  // namespace levin::mlflow

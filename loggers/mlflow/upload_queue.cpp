@@ -22,9 +22,9 @@ UploadQueue::UploadQueue(const std::filesystem::path& file, const Value& header,
     : server_(uri),
       journal_(file, header),
       upload_(journal_, server_),
-      tells_(journal_.header().at("rank").as_int() == 0),
+      reports_(journal_.header().at("rank").as_int() == 0),
       pause_(kFirstPause) {
-  server_.set_goes_on([this](std::int64_t bytes) { return goes_on(bytes); });
+  server_.set_on_progress([this](std::int64_t bytes) { return may_continue(bytes); });
   thread_ = quiet_thread([this] { work(); });
 }
 
@@ -102,7 +102,7 @@ bool UploadQueue::finishes() {
   return finishes_.has_value();
 }
 
-bool UploadQueue::goes_on(std::int64_t bytes) {
+bool UploadQueue::may_continue(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   // The same bytes once more are no progress: a server that is stopped takes some each time.
   if (bytes > most_bytes_) {
@@ -114,7 +114,7 @@ bool UploadQueue::goes_on(std::int64_t bytes) {
 
 void UploadQueue::note_failure(const std::string& reason) {
   pause_ = std::min<std::chrono::duration<double>>(2 * pause_, kLongestPause);
-  if (!std::exchange(is_away_, true) && tells_) {
+  if (!std::exchange(is_away_, true) && reports_) {
     rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is kept in {}, and sent when it does",
                           server_.uri(), reason, as_typed(journal_.file())));
   }
@@ -128,7 +128,7 @@ void UploadQueue::note_success() {
     if (finishes_) finishes_->renew();
   }
   pause_ = kFirstPause;
-  if (std::exchange(is_away_, false) && tells_) rank_zero_info(format("MLflow at {} is back", server_.uri()));
+  if (std::exchange(is_away_, false) && reports_) rank_zero_info(format("MLflow at {} is back", server_.uri()));
 }
 
 }  // namespace levin::mlflow

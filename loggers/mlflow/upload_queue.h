@@ -40,7 +40,7 @@ class UploadQueue {
   /// Sends all there is. Throws IoError.
   void send();
   bool finishes();
-  bool goes_on(std::int64_t bytes);
+  bool may_continue(std::int64_t bytes);
   void note_failure(const std::string& reason);
   void note_success();
   void wake();
@@ -48,7 +48,7 @@ class UploadQueue {
   MlflowServer server_;
   Journal journal_;
   Upload upload_;
-  const bool tells_;
+  const bool reports_;
   std::chrono::duration<double> pause_;  ///< before the next try
   bool is_away_ = false;
 
