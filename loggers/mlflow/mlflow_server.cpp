@@ -58,10 +58,10 @@ HttpCredentials credentials_for(const std::string& uri) {
 
 namespace {
 
-/// Statuses that say nothing of what was asked: who asks, how often, and proxies whose server is away.
-bool may_pass(long status) {
-  constexpr std::array kPassing{401L, 403L, 408L, 429L, 502L, 503L, 504L};
-  return std::ranges::find(kPassing, status) != kPassing.end();
+/// Statuses that are not about the request itself: credentials, rate limits, and proxies whose server is away.
+bool is_transient(long status) {
+  constexpr std::array kTransient{401L, 403L, 408L, 429L, 502L, 503L, 504L};
+  return std::ranges::find(kTransient, status) != kTransient.end();
 }
 
 /// Throws for an answer that is an error.
@@ -112,7 +112,7 @@ std::string without_credentials(std::string text) {
 MlflowServer::MlflowServer(const std::string& uri) : uri_(without_credentials(uri)), client_(credentials_for(uri)) {}
 
 Value MlflowServer::read(const HttpAnswer& answer) const {
-  if (!is_ok(answer)) throw_error(answer, answer.status < 500 && !may_pass(answer.status));
+  if (!is_ok(answer)) throw_error(answer, answer.status < 500 && !is_transient(answer.status));
   try {
     return parse_json(answer.body);
   } catch (const IoError& error) {
@@ -147,7 +147,7 @@ void MlflowServer::upload(const std::string& artifact_uri, const std::string& pa
     folder = format("{}/api/2.0/mlflow-artifacts/artifacts{}", server, folder);
   }
   const HttpAnswer answer = client_.ask({.url = format("{}/{}", folder, url_encoded(path)), .file = file}, on_progress_);
-  if (!is_ok(answer)) throw_error(answer, !may_pass(answer.status));
+  if (!is_ok(answer)) throw_error(answer, !is_transient(answer.status));
 }
 
 }  // namespace levin::mlflow

@@ -10,7 +10,7 @@
 
 namespace levin::mlflow {
 
-/// The server answers, and will not do what was asked however often it is. Its other errors, plain IoErrors, may pass.
+/// The server refuses a request, and would again: a retry is useless. Its other errors are plain IoErrors, and transient.
 class Refused : public IoError {
  public:
   Refused(const std::string& message, std::string code) : IoError(message), code_(std::move(code)) {}
@@ -47,7 +47,7 @@ class MlflowServer {
   Value get(const std::string& call, const std::string& query);
   /// "runs/create" and the like. Throws IoError.
   Value post(const std::string& call, const Value& body);
-  /// Sends a file to where a run has its artifacts. Throws IoError; Refused for any but the errors that surely pass.
+  /// Sends a file to where a run has its artifacts. Throws IoError; Refused unless the error is surely transient.
   void upload(const std::string& artifact_uri, const std::string& path, const std::filesystem::path& file);
   /// Whether files can be sent there by HTTP.
   static bool takes_files(const std::string& artifact_uri);
