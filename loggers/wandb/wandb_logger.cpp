@@ -51,8 +51,9 @@ std::string id_in(const fs::path& folder) {
   return id;
 }
 
-constexpr const char* kGoodIds = "an id has letters, digits, '-' and '_', 64 at most";
-bool is_good_id(const std::string& id) {
+constexpr const char* kValidIds =
+    "an id has at most 64 characters, no space and none of / \\ # ? % :, and does not begin with '.'";
+bool is_valid_id(const std::string& id) {
   return id.size() <= 64 && id.find_first_of("/\\#?%: \n") == std::string::npos && !id.starts_with('.');
 }
 
@@ -82,7 +83,7 @@ void WandbLoggerOptions::declare(OptionList<WandbLoggerOptions>& options) {
     const bool has_meaning = logger.log_model.is_bool() || logger.log_model == Value("all");
     return has_meaning ? "" : "log_model is true, false or all";
   });
-  options.rule({"id"}, [](const O& logger) { return is_good_id(logger.id) ? "" : kGoodIds; });
+  options.rule({"id"}, [](const O& logger) { return is_valid_id(logger.id) ? "" : kValidIds; });
 }
 
 WandbLogger::WandbLogger(Options options) : options_(checked("WandbLogger", std::move(options))) {}
@@ -118,7 +119,7 @@ std::string WandbLogger::open(const RunInfo& run) {
   if (!run.earlier_token.empty()) earlier = split(run.earlier_token, "\n").front();
   if (run.resuming && earlier.empty()) earlier = id_in(run.resume_checkpoint.parent_path().parent_path());
   id_ = first_of(options_.id, "WANDB_RUN_ID", earlier.empty() ? new_id() : earlier);
-  if (!is_good_id(id_)) throw ConfigError(format("WandbLogger: {} is no id of a run: {}", quoted_text(id_), kGoodIds));
+  if (!is_valid_id(id_)) throw ConfigError(format("WandbLogger: {} is no id of a run: {}", quoted_text(id_), kValidIds));
   folder_ = run.open_folders.empty() ? save_dir(run) / name() / id_ : run.open_folders.front();
   folder_ = folder_.lexically_normal();
   make_folder(folder_);
