@@ -117,9 +117,9 @@ void note_start(const fs::path& folder, int ranks) {
   Value record = read_record(folder);
   set_aside_if_foreign(folder, record);
   const ProcessId earlier = process_in(record);
-  const bool goes_on =
+  const bool is_same_run =
       earlier.number == self.number && earlier.start_time == self.start_time && record.find("started") != nullptr;
-  if (!goes_on) {
+  if (!is_same_run) {
     record = Value::Map{{"status", ""},
                         {"started", local_time("%F %T")},
                         {"started_seconds", seconds_now()},

@@ -50,20 +50,20 @@ class RecordReader {
 };
 
 /// Which events count, one after another.
-class Sieve {
+class EventFilter {
  public:
-  explicit Sieve(const EarlierEvents& counts) : counts_(counts) {}
+  explicit EventFilter(const EarlierEvents& counts) : counts_(counts) {}
 
-  bool keeps(const std::string& record) {
+  bool accepts(const std::string& record) {
     Event event;
     if (!event.ParseFromString(record)) return false;
     if (!event.has_summary() || event.summary().value().empty()) return true;
     const Summary::Value& first = event.summary().value(0);
     if (first.metadata().plugin_data().plugin_name() == "hparams") return true;
     if (!first.has_simple_value()) return event.step() < counts_.end_step;
-    const bool keeps = counts_.rows < 0 ? event.step() < counts_.end_step : rows_ < counts_.rows;
-    if (keeps) ++rows_;
-    return keeps;
+    const bool counts = counts_.rows < 0 ? event.step() < counts_.end_step : rows_ < counts_.rows;
+    if (counts) ++rows_;
+    return counts;
   }
   std::int64_t rows() const { return rows_; }
 
@@ -72,10 +72,10 @@ class Sieve {
   std::int64_t rows_ = 0;
 };
 
-bool counts_whole(const fs::path& file, Sieve sieve) {
+bool counts_whole(const fs::path& file, EventFilter filter) {
   RecordReader reader(file);
   for (std::string record; reader.next(record);) {
-    if (!sieve.keeps(record)) return false;
+    if (!filter.accepts(record)) return false;
   }
   return true;
 }
@@ -91,20 +91,20 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 std::int64_t continue_events(const fs::path& earlier, const fs::path& folder, const EarlierEvents& counts) {
-  Sieve sieve(counts);
+  EventFilter filter(counts);
   for (const fs::path& file : EventFile::files_in(earlier)) {
     const fs::path here = folder / file.filename();
-    const bool is_whole = counts_whole(file, sieve);
+    const bool is_whole = counts_whole(file, filter);
     if (is_whole && !fs::exists(here)) link_or_copy(file, here);
     RecordReader reader(file);
     std::optional<AtomicFile> cut;
     if (!is_whole) cut.emplace(here);
     for (std::string record; reader.next(record);) {
-      if (sieve.keeps(record) && cut) cut->write(framed(record));
+      if (filter.accepts(record) && cut) cut->write(framed(record));
     }
     if (cut) cut->commit();
   }
-  return sieve.rows();
+  return filter.rows();
 }
 
 }  // namespace levin::tensorboard

@@ -77,13 +77,13 @@ std::unique_ptr<tensorboard::EventFile> TensorBoardLogger::begin_file(const fs::
   rows = 0;
   if (run_.resuming && !run_.resume_checkpoint.empty()) {
     const VersionFolder version = version_folder(run_.default_root_dir);
-    const bool goes_on_here = !EventFile::files_in(folder).empty();
-    const fs::path earlier = goes_on_here ? folder_ : version.of_checkpoint(run_.resume_checkpoint, "");
+    const bool has_events_here = !EventFile::files_in(folder).empty();
+    const fs::path earlier = has_events_here ? folder_ : version.of_checkpoint(run_.resume_checkpoint, "");
     rows = tensorboard::continue_events(earlier / below, folder, {.end_step = run_.resume_step, .rows = known});
   }
-  const bool goes_on = !EventFile::files_in(folder).empty();
+  const bool has_events = !EventFile::files_in(folder).empty();
   auto file = std::make_unique<EventFile>(folder, std::chrono::duration<double>(options_.flush_secs));
-  if (goes_on) file->add_before_next(tensorboard::restart_event(run_.resuming ? run_.resume_step : 0));
+  if (has_events) file->add_before_next(tensorboard::restart_event(run_.resuming ? run_.resume_step : 0));
   return file;
 }
 

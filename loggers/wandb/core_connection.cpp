@@ -173,17 +173,17 @@ void CoreConnection::begin(const Account& account, const Run& run, const Record&
   init.mutable_inform_init()->mutable_info()->set_stream_id(stream_);
   queue(init);
   send(record, "run");
-  std::optional<ServerResponse> told;
+  std::optional<ServerResponse> answer;
   const Patience patience(std::chrono::duration<double>(init_timeout() + 10));
-  while (!told || !told->result_communicate().has_run_result()) {  // an old wandb-core gives no answer to the first
-    told = receive(patience.next_look());
-    if (told && told->has_error_response()) throw IoError(told->error_response().message());
-    if (told) continue;
+  while (!answer || !answer->result_communicate().has_run_result()) {  // an old wandb-core gives no answer to the first
+    answer = receive(patience.next_look());
+    if (answer && answer->has_error_response()) throw IoError(answer->error_response().message());
+    if (answer) continue;
     if (HeededSignals::is_pending()) throw IoError("a signal came while wandb-core was asked for the run");
     if (patience.is_over() || !failure().empty())
       throw IoError(format("wandb-core gave no answer: see {}", run.folder / "logs"));
   }
-  const Result::RunResult& result = told->result_communicate().run_result();
+  const Result::RunResult& result = answer->result_communicate().run_result();
   if (result.has_error()) throw IoError(result.error().message());
   entity_ = result.run().entity();
   project_ = result.run().project();
@@ -295,14 +295,14 @@ void CoreConnection::finish(const Record& exit, std::chrono::duration<double> ti
   std::string progress;
   const auto begin = Clock::now();
   auto asks_at = begin;
-  bool has_told = false, is_done = false;
+  bool has_reported = false, is_done = false;
   while (!is_done) {
     if (!failure().empty()) return fail("it has ended before all was uploaded");
     if (HeededSignals::is_pending()) return fail("a signal came before all was uploaded");
     if (patience.is_over()) return fail(format("it has uploaded nothing more for {:g} s", time.count()));
     const auto now = Clock::now();
-    if (!has_told && now - begin >= kLong) {
-      has_told = true;
+    if (!has_reported && now - begin >= kLong) {
+      has_reported = true;
       Console::instance().info(if_it_takes_long);
     }
     if (now >= asks_at) {

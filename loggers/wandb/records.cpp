@@ -73,37 +73,37 @@ Record header_record() {
 
 Record run_record(const RunIdentity& run, double start_time, bool resumes, double runtime) {
   Record record;
-  RunRecord& told = *record.mutable_run();
-  told.set_run_id(run.id);
-  told.set_entity(run.entity);
-  told.set_project(run.project);
-  told.set_run_group(run.group);
-  told.set_job_type(run.job_type);
-  told.set_display_name(without_secrets(run.name));
-  told.set_notes(without_secrets(run.notes));
-  for (const std::string& tag : run.tags) told.add_tags(without_secrets(tag));
-  told.set_host(host_name());
-  set_time(*told.mutable_start_time(), start_time);
-  told.set_resume(resumes);
-  told.set_runtime(static_cast<std::int32_t>(runtime));
-  told.mutable_telemetry()->mutable_feature()->set_lib_cpp(true);
+  RunRecord& fields = *record.mutable_run();
+  fields.set_run_id(run.id);
+  fields.set_entity(run.entity);
+  fields.set_project(run.project);
+  fields.set_run_group(run.group);
+  fields.set_job_type(run.job_type);
+  fields.set_display_name(without_secrets(run.name));
+  fields.set_notes(without_secrets(run.notes));
+  for (const std::string& tag : run.tags) fields.add_tags(without_secrets(tag));
+  fields.set_host(host_name());
+  set_time(*fields.mutable_start_time(), start_time);
+  fields.set_resume(resumes);
+  fields.set_runtime(static_cast<std::int32_t>(runtime));
+  fields.mutable_telemetry()->mutable_feature()->set_lib_cpp(true);
   return record;
 }
 
 Record environment_record(double start_time) {
   Record record;
-  EnvironmentRecord& told = *record.mutable_environment();
+  EnvironmentRecord& fields = *record.mutable_environment();
   utsname system{};
-  if (uname(&system) == 0) told.set_os(format("{}-{}-{}", &system.sysname[0], &system.release[0], &system.machine[0]));
-  set_time(*told.mutable_started_at(), start_time);
+  if (uname(&system) == 0) fields.set_os(format("{}-{}-{}", &system.sysname[0], &system.release[0], &system.machine[0]));
+  set_time(*fields.mutable_started_at(), start_time);
   const std::vector<std::string> words = without_secrets(own_command_line());
-  for (std::size_t word = 1; word < words.size(); ++word) told.add_args(words[word]);
-  if (!words.empty()) told.set_program(words[0]);
+  for (std::size_t word = 1; word < words.size(); ++word) fields.add_args(words[word]);
+  if (!words.empty()) fields.set_program(words[0]);
   std::error_code unknown;
-  told.set_executable(fs::read_symlink("/proc/self/exe", unknown).string());
-  told.set_root(fs::current_path(unknown).string());
-  told.set_host(host_name());
-  told.set_cpu_count_logical(static_cast<std::uint32_t>(usable_cores()));
+  fields.set_executable(fs::read_symlink("/proc/self/exe", unknown).string());
+  fields.set_root(fs::current_path(unknown).string());
+  fields.set_host(host_name());
+  fields.set_cpu_count_logical(static_cast<std::uint32_t>(usable_cores()));
   return record;
 }
 

@@ -91,13 +91,13 @@ EarlierRows read_earlier(const fs::path& wandb, const std::string& id) {
 
 Run::Run(Start start)
     : id_(start.identity.id),
-      earlier_(start.goes_on ? read_earlier(start.wandb, id_) : EarlierRows()),
+      earlier_(start.resumes ? read_earlier(start.wandb, id_) : EarlierRows()),
       folder_(make_run_folder(start.wandb, id_, !start.core.empty())),
       media_(folder_ / "files"),
       next_row_(std::max(earlier_.rows, start.first_row)),
       metric_rows_(std::ssize(earlier_.steps)),
       worker_(kMostWaiting) {
-  if (start.logs_anew) {
+  if (start.logs_again) {
     skipped_until_ = metric_rows_;
     const auto is_known = [&](std::int64_t step) { return step < start.first_step; };
     metric_rows_ = start.first_row >= 0 ? start.first_row : std::ranges::count_if(earlier_.steps, is_known);
@@ -107,7 +107,7 @@ Run::Run(Start start)
   if (!start.core.empty()) connect(start);
   file_.emplace(folder_ / file_name(id_));
   add(header_record());
-  add(run_record(start.identity, start_time_, start.goes_on, earlier_.runtime));
+  add(run_record(start.identity, start_time_, start.resumes, earlier_.runtime));
   add(environment_record(start_time_));
   // W&B shows the summary and the x axes that the last part of a run tells.
   if (!earlier_.summary.empty()) add(summary_record({earlier_.summary.begin(), earlier_.summary.end()}));
@@ -123,13 +123,13 @@ void Run::connect(const Start& start) {
   std::string problem = "there is no API key: neither in WANDB_API_KEY nor in ~/.netrc";
   try {
     if (!account.api_key.empty()) {
-      const Record record = run_record(start.identity, start_time_, start.goes_on, earlier_.runtime);
+      const Record record = run_record(start.identity, start_time_, start.resumes, earlier_.runtime);
       core_ = std::make_unique<CoreConnection>(
-          start.core, account, CoreConnection::Run{start.identity, folder_, start_time_, start.goes_on}, record);
+          start.core, account, CoreConnection::Run{start.identity, folder_, start_time_, start.resumes}, record);
       Console::instance().info(format("W&B: {}", account.page_of(core_->entity(), core_->project(), id_)));
       // What an earlier part has written, but its wandb-core has not uploaded.
       each_record(start.wandb, id_, [&](const Record& earlier) {
-        if (start.goes_on && earlier.has_history() && earlier.history().step().num() >= core_->first_row())
+        if (start.resumes && earlier.has_history() && earlier.history().step().num() >= core_->first_row())
           core_->send(earlier);
       });
       next_row_ = std::max(next_row_, core_->first_row());

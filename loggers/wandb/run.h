@@ -45,10 +45,10 @@ class Run {
     RunIdentity identity;
     std::filesystem::path wandb;      ///< the folder in which that of the run is made
     std::filesystem::path core = {};  ///< wandb-core; empty: the run is offline
-    bool goes_on = false;             ///< there may be an earlier part
+    bool resumes = false;             ///< there may be an earlier part
     /// Whether rows of metrics that the earlier part has are logged anew, and from which on: they are not sent again. By
     /// number, or, -1, those of this step and later ones.
-    bool logs_anew = false;
+    bool logs_again = false;
     std::int64_t first_row = -1;
     std::int64_t first_step = 0;
   };

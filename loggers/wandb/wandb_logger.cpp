@@ -114,7 +114,7 @@ std::vector<fs::path> WandbLogger::earlier_runs(const RunInfo& run) const {
 std::string WandbLogger::open(const RunInfo& run) {
   if (environment("WANDB_MODE") == "disabled") return {};
   // A second run with the same logger (a test after a fit) goes on in the same run of W&B.
-  goes_on_ = run.resuming || !run.earlier_token.empty() || !id_.empty();
+  resumes_ = run.resuming || !run.earlier_token.empty() || !id_.empty();
   std::string earlier = id_;
   if (!run.earlier_token.empty()) earlier = split(run.earlier_token, "\n").front();
   if (run.resuming && earlier.empty()) earlier = id_in(run.resume_checkpoint.parent_path().parent_path());
@@ -125,7 +125,7 @@ std::string WandbLogger::open(const RunInfo& run) {
   make_folder(folder_);
   list_written_files(folder_);
   write_file(folder_ / kIdFile, id_ + "\n");
-  return join(std::vector<std::string>{id_, folder_.string(), goes_on_ ? "goes on" : "begins"}, "\n");
+  return join(std::vector<std::string>{id_, folder_.string(), resumes_ ? "resumes" : "begins"}, "\n");
 }
 
 void WandbLogger::attach(const RunInfo& run, const std::string& token) {
@@ -135,7 +135,7 @@ void WandbLogger::attach(const RunInfo& run, const std::string& token) {
   id_ = parts.at(0);
   folder_ = parts.at(1);
   list_written_files(folder_);
-  goes_on_ = parts.at(2) == "goes on";
+  resumes_ = parts.at(2) == "resumes";
   if (run.rank == 0) {
     wandb::RunIdentity identity{.id = id_, .name = first_of(options_.name, "WANDB_NAME")};
     identity.job_type = first_of(options_.job_type, "WANDB_JOB_TYPE");
@@ -159,8 +159,8 @@ std::unique_ptr<wandb::Run> WandbLogger::begin_run(wandb::RunIdentity identity, 
   auto begun = std::make_unique<wandb::Run>(wandb::Run::Start{.identity = std::move(identity),
                                                               .wandb = save_dir(run_) / "wandb",
                                                               .core = core,
-                                                              .goes_on = goes_on_,
-                                                              .logs_anew = run_.resuming || is_known_attempt,
+                                                              .resumes = resumes_,
+                                                              .logs_again = run_.resuming || is_known_attempt,
                                                               .first_row = run_.resuming ? known_rows : 0,
                                                               .first_step = run_.resume_step});
   if (!is_offline && core.empty() && run_.rank == 0) {

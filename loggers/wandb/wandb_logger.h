@@ -89,7 +89,7 @@ class LEVIN_API WandbLogger final : public Logger {
   Options options_;
   std::filesystem::path folder_;  ///< where the id is kept
   std::string id_;                ///< empty: nothing is logged
-  bool goes_on_ = false;          ///< this run has an earlier part
+  bool resumes_ = false;          ///< this run has an earlier part
   RunInfo run_;
   std::unique_ptr<wandb::Run> main_run_;  ///< rank 0 only
   mutable std::mutex own_run_mutex_;
