@@ -9,7 +9,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/process.h"
 #include "levin/strategies/failure/failure.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 
@@ -132,24 +131,12 @@ void HostsBackend::finish(const c10::intrusive_ptr<c10d::Work>& work) {
   work->wait();
 }
 
-HostsBackend::HostsBackend(Links links, const GlooBackend& flat) : GlooBackend(flat), links_(std::move(links)) {
-  thread_ = quiet_thread([this] { make_calls(); });
-}
+HostsBackend::HostsBackend(Links links, const GlooBackend& flat) : GlooBackend(flat), links_(std::move(links)) {}
 
 HostsBackend::~HostsBackend() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
+  ends_ = true;
   links_.within->give_up();
-  wake_.notify_all();
-  thread_.join();
-  try {
-    auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
-    for (const Call& call : calls_) call(error);
-  } catch (...) {
-    // The callback of an ended call has failed: there is no one to report it to.
-  }
+  worker_.reset();
   // First those that no all-reduce waits in: others may still be about to learn from the board why theirs end.
   release();
   if (is_abandoned_) keep_to_the_end(std::move(links_.between));
@@ -166,39 +153,24 @@ GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::Allreduc
                                                combine};
   const std::string what = call_text("all_reduce", options.reduceOp, tensor.get());
   const auto future = FutureWork::make_future();
-  const auto exit_guard = std::make_shared<ExitGuard>();
-  {
-    const std::lock_guard lock(mutex_);
-    calls_.emplace_back([this, tensors, tensor, values, what, future, exit_guard](std::exception_ptr& broken) {
-      try {
-        if (broken) std::rethrow_exception(broken);
-        reduce_by_host(values, what);
-        tensor.write_back();
-      } catch (...) {
-        broken = std::current_exception();
-      }
-      if (broken) return future->setError(broken);
-      future->markCompleted(tensors);
-    });
-  }
-  wake_.notify_all();
-  return c10::make_intrusive<FutureWork>(future);
-}
-
-void HostsBackend::make_calls() {
-  const at::NoGradGuard no_grad;
-  std::exception_ptr broken;
-  while (true) {
-    Call call;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return ends_ || !calls_.empty(); });
-      if (ends_) return;
-      call = std::move(calls_.front());
-      calls_.pop_front();
+  worker_->add([this, tensors, tensor, values, what, future] {
+    const at::NoGradGuard no_grad;
+    try {
+      if (ends_) throw DesyncError("the group of ranks has ended");
+      if (broken_) std::rethrow_exception(broken_);
+      reduce_by_host(values, what);
+      tensor.write_back();
+    } catch (...) {
+      broken_ = std::current_exception();
     }
-    call(broken);
-  }
+    try {
+      if (broken_) return future->setError(broken_);
+      future->markCompleted(tensors);
+    } catch (...) {  // of what was called back
+      broken_ = std::current_exception();
+    }
+  });
+  return c10::make_intrusive<FutureWork>(future);
 }
 
 }  // namespace levin

@@ -5,19 +5,16 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <exception>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "levin/core/base/worker.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
 #include "levin/strategies/host/status_board.h"
 #include "levin/strategies/transport/gloo.h"
@@ -67,11 +64,8 @@ class HostsBackend final : public GlooBackend {
 
  private:
   using Values = SharedMemoryCollectives::Values;
-  /// An all-reduce to make, unless an earlier one is `broken`, which it sets when it fails.
-  using Call = std::function<void(std::exception_ptr& broken)>;
-  void make_calls();
 
-  // The thread's work.
+  // What the worker does.
   int hosts() const { return links_.between->getSize(); }
   int host() const { return links_.between->getRank(); }
   void reduce_by_host(const Values& values, const std::string& what);
@@ -90,12 +84,10 @@ class HostsBackend final : public GlooBackend {
   at::Tensor received_;  ///< from them
   at::Tensor combined_;
   std::vector<const std::byte*> by_host_;
-  bool is_abandoned_ = false;  ///< a call between hosts was running when this rank gave up
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Call> calls_;
+  bool is_abandoned_ = false;  ///< a call between hosts was under way when this rank gave up
+  std::exception_ptr broken_;  ///< the worker's: what has ended an all-reduce, and ends those that follow
   std::atomic<bool> ends_ = false;
-  std::thread thread_;
+  std::optional<Worker> worker_{std::in_place};
 };
 
 }  // namespace levin
