@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names for FILE that is set aside: `FILE.bak-1`, `FILE.bak-2`, …
-NameAside names_aside(const fs::path& file) {
+/// Names for an old FILE: `FILE.bak-1`, `FILE.bak-2`, …
+NameAside backup_names(const fs::path& file) {
   return [name = file.filename().string()](int number) { return format("{}.bak-{}", name, number); };
 }
 
@@ -47,7 +47,7 @@ CsvLogger::CsvLogger(CsvLogger&& other) noexcept = default;
 CsvLogger::~CsvLogger() = default;
 
 std::string CsvLogger::open(const RunInfo& run) {
-  // A second run with the same logger (a test after a fit) goes on in the same folder.
+  // A second run with the same logger (a test after a fit) continues in the same folder.
   if (folder_.empty()) use_folder(version_folder(run).make(run));
   note_start(folder_, run.world_size);
   noted_at_.reset();
@@ -88,9 +88,9 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     const fs::path history = version_folder(run).of_checkpoint(run.resume_checkpoint, file_name) / file_name;
     if (fs::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
-    const fs::path aside = set_aside(path, names_aside(path));
+    const fs::path aside = set_aside(path, backup_names(path));
     Console::instance().warn(
-        format("{} is of an earlier run, which this run does not resume: it is kept as {}", path, aside.filename()));
+        format("{} is of an earlier run, which this run does not resume: it is saved as {}", path, aside.filename()));
   }
 }
 
@@ -123,7 +123,7 @@ void CsvLogger::log_hyperparams(const Value& hyperparams) {
   if (hyperparams.size() == 0) return;
   for (const auto& [name, value] : hyperparams.as_map()) hyperparams_[name] = value;
   const fs::path file = folder_ / "hparams.yaml";
-  write_file_beside_older(file, to_yaml(hyperparams_), names_aside(file), AtomicFile::MissingFolder::kRefuse);
+  write_file_beside_older(file, to_yaml(hyperparams_), backup_names(file), AtomicFile::MissingFolder::kRefuse);
 }
 
 RowCounts CsvLogger::rows_written() const {
@@ -159,7 +159,7 @@ void CsvLogger::finalize(const std::string& status) {
     return;
   }
   if (metrics_ && !fs::exists(folder_)) {
-    throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
+    throw IoError(format("the log folder {} is gone: it was removed during the run", folder_));
   }
   const auto tidy = [](MetricsFile& file) {
     try {

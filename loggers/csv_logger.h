@@ -22,29 +22,29 @@ struct LEVIN_API CsvLoggerOptions {
   std::string name = "logs";                           ///< folder below save_dir; empty: none
   Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
   std::string prefix = {};                             ///< "fold1" makes the column fold1-val_loss of val_loss
-  std::int64_t flush_logs_every_n_steps = 100;         ///< steps after which rows are on the disk at the latest
-  bool per_rank = false;                               ///< every rank also writes its own values to metrics_rank_{rank}.csv
+  std::int64_t flush_logs_every_n_steps = 100;         ///< rows are on the disk after so many steps
+  bool per_rank = false;                               ///< each rank writes its values to metrics_rank_{rank}.csv, too
   std::int64_t every_n_steps = 50;                     ///< per_rank: a row of step values after so many steps
 
   static void declare(OptionList<CsvLoggerOptions>& options);
 };
 
-/// Writes metrics to `save_dir/name/version_N/metrics.csv`, hyper-parameters to `hparams.yaml` beside it, and how the run began
-/// and ended to `run.json` (run_file.h).
+/// Writes metrics to `metrics.csv` in the folder `save_dir/name/version_N`, hyper-parameters to `hparams.yaml`, and the state
+/// of the run to `run.json` (run_file.h).
 ///
 /// metrics.csv has the columns `epoch`, `step` and one for each metric; a row without a value for a metric has an empty cell.
 /// Floats are written so that they read back exactly. Rows reach the disk after flush_logs_every_n_steps steps, after a second
-/// when steps are slow, at the end of each epoch and of the run; while the run is on, the file can be read at any time.
+/// when steps are slow, and at the end of each epoch and of the run; the file can be read at any time.
 ///
-/// With per_rank, `metrics_rank_{rank}.csv` holds the unreduced values of one rank: those of every every_n_steps-th step and
-/// those of each epoch's end, evaluation included.
+/// With per_rank, `metrics_rank_{rank}.csv` has the unreduced values of one rank: those of every every_n_steps-th step and of
+/// each epoch's end, evaluation included.
 ///
-/// Images, histograms, texts, tables and files that a module logs are files in `media` beside them (media_folder.h).
+/// Images, histograms, texts, tables and files that a module logs are files in the subfolder `media` (media_folder.h).
 ///
-/// A run that resumes from a checkpoint starts with the rows logged before that checkpoint, so that one file tells the whole
-/// story: in a version folder that is used again, later rows are dropped; in a new one, the earlier rows are copied from the
-/// folder that the checkpoint lies in, or, with several loggers, from this logger's own folder of that run. A run that does not
-/// resume but uses a version folder again keeps the old file as `metrics.csv.bak-1` (2, 3, …), with a warning.
+/// A run that resumes from a checkpoint starts with the rows before that checkpoint, so that one file has the whole run: in a
+/// version folder that is reused, later rows are dropped; in a new one, the earlier rows are copied from the checkpoint's
+/// folder or, with several loggers, from this logger's folder of that run. A run that does not resume but reuses a version
+/// folder renames the old file to `metrics.csv.bak-1` (2, 3, …), with a warning.
 class LEVIN_API CsvLogger final : public Logger {
  public:
   using Options = CsvLoggerOptions;
@@ -55,7 +55,7 @@ class LEVIN_API CsvLogger final : public Logger {
   CsvLogger(CsvLogger&& other) noexcept;
   ~CsvLogger() override;
 
-  /// The version folders of this name that are there, the highest number first; with a `version`, that one.
+  /// The existing version folders of this name, the highest number first; with a `version`, that one.
   std::vector<std::filesystem::path> earlier_runs(const RunInfo& run) const override;
   std::string open(const RunInfo& run) override;
   void attach(const RunInfo& run, const std::string& token) override;
@@ -76,7 +76,7 @@ class LEVIN_API CsvLogger final : public Logger {
  private:
   VersionFolder version_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
-  /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.
+  /// `rows`: how many rows of the earlier part to take; -1: those before RunInfo::resume_step.
   void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run, std::int64_t rows);
   void append(MetricsFile& file, const MetricRow& row);
   void flush();

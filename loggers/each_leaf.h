@@ -8,7 +8,7 @@
 
 namespace levin {
 
-/// Calls with each value of a tree that is no map, and its path: "model.lr".
+/// Calls with each leaf of a tree of maps, and its path: "model.lr".
 inline void each_leaf(const Value& value, const std::string& path,
                       const std::function<void(const std::string& path, const Value& leaf)>& call) {
   if (!value.is_map()) return call(path, value);

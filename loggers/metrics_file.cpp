@@ -44,7 +44,7 @@ void sort_cells(Row& row) {
 
 /// `index`: of the row, in the order in which rows were written. A step that is no number (a metric called "step" may hold
 /// anything) never counts as too late.
-bool keeps(const RowFilter& filter, std::string_view step, std::int64_t index) {
+bool passes(const RowFilter& filter, std::string_view step, std::int64_t index) {
   if (filter.rows) return index < *filter.rows;
   const auto number = filter.end_step ? parse_float(step) : std::nullopt;
   return !number || !(*number >= static_cast<double>(*filter.end_step));
@@ -96,18 +96,18 @@ void MetricsFile::flush() { write(NewColumns::kNow); }
 
 void MetricsFile::write(NewColumns new_columns) {
   if (file_ && !file_->is_in_place()) {
-    // Rows that are appended to a file which nobody can open any more would be lost without a word.
+    // Rows that are appended to a removed file would be lost silently.
     if (!fs::exists(path_)) {
       throw IoError(path_.string() + " is gone: it, or the folder it was in, was removed while the run was writing to it");
     }
-    // Another program, such as an editor, has put a file in its place: continue with what that has.
+    // Another program, such as an editor, has replaced the file: continue that one.
     rewrite(path_, {}, AtomicFile::Disk::kWait);
   }
   if (waiting_.empty()) return;
   if (file_ && columns_in_file_ == columns_.size()) {
     append_to_file();
   } else if (new_columns == NewColumns::kNow || may_rewrite()) {
-    // The rows so far are the kernel's to bring to the disk, too.
+    // The kernel writes the rows so far to the disk, too.
     rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
   }
   rows_at_write_ = rows_;
@@ -201,7 +201,7 @@ void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, Atomi
   const auto add = [&](const Row& row) {
     const auto cell = std::find_if(
         row.begin(), row.end(), [&](const auto& one) { return step != column_of_.end() && one.first == step->second.place; });
-    if (!keeps(filter, cell == row.end() ? "" : cell->second, index++)) return;
+    if (!passes(filter, cell == row.end() ? "" : cell->second, index++)) return;
     append_line(text, row, columns_.size());
     if (see) see(row);
     ++rows;

@@ -19,13 +19,13 @@ namespace levin {
 
 struct MetricRow;
 
-/// Which rows of a file are taken over: the first so many or, when that is not known, those of steps before one.
+/// Selects rows of a file: the first `rows` or, if that is unknown, those of steps before end_step.
 struct RowFilter {
   std::optional<std::int64_t> end_step = {};
   std::optional<std::int64_t> rows = {};
 };
 
-/// What the metrics of a run came to, over all rows of a file.
+/// A summary of a run's metrics, over all rows of a file.
 struct MetricsSummary {
   struct Metric {
     double last = std::numeric_limits<double>::quiet_NaN();
@@ -34,48 +34,48 @@ struct MetricsSummary {
 
     void add(double value);
   };
-  std::map<std::string, Metric> metrics = {};  ///< without what is one rank's own
+  std::map<std::string, Metric> metrics = {};  ///< without those of single ranks
   std::int64_t epochs = 0;                     ///< with a row
   std::int64_t bytes = 0;                      ///< of the file
 };
 
-/// A CSV file of metrics in which every row has as many cells as the header, at every moment, and after the process was killed.
+/// A CSV file of metrics in which every row has as many cells as the header, at any time, and after a kill.
 ///
-/// Rows are appended as whole lines. A reader that comes while a line is written sees a part of it, and so it remains when the
-/// process is killed at that instant: readers pass over a last line without a line end, as CsvReader does.
+/// Rows are appended as whole lines. A reader may see a part of the last line, which remains if the process is killed in that
+/// instant: readers ignore a last line without a line end, as CsvReader does.
 ///
-/// A new name becomes a column of the header and of every earlier row. For that a new file with all rows takes the old one's
-/// name. Since this costs what the file is long, rows with new names wait in memory while rewriting has taken more than a share
-/// of the run: a row costs the same however often new names come. flush() does not wait.
+/// A new name becomes a column of the header and of every earlier row: a new file with all rows replaces the old one. Since
+/// this takes time in proportion to the file, rows with new names wait in memory while rewriting has taken more than a share of
+/// the run, so that the cost of a row does not depend on how often new names come. flush() does not wait.
 ///
 /// Columns are `epoch`, `step` and the metrics; a metric called `step` or `epoch` replaces the row's own.
 class MetricsFile {
  public:
-  /// Nothing is touched on the disk before the first flush. A file that exists is continued. `rewriting_share`: how much of the
-  /// time since then rewriting for new columns may take between two calls of flush().
+  /// Writes nothing before the first flush. Continues an existing file. `rewriting_share`: the share of the time since then
+  /// that rewriting for new columns may take between two calls of flush().
   MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, double rewriting_share = 0.02);
 
   const std::filesystem::path& path() const { return path_; }
 
   /// Adds a row. It reaches the file after `flush_every_n_steps` steps, after a second, when many rows wait, or with flush(); a
-  /// row with a new name, and those behind it, perhaps later. A destructor, which cannot report a full disk, does not flush.
-  /// Throws: IoError, and the rows stay in memory.
+  /// row with a new name and those after it perhaps later. The destructor, which cannot report a full disk, does not flush.
+  /// Throws: IoError; the rows stay in memory.
   void append(const MetricRow& row);
-  /// Brings all rows to the file. Throws: IoError, such as when the file is gone; whole rows stay, and a later flush tries
-  /// again.
+  /// Writes all rows to the file. Throws: IoError, for example if the file was removed; whole rows stay, and a later flush
+  /// retries.
   void flush();
-  /// Flushes, and rewrites the file with its columns in alphabetical order. Rows may be appended afterwards. Throws: IoError,
-  /// and the file stays as it was.
+  /// Flushes, and rewrites the file with its columns in alphabetical order. Rows may be appended afterwards. Throws: IoError;
+  /// the file is unchanged.
   void tidy();
   /// Replaces the content by rows of `history`, another file or this one. Called before the first append().
   void start_from(const std::filesystem::path& history, const RowFilter& filter);
-  /// Rows taken over and appended since this object was made, those that wait included.
+  /// How many rows were taken from a history and appended since this object was made, those that wait included.
   std::int64_t rows() const { return rows_; }
-  /// What these rows came to.
+  /// The summary of these rows.
   MetricsSummary summary() const;
 
  private:
-  /// Looks a name up without a text of its own: this is done for each number of each row.
+  /// Looks up a name without a copy: this is done for each number of each row.
   struct TextHash : std::hash<std::string_view> {
     using is_transparent = void;
   };
@@ -87,15 +87,14 @@ class MetricsFile {
     void add(double value);
   };
 
-  /// When a row is written that has a name which the file lacks.
+  /// When to write rows with names that the file lacks.
   enum class NewColumns { kNow, kWhileCheap };
 
   Column& column(std::string_view name);
   void write(NewColumns new_columns);
   void append_to_file();
   bool may_rewrite() const;
-  /// Replaces the file by one with those rows of `source` that the filter keeps, and with those that wait. `see` is given each
-  /// of them.
+  /// Replaces the file by one with the rows of `source` that pass the filter, and those that wait. Calls `see` with each.
   void rewrite(const std::filesystem::path& source, const RowFilter& filter, AtomicFile::Disk disk,
                const std::function<void(const Row&)>& see = {});
 

@@ -6,8 +6,8 @@
 
 namespace levin {
 
-/// With `per_rank`, whether a logger keeps a rank's own values: those of an epoch's end, and of every so manieth step or, in an
-/// evaluation, batch.
+/// Whether a logger with `per_rank` writes a rank's values: those of an epoch's end, and of every every_n_steps-th step or, in
+/// an evaluation, batch.
 inline bool is_rank_row_due(const MetricRow& row, std::int64_t every_n_steps) {
   return row.epoch_end || (row.evaluation_batch.value_or(row.step) + 1) % every_n_steps == 0;
 }

@@ -33,7 +33,7 @@ void write_record(const fs::path& folder, const Value& record) {
   write_file(folder / kRunFile, plain_json(record), AtomicFile::MissingFolder::kRefuse);
 }
 
-/// What note_start() has written; empty where somebody has changed or removed it since.
+/// The file of note_start(); empty if it was replaced or removed since.
 Value read_record(const fs::path& folder) {
   constexpr std::size_t kLongest = std::size_t{64} << 20U;
   try {
@@ -44,13 +44,13 @@ Value read_record(const fs::path& folder) {
   return Value(Value::Map{});
 }
 
-/// What a person or another program has put in the file's place is kept.
+/// Renames a run.json of another program.
 void set_aside_if_foreign(const fs::path& folder, const Value& record) {
   const fs::path file = folder / kRunFile;
   std::error_code none;
   if (record.find("started") != nullptr || !fs::exists(fs::symlink_status(file, none))) return;
   const fs::path aside = set_aside(file, [](int number) { return format("{}.bak-{}", kRunFile, number); });
-  Console::instance().warn(format("{} is of no run of levin: it is kept as {}", as_typed(file), aside.filename().string()));
+  Console::instance().warn(format("{} is of no run of levin: it is saved as {}", as_typed(file), aside.filename().string()));
 }
 
 std::int64_t int_at(const Value& map, const char* key) {
@@ -62,8 +62,8 @@ ProcessId process_in(const Value& record) {
   return {static_cast<pid_t>(int_at(record, "pid")), static_cast<std::uint64_t>(int_at(record, "process_start"))};
 }
 
-/// Holds back other processes that begin a run in the same folder, for as long as one takes to look and to write. Where the
-/// file system has no locks, or somebody keeps one, it goes without.
+/// Makes other processes wait that start a run in the same folder, during a check and a write. Does without the lock if the
+/// file system has none, or another process holds it for seconds.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -76,7 +76,7 @@ class FolderLock {
   }
 
  private:
-  Descriptor folder_;  ///< closed, it lets go
+  Descriptor folder_;  ///< closing it releases the lock
 };
 
 /// JSON has no number for these.
@@ -129,7 +129,7 @@ void note_start(const fs::path& folder, int ranks) {
                         {"ranks", ranks}};
   }
   record["status"] = "running";
-  // What comes is not known, and what was is not all.
+  // They are out of date now.
   std::erase_if(record.as_map(), [](const auto& entry) {
     return entry.first == "metrics" || entry.first == "epochs" || entry.first == "metrics_csv_bytes";
   });

@@ -29,7 +29,7 @@ std::int64_t version_number(const std::string& name) {
   std::int64_t number = -1;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
-  // A run counts from 0. What is far from there is somebody's text, and has no next number in 64 bits.
+  // Runs count from 0. A huge number is a user's text, and has no next one in 64 bits.
   constexpr std::int64_t kHighest = 999'999'999'999;
   return error == std::errc() && stop == end && number >= 0 && number <= kHighest ? number : -1;
 }
@@ -55,7 +55,7 @@ fs::path make_next_version_folder(const fs::path& root) {
   const std::vector<fs::path> folders = version_folders(root);
   for (std::int64_t next = folders.empty() ? 0 : version_number(folders.front().filename().string()) + 1;; ++next) {
     const fs::path folder = root / format("version_{}", next);
-    // Of two runs, one makes the folder and the other is told that it is there.
+    // Of two runs, one creates the folder, and the other gets `made = false`.
     std::error_code error;
     const bool made = fs::create_directory(folder, error);
     if (error) fail_to_make(folder, error);
@@ -135,8 +135,8 @@ std::string VersionFolder::version_of(const fs::path& folder) const {
 }
 
 fs::path VersionFolder::of_checkpoint(const fs::path& checkpoint, const fs::path& file) const {
-  // SAVE_DIR/NAME/VERSION/checkpoints/FILE. With several loggers it is the first whose folder this is; the others, of other
-  // names, wrote to folders beside it.
+  // SAVE_DIR/NAME/VERSION/checkpoints/FILE. With several loggers it is the folder of the first; others, of another NAME, wrote
+  // to SAVE_DIR/OTHER/VERSION.
   const fs::path folder = checkpoint.parent_path().parent_path();
   const fs::path own = folder.parent_path().parent_path() / name / folder.filename();
   return !name.empty() && fs::exists(own / file) ? own : folder;

@@ -8,7 +8,7 @@
 
 namespace levin {
 
-// The time of day, as files and services of loggers have it.
+// The time of day, for files and services of loggers.
 
 /// Seconds since 1970.
 inline double seconds_now() {

@@ -17,7 +17,7 @@
 namespace levin::mlflow {
 namespace {
 
-/// What is used of libcurl.
+/// The functions of libcurl in use.
 struct Curl {
   decltype(&curl_global_init) global_init;
   decltype(&curl_easy_init) init;
@@ -82,7 +82,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   void* const handle = handle_.get();
   HttpAnswer answer;
   std::array<char, CURL_ERROR_SIZE> reason{};
-  // What takes a file may answer when it has stored it; everything else at once.
+  // A server may answer a file only when it is stored; everything else at once.
   constexpr long kConnectSeconds = 10, kSilentSeconds = 20, kSilentSecondsOfFile = 300;
   lib.reset(handle);
   lib.set(handle, CURLOPT_URL, request.url.c_str());
@@ -108,7 +108,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
     lib.set(handle, CURLOPT_XFERINFOFUNCTION, &report_progress);
     lib.set(handle, CURLOPT_XFERINFODATA, &on_progress);
   }
-  // Without "Expect", which would cost a server that knows nothing of it a second.
+  // Without "Expect", for which libcurl waits a second if a server does not know it.
   curl_slist* headers = lib.append(nullptr, "Expect:");
   if (!request.body.empty()) headers = lib.append(headers, "Content-Type: application/json");
   const std::unique_ptr<curl_slist, decltype(lib.free_all)> owner(headers, lib.free_all);
@@ -121,7 +121,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
     lib.set(handle, CURLOPT_READDATA, file.get());
     lib.set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
   } else if (!request.body.empty()) {
-    // On a connection that was used before and is closed, libcurl would send it once more by itself.
+    // libcurl would retry a request by itself on a reused connection that is closed.
     lib.set(handle, CURLOPT_FRESH_CONNECT, 1L);
     lib.set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     lib.set(handle, CURLOPT_POSTFIELDS, request.body.c_str());

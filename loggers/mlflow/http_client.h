@@ -12,7 +12,7 @@ namespace levin::mlflow {
 struct HttpRequest {
   std::string url;
   std::string body = {};            ///< JSON, which makes it a POST
-  std::filesystem::path file = {};  ///< sent by PUT, read from the disk as it goes
+  std::filesystem::path file = {};  ///< sent by PUT
 };
 
 struct HttpAnswer {
@@ -20,19 +20,19 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// Who asks, and how the server proves who it is.
+/// The user, and how the server's certificate is checked.
 struct HttpCredentials {
   std::string user = {};
   std::string password = {};
-  std::string token = {};         ///< where there is no user: of `Authorization: Bearer`
-  std::string certificates = {};  ///< file of those that are trusted; empty: the system's
+  std::string token = {};         ///< without a user: for `Authorization: Bearer`
+  std::string certificates = {};  ///< file of trusted ones; empty: the system's
   bool checks_certificate = true;
 };
 
-/// Asks servers over HTTP, by libcurl, which is loaded when the first client is made. Threading: one at a time.
+/// Makes HTTP requests with libcurl, which is loaded when the first client is made. Threading: one at a time.
 class HttpClient {
  public:
-  /// Throws IoError, with the Debian package, where libcurl is not installed.
+  /// Throws IoError, which names the Debian package, if libcurl is not installed.
   explicit HttpClient(HttpCredentials credentials);
 
   /// Called at least once a second during a request, with the bytes that were sent and received; false cancels it.
@@ -43,10 +43,10 @@ class HttpClient {
 
  private:
   HttpCredentials credentials_;
-  std::unique_ptr<void, void (*)(void*)> handle_;  ///< kept, so that connections are used again
+  std::unique_ptr<void, void (*)(void*)> handle_;  ///< reuses connections
 };
 
-/// The text as a part of a URL, with its slashes.
+/// A text as part of a URL; slashes stay.
 std::string url_encoded(const std::string& text);
 
 }  // namespace levin::mlflow

@@ -25,18 +25,18 @@ namespace fs = std::filesystem;
 
 fs::path state_file(const fs::path& journal) { return fs::path(journal).replace_extension(".state.json"); }
 
-/// Opens it, makes it where it is not there, and takes it for this process alone.
+/// Opens or creates a file for this process alone.
 Descriptor open_alone(const fs::path& file) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   constexpr mode_t kMode = 0666;
   Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode));
   if (!descriptor.is_open()) throw IoError(format("cannot open {}: {}", file, std::strerror(errno)));
-  // Of a FIFO or a device nothing would ever be read to its end.
+  // A FIFO or a device has no end.
   struct stat status {};
   if (fstat(descriptor.number(), &status) != 0 || !S_ISREG(status.st_mode))
     throw IoError(format("{} is no journal of MLflowLogger: it is no plain file", file));
-  // A file system without locks lets everybody in.
+  // A file system without locks allows several.
   if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw IoError(format("{} is in use: its run is still on, or another process sends it", file));
   note_written(file);

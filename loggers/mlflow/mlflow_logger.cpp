@@ -34,16 +34,16 @@ constexpr const char* kMLflowHelp = "Sends metrics, hyper-parameters, images, fi
 
 std::string log_model_problem(const Value& log_model) {
   const bool has_meaning = log_model.is_bool() || log_model == Value("all");
-  return has_meaning ? "" : "log_model is false (no checkpoints), true (those that are kept at the end) or 'all'";
+  return has_meaning ? "" : "log_model is false (no checkpoints), true (those that remain at the end) or 'all'";
 }
 
-/// What nobody else calls a run.
+/// A unique name of a run.
 std::string make_key() {
   std::random_device random;
   return format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
-/// Empty where it cannot be read.
+/// Empty if the journal cannot be read.
 std::string key_of(const fs::path& journal) {
   try {
     return Journal(journal).header().at("key").as_string();
@@ -63,14 +63,14 @@ LEVIN_REGISTER_(Logger, MLflowLogger, "MLFlowLogger", "MLflowLogger, as Lightnin
 
 void MLflowLoggerOptions::declare(OptionList<MLflowLoggerOptions>& options) {
   using O = MLflowLoggerOptions;
-  options.add(&O::experiment_name, "Experiment of the server, made where it is not there");
-  options.add(&O::run_name, "What the run is called there; null: MLflow makes a name up");
+  options.add(&O::experiment_name, "Experiment of the server, created if missing");
+  options.add(&O::run_name, "Name of the run there; null: MLflow chooses one");
   options.add(&O::tracking_uri, "Address of the server; null: the environment's MLFLOW_TRACKING_URI");
   options.add(&O::tags, "Tags of the run");
-  options.add(&O::log_model, "Checkpoints as artifacts: true those that are kept at the end, 'all' each when it is saved");
+  options.add(&O::log_model, "Checkpoints as artifacts: true those that remain at the end, 'all' each when it is saved");
   options.add(&O::prefix, "Put before each metric's name, with a '-'");
-  options.add(&O::artifact_location, "Where an experiment that is made has its artifacts; null: the server's choice");
-  options.add(&O::run_id, "A run of the server to go on in");
+  options.add(&O::artifact_location, "Store for artifacts of an experiment that is created; null: the server's choice");
+  options.add(&O::run_id, "A run of the server to continue");
   declare_version_folder(options);
   options.add(&O::per_rank, "Every rank's own unreduced values too, as NAME/rank_{rank}");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
@@ -97,14 +97,14 @@ fs::path MLflowLogger::earlier_journal(const RunInfo& run) const {
     const fs::path below = Journal::file_of({}, run.rank);
     file = version_folder(run).of_checkpoint(run.resume_checkpoint, below) / below;
   }
-  const bool goes_on = run.resuming || !run.earlier_token.empty();
-  return goes_on && fs::exists(file) ? file : fs::path();
+  const bool continues = run.resuming || !run.earlier_token.empty();
+  return continues && fs::exists(file) ? file : fs::path();
 }
 
 std::string MLflowLogger::open(const RunInfo& run) {
   RunInfo info = run;
   info.earlier_token = info.earlier_token.substr(0, info.earlier_token.find('\n'));
-  // A second run with the same logger (a test after a fit) goes on in the same folder, and in the same run of MLflow.
+  // A second run with the same logger (a test after a fit) continues in the same folder, and the same run of MLflow.
   if (folder_.empty()) {
     const auto has_none = [](const fs::path& folder) { return !has_journal(folder); };
     folder_ = version_folder(run).make(info, has_none);
@@ -144,7 +144,7 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
   } else if (fs::exists(own) && key_of(own) != key_) {
     const fs::path aside = Journal::set_aside(own);
     Console::instance().warn(
-        format("{} is of an earlier run, which this run does not resume: it is kept as {}", own, aside.filename()));
+        format("{} is of an earlier run, which this run does not resume: it is saved as {}", own, aside.filename()));
   }
 }
 
@@ -169,15 +169,15 @@ mlflow::UploadQueue& MLflowLogger::queue() {
   const std::lock_guard lock(mutex_);
   if (!queue_) {
     const fs::path file = Journal::file_of(folder_, run_.rank);
-    const bool goes_on = fs::exists(file);
+    const bool continues = fs::exists(file);
     queue_ = std::make_unique<mlflow::UploadQueue>(file, header(), mlflow::tracking_uri(options_.tracking_uri));
-    if (goes_on && run_.rank == 0) queue_->add(Value::Map{{"status", "RUNNING"}});
+    if (continues && run_.rank == 0) queue_->add(Value::Map{{"status", "RUNNING"}});
   }
   return *queue_;
 }
 
 void MLflowLogger::add_row(const MetricRow& row, const char* count_name, std::int64_t count, const std::string& suffix) {
-  // The server takes two equal values of a step for one where the times are equal, too.
+  // The server stores equal values of a step once if their times are equal, too.
   const std::int64_t now = milliseconds_now();
   last_time_ = std::exchange(last_step_, row.step) == row.step ? std::max(now, last_time_ + 1) : now;
   Value metrics(Value::Map{});
@@ -209,7 +209,7 @@ bool MLflowLogger::log_item(const LoggedItem& item) {
   const auto* const table = std::get_if<Table>(&item.content);
   const fs::path file = table != nullptr ? media_->write(item, ".json", table_json(*table)) : media_->write(item);
   std::string artifact = file.lexically_relative(folder_ / "media").string();
-  // The server takes no name that could be a part of an address.
+  // The server refuses names with a meaning in addresses.
   std::ranges::replace_if(
       artifact, [](char one) { return one == '#' || one == '%'; }, '_');
   add_file(file, artifact, table != nullptr ? "table" : nullptr);
@@ -222,7 +222,7 @@ void MLflowLogger::log_hyperparams(const Value& hyperparams) {
 
 void MLflowLogger::after_save_checkpoint(const fs::path& file) {
   if (options_.log_model == Value("all")) {
-    // By a name of its own, until it is sent: ModelCheckpoint may remove the file before.
+    // A hard link until it is sent: ModelCheckpoint may remove the file before.
     const fs::path held = folder_ / "mlflow" / "checkpoints" / format("{}_{}", milliseconds_now(), file.filename());
     std::error_code error;
     fs::create_directories(held.parent_path(), error);
@@ -244,7 +244,7 @@ RowCounts MLflowLogger::rows_written() const {
 }
 
 void MLflowLogger::save() {
-  // At the latest when it has set all up, a run is one of MLflow's, whether it has something to log yet or not.
+  // A run that is set up appears in MLflow, also if it has logged nothing yet.
   if (run_.rank == 0) queue();
 }
 
@@ -270,7 +270,7 @@ void MLflowLogger::finalize(const std::string& status) {
   queue_.reset();
   if (rest.empty()) return;
   Console::instance().warn(
-      format("MLflow has not got {} of this run, kept in {}. When it is back, `levin runs sync {}` sends them.", rest,
+      format("MLflow lacks {} of this run, stored in {}. When it is back, `levin runs sync {}` sends them.", rest,
              as_typed(folder_ / "mlflow"), as_typed(folder_)));
 }
 

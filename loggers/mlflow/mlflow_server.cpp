@@ -14,7 +14,7 @@
 namespace levin::mlflow {
 namespace {
 
-/// What stands between "://" and "@" of a URI; empty where nothing does.
+/// The part of a URI between "://" and "@"; may be empty.
 std::string user_part(const std::string& uri) {
   const std::size_t begin = uri.find("://");
   if (begin == std::string::npos) return {};
@@ -23,7 +23,7 @@ std::string user_part(const std::string& uri) {
   return end == std::string::npos ? "" : host.substr(0, end);
 }
 
-/// "a@b" of "a%40b", as RFC 3986 writes it; what is no such code stays.
+/// "a@b" for "a%40b" (RFC 3986); invalid codes stay.
 std::string decoded(const std::string& text) {
   std::string result;
   for (std::size_t at = 0; at < text.size(); ++at) {

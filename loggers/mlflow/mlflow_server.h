@@ -14,28 +14,27 @@ namespace levin::mlflow {
 class Refused : public IoError {
  public:
   Refused(const std::string& message, std::string code) : IoError(message), code_(std::move(code)) {}
-  /// MLflow's own word for it, such as "RESOURCE_DOES_NOT_EXIST"; "" where something else has answered.
+  /// MLflow's error code, such as "RESOURCE_DOES_NOT_EXIST"; "": the answer is not MLflow's.
   const std::string& code() const { return code_; }
 
  private:
   std::string code_;
 };
 
-/// Where the server is: the option, else the environment's MLFLOW_TRACKING_URI.
+/// The server's address: the option, else MLFLOW_TRACKING_URI of the environment.
 std::string tracking_uri(const std::optional<std::string>& option);
-/// Why there can be no server; "" where there can.
+/// What is wrong with an address; "": nothing.
 std::string tracking_uri_problem(const std::string& uri);
-/// The text without what stands between "://" and "@", which is nobody's business.
+/// The text without credentials, between "://" and "@".
 std::string without_credentials(std::string text);
 
-/// User, password and the rest, as MLflow's own client reads them from its variables and from a URI.
+/// Credentials as MLflow's own client reads them, from its variables and from a URI.
 HttpCredentials credentials_for(const std::string& uri);
 
-/// MLflow's REST API. Users are told to it as MLflow's own client does: by MLFLOW_TRACKING_USERNAME and _PASSWORD, by
-/// MLFLOW_TRACKING_TOKEN, or in the URI. Threading: one at a time.
+/// MLflow's REST API, with credentials_for() the URI. Threading: one at a time.
 class MlflowServer {
  public:
-  /// Throws IoError where libcurl is not installed.
+  /// Throws IoError if libcurl is not installed.
   explicit MlflowServer(const std::string& uri);
 
   /// Without credentials.
@@ -45,11 +44,11 @@ class MlflowServer {
 
   /// "runs/get" with "run_id=…". Throws IoError.
   Value get(const std::string& call, const std::string& query);
-  /// "runs/create" and the like. Throws IoError.
+  /// "runs/create" with its JSON. Throws IoError.
   Value post(const std::string& call, const Value& body);
-  /// Sends a file to where a run has its artifacts. Throws IoError; Refused unless the error is surely transient.
+  /// Sends a file to the store of a run's artifacts. Throws IoError; Refused unless the error is surely transient.
   void upload(const std::string& artifact_uri, const std::string& path, const std::filesystem::path& file);
-  /// Whether files can be sent there by HTTP.
+  /// Whether that store takes files over HTTP.
   static bool takes_files(const std::string& artifact_uri);
 
  private:

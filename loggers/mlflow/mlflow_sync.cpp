@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 /// Sends what the server lacks of one journal, and says what that was.
 std::string sync_journal(const fs::path& file) {
   const Value earlier = Journal::read_state(file);
-  if (const Value* const place = earlier.find("continued_in"))
-    throw IoError(format("the run of {} goes on in {}, which has all of it: sync that", file, place->as_string()));
+  if (const Value* const folder = earlier.find("continued_in"))
+    throw IoError(format("the run of {} continues in {}, which has all of it: sync that", file, folder->as_string()));
   Journal journal(file);
   MlflowServer server(journal.header().at("uri").as_string());
   Upload upload(journal, server);
@@ -33,7 +33,7 @@ std::string sync_journal(const fs::path& file) {
   try {
     send_all();
     const Value* const status = journal.state().find("status");
-    // No process has it open: the run was killed.
+    // No process has the journal open: the run was killed.
     if (journal.header().at("rank") == Value(0) && status != nullptr && *status == Value("RUNNING")) {
       journal.append(Value::Map{{"status", "KILLED"}, {"time", milliseconds_now()}});
       send_all();

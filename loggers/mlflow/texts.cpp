@@ -43,7 +43,7 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-/// The commit that is checked out; empty where that is not known.
+/// The commit that is checked out; empty if unknown.
 std::string git_commit() {
   std::error_code error;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
@@ -74,7 +74,7 @@ std::string name_for_server(std::string name) {
     return byte >= 0x80 || (std::isalnum(byte) == 0 && kTaken.find(one) == std::string_view::npos);
   };
   std::ranges::replace_if(name, is_wrong, '_');
-  // It must not lead anywhere as a path.
+  // It must be no path out of a folder.
   std::vector<std::string> parts = split(name, "/");
   for (std::string& part : parts) {
     if (part.empty() || part == "." || part == "..") part = "_";

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the server takes in one request.
+/// Limits of one request.
 constexpr std::size_t kMostMetrics = 1000;
 constexpr std::size_t kMostParameters = 100;
 
-/// The tag by which a run is found that the server has made, although its answer was lost.
+/// The tag by which a run is found again if the answer to its creation was lost.
 constexpr const char* kKeyTag = "levin.run";
 
 /// A number as Google's JSON has it.
@@ -40,7 +40,7 @@ Value::List pairs_of(const Value& map) {
   return pairs;
 }
 
-/// JSON has a whole number as an int or as a float, and large ones as texts.
+/// The server's JSON has whole numbers as ints or floats, and large ones as texts.
 bool is_same_number(const Value& one, const Value& other) {
   if (one.is_number() && other.is_number()) return one.as_double() == other.as_double();
   const auto text = [](const Value& value) { return value.is_string() ? value.as_string() : to_json(value); };
@@ -110,8 +110,8 @@ const std::string& Upload::run_id() {
 
 void Upload::take_run(const Value& run) {
   const Value& info = run.at("info");
-  Value& kept = journal_.state()["run"];
-  for (const char* const name : {"run_id", "experiment_id", "artifact_uri"}) kept[name] = info.at(name).as_string();
+  Value& stored = journal_.state()["run"];
+  for (const char* const name : {"run_id", "experiment_id", "artifact_uri"}) stored[name] = info.at(name).as_string();
   journal_.state()["status"] = info.at("status").as_string();
   journal_.save_state(journal_.sent());
 }
@@ -128,7 +128,7 @@ Value Upload::find_run() {
                                                              {"filter", format("tags.`{}` = '{}'", kKeyTag, key)},
                                                              {"max_results", 1}});
   if (const Value* const runs = found.find("runs"); runs != nullptr && runs->size() > 0) return runs->as_list().front();
-  if (rank() != 0) throw IoError("rank 0 has not made the run yet");
+  if (rank() != 0) throw IoError("rank 0 has not created the run yet");
   Value tags = header.at("tags");
   tags[kKeyTag] = key;
   Value run = Value::Map{{"experiment_id", experiment}, {"start_time", header.at("start")}, {"tags", pairs_of(tags)}};
@@ -154,7 +154,7 @@ Value Upload::find_experiment() {
   try {
     return server_.post("experiments/create", experiment).at("experiment_id");
   } catch (const Refused&) {
-    // Another run may have made it just now.
+    // Another run may have created it since.
     if (const auto id = look_up()) return *id;
     throw;
   }
@@ -175,7 +175,7 @@ std::size_t Upload::send_metrics() {
   if (count == 0) return 0;
   const std::int64_t end = waiting_[count - 1].end;
   if (waiting_.front().end <= doubtful_to_) remove_known(metrics);
-  // Before the first byte leaves: a process that is killed now leaves word of it.
+  // Before the first byte is sent, so that the next process knows.
   if (!metrics.empty() && journal_.sending() < end) journal_.save_sending(end);
   doubtful_to_ = std::max(doubtful_to_, end);
   send_parts("metrics", metrics, kMostMetrics);
@@ -203,12 +203,12 @@ Value::List Upload::history(const std::string& name) {
   Value::List points;
   std::string page;
   for (int pages = 0; pages < kMostPages; ++pages) {
-    const std::string place = page.empty() ? "" : "&page_token=" + url_encoded(page);
+    const std::string page_query = page.empty() ? "" : "&page_token=" + url_encoded(page);
     Value answer;
     try {
       answer = server_.get("metrics/get-history", format("run_id={}&metric_key={}&max_results={}{}", url_encoded(run_id()),
-                                                         url_encoded(name), kPageSize, place));
-    } catch (const Refused&) {  // of a name that it does not know, or has not got yet
+                                                         url_encoded(name), kPageSize, page_query));
+    } catch (const Refused&) {  // it does not know the name
       return points;
     }
     if (const Value* const more = answer.find("metrics"); more != nullptr && more->is_list())
@@ -245,7 +245,7 @@ void Upload::send_batch(const std::string& kind, const Value::List& parts) {
       return send_batch(kind, {middle, parts.end()});
     }
     const Value run = server_.get("runs/get", "run_id=" + run_id()).at("run");
-    if (run.at("info").at("lifecycle_stage").as_string() != "active") throw IoError("somebody has deleted the run there");
+    if (run.at("info").at("lifecycle_stage").as_string() != "active") throw IoError("the run was deleted there");
     Console::instance().warn_once(
         format("MLflow does not take {} of {}: {}", quoted_text(parts[0].at("key").as_string()), kind, refused.what()));
   }
@@ -256,11 +256,11 @@ void Upload::send_status(const Value& entry) {
   copy_if_there(entry, "time", update, "end_time");
   server_.post("runs/update", update);
   if (entry.at("status") == Value("RUNNING")) {
-    // How an earlier part of the run has ended is of no account.
+    // How an earlier part of the run ended no longer counts.
     for (const char* const tag : {"failure", "stop_reason"}) {
       try {
         server_.post("runs/delete-tag", Value::Map{{"run_id", run_id()}, {"key", tag}});
-      } catch (const Refused&) {  // there is none
+      } catch (const Refused&) {  // it has no such tag
       }
     }
   }
@@ -270,24 +270,24 @@ void Upload::send_status(const Value& entry) {
 void Upload::send_file(const Value& entry) {
   const fs::path file = journal_.run_folder() / entry.at("file").as_string();
   const std::string& path = entry.at("artifact").as_string();
-  const std::string& place = journal_.state().at("run").at("artifact_uri").as_string();
+  const std::string& artifacts = journal_.state().at("run").at("artifact_uri").as_string();
   Console& console = Console::instance();
   if (!open_plain_file(file).is_open()) return console.warn_once(format("{} is gone: MLflow does not get it", file));
-  if (MlflowServer::takes_files(place)) {
+  if (MlflowServer::takes_files(artifacts)) {
     try {
-      server_.upload(place, path, file);
+      server_.upload(artifacts, path, file);
       if (entry.contains("table")) note_table(path);
     } catch (const Refused& refused) {
       journal_.state()["later"].push_back(entry);
-      return console.warn_once(
-          format("MLflow does not take the file {}, which is sent again in the end: {}", path, refused.what()),
-          "a file that MLflow does not take");
+      return console.warn_once(format("MLflow refuses the file {}, which is sent again in the end: {}", path, refused.what()),
+                               "a file that MLflow does not take");
     }
   } else {
     console.warn_once(
-        format("MLflow has the run's artifacts in {}, where its Python alone can write: they stay in {}. `mlflow server` takes "
-               "them, unless told otherwise, for experiments that it makes.",
-               quoted_text(without_credentials(place)), journal_.run_folder()),
+        format(
+            "MLflow stores the run's artifacts in {}, where only its Python can write: they stay in {}. `mlflow server` takes "
+            "those of experiments that it creates (--serve-artifacts, its default).",
+            quoted_text(without_credentials(artifacts)), journal_.run_folder()),
         "artifacts of MLflow");
   }
   std::error_code ignored;

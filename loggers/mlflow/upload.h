@@ -11,24 +11,23 @@
 
 namespace levin::mlflow {
 
-/// Brings what a journal has to the server, request by request. Whatever is interrupted is done again, and the run is found by
-/// the key that the journal has for it. A server with a database keeps a point of the same name, step, time and value once,
-/// one with files each time that it comes: of points that were under way when a request or a process failed, the server is
-/// asked first which it has.
+/// Sends the entries of a journal to the server, request by request. An interrupted request is retried, and the run is found by
+/// the key in the journal's header. A server with a database stores a point of equal name, step, time and value once, one with
+/// files each time that it is sent: for points that were under way when a request or a process failed, the server is asked
+/// first which it has.
 ///
-/// What the server refuses for good is told and left out, but for files: those stay in the state for a later try.
-/// Threading: one at a time.
+/// Entries that the server refuses are reported and skipped; files are retried later. Threading: one at a time.
 class Upload {
  public:
-  /// Both have to live as long.
+  /// Both must outlive this object.
   Upload(Journal& journal, MlflowServer& server)
       : journal_(journal), server_(server), read_to_(journal.sent()), doubtful_to_(journal.sending()) {}
 
-  /// Sends what fits into the next request; false when there is nothing. Throws IoError when it has to be tried again.
+  /// Sends as many entries as fit into the next request; false: there are none. Throws IoError: call it again.
   bool send_next();
-  /// Tries files again that the server has refused. Throws as send_next() does.
+  /// Retries the files that the server has refused. Throws as send_next() does.
   void send_later();
-  /// What the server has not got, in words: "12 entries and 1 file"; "" for nothing.
+  /// What the server lacks, for messages: "12 entries and 1 file"; "": nothing.
   std::string rest() const;
 
  private:
@@ -40,11 +39,11 @@ class Upload {
   void take_run(const Value& run);
 
   void send_entry(const Value& entry);
-  /// All that waits and is metrics, as far as one request takes it; gives how many entries.
+  /// Sends the entries of metrics that come first, up to one request; returns how many.
   std::size_t send_metrics();
-  /// Takes out what the server has.
+  /// Removes points that the server has.
   void remove_known(Value::List& points);
-  /// All that the server has of a metric; nothing where it does not say.
+  /// The server's points of a metric; none if it does not know it.
   Value::List history(const std::string& name);
   void send_parts(const std::string& kind, const Value::List& parts, std::size_t most);
   void send_batch(const std::string& kind, const Value::List& parts);
@@ -57,7 +56,7 @@ class Upload {
   MlflowServer& server_;
   std::deque<Journal::Entry> waiting_;
   std::int64_t read_to_;
-  std::int64_t doubtful_to_;  ///< of what is before, the server may have more than is known to be sent
+  std::int64_t doubtful_to_;  ///< the server may have points before this offset
 };
 
 }  // namespace levin::mlflow

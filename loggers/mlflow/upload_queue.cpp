@@ -84,7 +84,7 @@ void UploadQueue::work() {
 
 void UploadQueue::send() {
   while (true) {
-    // Asked before, lest something that was added just before finish() be left out.
+    // Read first, so that an entry that was added just before finish() is sent.
     const bool is_last = finishes();
     if (!upload_.send_next()) {
       if (!is_last) return;
@@ -104,7 +104,7 @@ bool UploadQueue::finishes() {
 
 bool UploadQueue::may_continue(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  // The same bytes once more are no progress: a server that is stopped takes some each time.
+  // A retry of the same bytes is no progress: a server that is stopped takes some each time.
   if (bytes > most_bytes_) {
     most_bytes_ = bytes;
     if (finishes_) finishes_->renew();
@@ -115,7 +115,7 @@ bool UploadQueue::may_continue(std::int64_t bytes) {
 void UploadQueue::note_failure(const std::string& reason) {
   pause_ = std::min<std::chrono::duration<double>>(2 * pause_, kLongestPause);
   if (!std::exchange(is_away_, true) && reports_) {
-    rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is kept in {}, and sent when it does",
+    rank_zero_warn(format("MLflow at {} does not take what is logged ({}): it is stored in {}, and sent when it does",
                           server_.uri(), reason, as_typed(journal_.file())));
   }
   wake();

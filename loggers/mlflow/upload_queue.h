@@ -16,28 +16,28 @@
 
 namespace levin::mlflow {
 
-/// A journal, and a thread that sends it while it grows: what was logged within a second together, and while the server does
-/// not take it, after growing pauses. Rank 0 tells when that begins and ends. Threading: for the threads that log.
+/// A journal, and a thread that sends its entries: those of a second together and, while the server is away, after growing
+/// pauses. Rank 0 reports when the server goes away and comes back. Threading: for the threads that log.
 class UploadQueue {
  public:
-  /// `uri`: that of the server, with what it needs to know who asks. Throws IoError as Journal and MlflowServer do.
+  /// `uri`: of the server, with credentials. Throws IoError as Journal and MlflowServer do.
   UploadQueue(const std::filesystem::path& file, const Value& header, const std::string& uri);
-  /// Gives up what is under way.
+  /// Cancels the request under way.
   ~UploadQueue();
   UploadQueue(const UploadQueue&) = delete;
   UploadQueue& operator=(const UploadQueue&) = delete;
 
-  /// Adds an entry to the journal. Throws IoError where that cannot be written.
+  /// Adds an entry to the journal. Throws IoError if that cannot be written.
   void add(const Value& entry);
-  /// Sends the rest, but waits no longer than this without any progress, or once a signal comes. Gives what is left, in words;
-  /// "" nothing.
+  /// Sends the rest, but waits no longer than this without progress, and not after a signal. Returns what is left, for
+  /// messages; "": nothing.
   std::string finish(std::chrono::duration<double> patience);
 
  private:
   void work();
-  /// Waits until there is something to do; false: the thread is to end.
+  /// Waits for entries; false: the thread must end.
   bool wait_for_work();
-  /// Sends all there is. Throws IoError.
+  /// Sends all entries. Throws IoError.
   void send();
   bool finishes();
   bool may_continue(std::int64_t bytes);
@@ -49,7 +49,7 @@ class UploadQueue {
   Journal journal_;
   Upload upload_;
   const bool reports_;
-  std::chrono::duration<double> pause_;  ///< before the next try
+  std::chrono::duration<double> pause_;  ///< before the next retry
   bool is_away_ = false;
 
   std::mutex mutex_;
@@ -57,7 +57,7 @@ class UploadQueue {
   bool has_work_ = false;
   bool stops_ = false;
   std::optional<Patience> finishes_;  ///< from finish() on
-  std::int64_t most_bytes_ = 0;       ///< that a try of the request under way has come to
+  std::int64_t most_bytes_ = 0;       ///< that a try of the request under way has transferred
   std::thread thread_;
 };
 

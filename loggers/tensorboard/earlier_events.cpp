@@ -19,8 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Reads the records of a file, one after another. It ends before one that is damaged, such as the last of a run that was
-/// killed.
+/// Reads the records of a file in order, up to a damaged one, such as the last of a killed run.
 class RecordReader {
  public:
   explicit RecordReader(const fs::path& file) : stream_(open_plain_stream(file)) {
@@ -49,7 +48,7 @@ class RecordReader {
   std::uint64_t left_ = 0;
 };
 
-/// Which events count, one after another.
+/// Accepts the events that count. Called with all events in order.
 class EventFilter {
  public:
   explicit EventFilter(const EarlierEvents& counts) : counts_(counts) {}

@@ -5,15 +5,14 @@
 
 namespace levin::tensorboard {
 
-/// What counts of the events that a run has written before the checkpoint from which it goes on.
+/// The events of a run up to the checkpoint from which it resumes.
 struct EarlierEvents {
-  std::int64_t end_step = 0;  ///< images and the like of this step and later ones will be logged anew
-  std::int64_t rows = -1;     ///< so many rows of metrics count, the first; -1: those before end_step
+  std::int64_t end_step = 0;  ///< items of this step and later ones will be logged again
+  std::int64_t rows = -1;     ///< the number of rows of metrics; -1: those before end_step
 };
 
-/// Has `folder` hold what counts of the event files in `earlier`, and nothing else of them: `earlier` may be the same folder,
-/// or another, which stays as it is. A file all of which counts is linked where the disk allows. Gives the number of rows that
-/// count. Throws IoError.
+/// Writes to `folder` those events of the event files in `earlier`, which may be the same folder; another one is unchanged. A
+/// file of which all events count is a hard link if the disk has them. Returns the number of rows that count. Throws IoError.
 std::int64_t continue_events(const std::filesystem::path& earlier, const std::filesystem::path& folder,
                              const EarlierEvents& counts);
 

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
-/// More bytes are written at once, whatever the time: texts and images may be large.
+/// More bytes are written immediately: texts and images may be large.
 constexpr std::size_t kMostWaiting = std::size_t{4} << 20U;
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
@@ -34,7 +34,7 @@ constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-/// What TFRecord stores, lest a CRC of bytes that hold a CRC be a special one.
+/// TFRecord's form, since a CRC over bytes that contain their CRC is a constant.
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }
 
 template <class Number>
@@ -42,7 +42,7 @@ void append_little_endian(std::string& text, Number number) {
   for (std::size_t byte = 0; byte < sizeof(Number); ++byte) text += static_cast<char>(number >> (8 * byte) & 0xffU);
 }
 
-/// Makes a file of events whose name nobody else has.
+/// Creates a file of events with a unique name.
 std::pair<fs::path, OutputFile> make_event_file(const fs::path& folder) {
   // TensorBoard reads the files of a folder in the order of their names.
   const std::string start = format("{}{:010d}.{}.{}", kPrefix, static_cast<std::int64_t>(seconds_now()), host_name(), getpid());
@@ -122,7 +122,7 @@ bool EventFile::has_events() const {
 
 void EventFile::write_waiting() {
   if (waiting_.empty()) return;
-  // In place, so that a part that was written before the disk was full is written again.
+  // At the same offset, so that a part that was written before the disk was full is overwritten.
   file_->write_at(size_, waiting_);
   size_ += static_cast<std::int64_t>(waiting_.size());
   waiting_.clear();
@@ -138,7 +138,7 @@ void EventFile::flush_in_time() {
     try {
       write_waiting();
     } catch (...) {
-      error_ = std::current_exception();  // whoever adds the next hears of it
+      error_ = std::current_exception();  // the next add() throws it
     }
   }
 }

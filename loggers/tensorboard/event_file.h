@@ -20,33 +20,34 @@ class Event;
 
 /// The CRC-32C (Castagnoli) of some bytes, as RFC 3720 has it.
 std::uint32_t crc32c(std::string_view bytes);
-/// A record as TFRecord frames it: length and bytes, each followed by its masked CRC-32C.
+/// A record in a TFRecord frame: length and bytes, each followed by its masked CRC-32C.
 std::string framed(std::string_view record);
 
-/// A file of events as TensorBoard reads it, in a folder that one run has for itself: `events.out.tfevents.SECONDS.HOST.PID.N`.
-/// What is added waits in memory for flush_secs at most, whether more is added or not, so that a kill loses no more.
+/// A file of events for TensorBoard, `events.out.tfevents.SECONDS.HOST.PID.N`, in a folder of one run. Events wait in memory
+/// for flush_secs at most, whether more are added or not, so that a kill loses no more. A thread writes them in time; it waits
+/// for a time and not for jobs, so it is no Worker.
 ///
 /// Threading: any.
 class EventFile {
  public:
-  /// Makes the file, with the event that says its version. Throws IoError.
+  /// Creates the file, with the event of its version. Throws IoError.
   EventFile(const std::filesystem::path& folder, std::chrono::duration<double> flush_secs);
-  /// Does not write what waits: it could not tell of a full disk.
+  /// Does not write events that wait: it could not report a full disk.
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Adds an event, with the time of now. Throws IoError when an earlier one could not be written.
+  /// Adds an event with the current time. Throws IoError if an earlier one could not be written.
   void add(Event event);
-  /// An event that is added before the next one; where none is added, nor is this.
+  /// Adds an event before the next one; without a next one it is not written.
   void add_before_next(const Event& event);
-  /// Writes all that was added. Throws IoError, and what could not be written stays.
+  /// Writes all events. Throws IoError; events that were not written stay in memory.
   void flush();
-  /// Whether anything but the version was added.
+  /// Whether events other than the version were added.
   bool has_events() const;
 
-  /// Where `folder` has files of events.
+  /// The files of events in a folder.
   static std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
  private:

@@ -13,23 +13,22 @@ namespace levin::tensorboard {
 
 class Event;
 
-/// The numbers of a row and its epoch, one event of the row's step.
+/// The numbers of a row and its epoch, as one event of the row's step.
 Event scalars_event(const MetricRow& row);
 
-/// An item as the plug-in of its kind reads it: a table as a text of Markdown. A file cannot be shown: then there is no
-/// summary.
+/// An item for the plug-in of its kind; a table is a text of Markdown. A file cannot be shown: its event has no summary.
 Event item_event(const LoggedItem& item);
 
-/// "From here on, what there was of this step and later ones counts no more": the first event of a run that goes on.
+/// Makes TensorBoard drop earlier events of this step and later ones: the first event of a resumed run.
 Event restart_event(std::int64_t step);
 
-// What the hparams plug-in reads: the hyper-parameters of a run, each by its path ("model.lr"), at the start; and at its end
-// which there were, with the metrics to compare runs by.
+// For the hparams plug-in: the hyper-parameters of a run, each by its path ("model.lr"), at the start; at the end their names
+// and those of the metrics to compare runs by, and the status.
 Event hparams_event(const Value& hyperparams);
 Event experiment_event(const Value& hyperparams, const std::set<std::string>& metrics);
 Event end_event(std::string_view status);
 
-/// A table in Markdown. What would end a cell or a line is escaped.
+/// A table in Markdown. Characters that end a cell or a line are escaped.
 std::string markdown_of(const Table& table);
 
 }  // namespace levin::tensorboard

@@ -30,7 +30,7 @@ LEVIN_REGISTER_(Logger, TensorBoardLogger, "TensorBoardLogger",
 void TensorBoardLoggerOptions::declare(OptionList<TensorBoardLoggerOptions>& options) {
   using O = TensorBoardLoggerOptions;
   declare_version_folder(options);
-  options.add(&O::per_rank, "Every rank's own unreduced values are a run beside, rank_{rank}");
+  options.add(&O::per_rank, "Each rank's unreduced values are a separate run, rank_{rank}");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
   options.add(&O::flush_secs, "Seconds after which all is on the disk at the latest").above(0);
 }
@@ -49,7 +49,7 @@ std::vector<fs::path> TensorBoardLogger::earlier_runs(const RunInfo& run) const 
 std::string TensorBoardLogger::version() const { return folder_.empty() ? "" : version_folder({}).version_of(folder_); }
 
 std::string TensorBoardLogger::open(const RunInfo& run) {
-  // A second run with the same logger (a test after a fit) goes on in the same folder.
+  // A second run with the same logger (a test after a fit) continues in the same folder.
   if (folder_.empty()) {
     const auto has_none = [](const fs::path& folder) { return EventFile::files_in(folder).empty(); };
     folder_ = version_folder(run.default_root_dir).make(run, has_none);
@@ -63,7 +63,7 @@ void TensorBoardLogger::attach(const RunInfo& run, const std::string& token) {
   run_ = run;
   media_ = std::make_unique<MediaFolder>(folder_);
   if (run.resuming) {
-    file_.reset();  // what it has of later steps goes
+    file_.reset();  // events of later steps are removed
     own_file_.reset();
   }
   if (run.rank == 0 && !file_) file_ = begin_file("", run.resume_rows.rows, rows_.rows);
@@ -94,7 +94,7 @@ tensorboard::EventFile& TensorBoardLogger::own_file() {
 }
 
 RowCounts TensorBoardLogger::rows_written() const {
-  // Without per_rank, another thread may begin the rank's own file just now.
+  // Without per_rank, another thread may be creating the rank's own file.
   return {file_ ? rows_.rows : -1, options_.per_rank ? rows_.rank_rows : -1};
 }
 

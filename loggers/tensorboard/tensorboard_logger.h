@@ -24,22 +24,22 @@ struct LEVIN_API TensorBoardLoggerOptions {
   std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
   std::string name = "logs";                           ///< folder below save_dir; empty: none
   Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
-  bool per_rank = false;                               ///< every rank's own values are a run beside: rank_{rank}
+  bool per_rank = false;                               ///< each rank's values are a separate run, rank_{rank}
   std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
-  double flush_secs = 10;                              ///< what a kill loses at most, seconds
+  double flush_secs = 10;                              ///< seconds of values that a kill loses at most
 
   static void declare(OptionList<TensorBoardLoggerOptions>& options);
 };
 
-/// Writes what TensorBoard shows to `save_dir/name/version_N`: metrics, images, histograms, texts, tables (as texts), and
-/// hyper-parameters with the metrics to compare runs by. Files that a module logs, which TensorBoard does not show, lie in
-/// `media/files` there. Look at them with `tensorboard --logdir save_dir`.
+/// Writes files for TensorBoard to `save_dir/name/version_N`: metrics, images, histograms, texts, tables (as texts), and
+/// hyper-parameters with the metrics to compare runs by. Files that a module logs, which TensorBoard does not show, are in
+/// `media/files` there. `tensorboard --logdir save_dir` shows them.
 ///
-/// It shares the folder of a CSVLogger of the same experiment that stands before it. What other ranks than 0 log (images and
-/// the like, and with per_rank their unreduced values) is a run of its own, in the folder `rank_{rank}` of that one.
+/// It shares the folder of a CSVLogger of the same experiment that is listed before it. Other ranks log their items, and with
+/// per_rank their unreduced values, to a separate run, in the subfolder `rank_{rank}`.
 ///
-/// A run that resumes from a checkpoint goes on where that was saved: what was logged after it goes from the files of events,
-/// and TensorBoard, which may have read it, is told to forget it. In a new version folder the earlier files come along.
+/// A run that resumes from a checkpoint continues from there: later events are removed from the files, and an event makes
+/// TensorBoard drop those that it has read. A new version folder gets the earlier files, too.
 class LEVIN_API TensorBoardLogger final : public Logger {
  public:
   using Options = TensorBoardLoggerOptions;
@@ -68,10 +68,10 @@ class LEVIN_API TensorBoardLogger final : public Logger {
  private:
   using EventFile = tensorboard::EventFile;
   VersionFolder version_folder(const std::filesystem::path& default_root_dir) const;
-  /// Begins the file of the run in the folder `below` this one's. Of a run that goes on, what was logged after its checkpoint
-  /// goes from the files that are there. `known`: how many rows the checkpoint knows; `rows`: becomes the number that stay.
+  /// Creates the file of the run in the subfolder `below`. If the run resumes, events after its checkpoint are removed from the
+  /// earlier files. `known`: the rows that the checkpoint knows; `rows`: set to the number that stay.
   std::unique_ptr<EventFile> begin_file(const std::filesystem::path& below, std::int64_t known, std::int64_t& rows) const;
-  /// Of this rank's own run.
+  /// The file of this rank's separate run.
   EventFile& own_file();
 
   Options options_;
@@ -80,7 +80,7 @@ class LEVIN_API TensorBoardLogger final : public Logger {
   RowCounts rows_{0, 0};
   std::unique_ptr<EventFile> file_;  ///< rank 0 only
   std::mutex own_file_mutex_;
-  std::unique_ptr<EventFile> own_file_;  ///< made when first asked for
+  std::unique_ptr<EventFile> own_file_;  ///< created on first use
   std::unique_ptr<MediaFolder> media_;   ///< for the thread that calls log_item()
   Value hyperparams_ = Value(Value::Map{});
   std::set<std::string> metrics_;  ///< names of all that were logged

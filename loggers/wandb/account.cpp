@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The password of a host in a file of netrc's form; empty: none.
+/// The password of a host in a file in the format of netrc; empty: none.
 std::string password_in(const fs::path& netrc, const std::string& host) {
   std::ifstream stream = open_plain_stream(netrc);
   bool is_it = false;
@@ -30,7 +30,7 @@ bool is_program(const fs::path& file) {
   return fs::is_regular_file(file, unknown) && access(file.c_str(), X_OK) == 0;
 }
 
-/// Of the Python package that the program `wandb` in a folder bin is of.
+/// That of the Python package of the program `wandb` in a folder bin.
 fs::path core_beside(const fs::path& bin) {
   std::error_code none;
   if (!is_program(bin / "wandb")) return {};

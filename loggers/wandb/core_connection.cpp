@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-/// For how many seconds W&B may be away when a run begins, as its own clients wait.
+/// Seconds to wait for W&B at a run's start, as its own clients do.
 double init_timeout() {
   const double wanted = std::atof(environment("WANDB_INIT_TIMEOUT").c_str());
   return wanted > 0 ? wanted : 90;
@@ -44,7 +44,7 @@ constexpr std::size_t kMostBytesWaiting = std::size_t{256} << 20U;
 /// Before each message: "W" and the length in four bytes.
 constexpr std::size_t kFrame = 5;
 
-/// A program in a session of its own, so that a Ctrl-C at the terminal is the run's alone. What it prints goes to `output`.
+/// Starts a program in another session, so that Ctrl-C at the terminal goes to the run alone. It prints to `output`.
 pid_t spawn(std::vector<std::string> words, const fs::path& output) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -68,7 +68,7 @@ pid_t spawn(std::vector<std::string> words, const fs::path& output) {
   return process;
 }
 
-/// True when a child has ended, and is no more.
+/// True when a child process has ended; reaps it.
 bool has_ended(pid_t process) { return waitpid(process, nullptr, WNOHANG) != 0; }
 
 Settings settings_of(const Account& account, const CoreConnection::Run& run) {
@@ -97,7 +97,7 @@ Settings settings_of(const Account& account, const CoreConnection::Run& run) {
   settings.mutable_x_start_time()->set_value(run.start_time);
   settings.mutable_x_primary()->set_value(true);
   settings.mutable_x_update_finish_state()->set_value(true);
-  // The run file is levin's, so that it is whole whatever becomes of wandb-core; an old one writes its own elsewhere.
+  // levin writes the run file, which is complete even if wandb-core fails; an old wandb-core writes another one elsewhere.
   settings.mutable_x_skip_transaction_log()->set_value(true);
   return settings;
 }
@@ -120,7 +120,7 @@ CoreConnection::~CoreConnection() {
   const bool is_given_up = !failure().empty();
   fail("the run is over");
   worker_.wait();
-  // It has uploaded what it was told, or will not: without its connection it ends by itself, soon.
+  // It has uploaded everything, or will not: without its connection it ends by itself, soon.
   for (const Patience patience(seconds(is_given_up ? 1 : 10)); process_ > 0 && !has_ended(process_);) {
     if (patience.is_over()) kill(process_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -128,12 +128,12 @@ CoreConnection::~CoreConnection() {
 }
 
 void CoreConnection::start(const fs::path& core, const fs::path& logs) {
-  const fs::path place = logs / "wandb-core-port.txt";
+  const fs::path port_file = logs / "wandb-core-port.txt";
   const fs::path output = logs / "wandb-core.log";
-  process_ = spawn({core.string(), "--no-observability", "--port-filename", place.string(), "--pid", std::to_string(getpid())},
-                   output);
+  process_ = spawn(
+      {core.string(), "--no-observability", "--port-filename", port_file.string(), "--pid", std::to_string(getpid())}, output);
   std::string text;
-  for (const Patience patience(seconds(30)); !(text = file_bytes(place).value_or("")).ends_with("EOF");) {
+  for (const Patience patience(seconds(30)); !(text = file_bytes(port_file).value_or("")).ends_with("EOF");) {
     if (has_ended(process_)) {
       process_ = -1;
       throw IoError(format("{} has ended at once: see {}", core, output));
@@ -142,7 +142,7 @@ void CoreConnection::start(const fs::path& core, const fs::path& logs) {
     if (patience.is_over()) throw IoError(format("{} did not say where it listens: see {}", core, output));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  fs::remove(place);
+  fs::remove(port_file);
   connect_to(split(text, "\n").front());
 }
 
@@ -153,15 +153,15 @@ void CoreConnection::connect_to(const std::string& address) {
   socket_ = Descriptor(socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int error = 0;
   if (is_unix) {
-    sockaddr_un place{.sun_family = AF_UNIX, .sun_path = {}};
-    value.copy(&place.sun_path[0], sizeof(place.sun_path) - 1);
-    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&place), sizeof(place));
+    sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+    value.copy(&name.sun_path[0], sizeof(name.sun_path) - 1);
+    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&name), sizeof(name));
   } else {
-    sockaddr_in place{};
-    place.sin_family = AF_INET;
-    place.sin_port = htons(static_cast<std::uint16_t>(std::strtoul(value.c_str(), nullptr, 10)));
-    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&place), sizeof(place));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(static_cast<std::uint16_t>(std::strtoul(value.c_str(), nullptr, 10)));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    error = connect(socket_.number(), reinterpret_cast<const sockaddr*>(&name), sizeof(name));
   }
   if (error != 0) throw IoError(format("cannot reach wandb-core at {}: {}", address, std::strerror(errno)));
 }
@@ -216,7 +216,7 @@ void CoreConnection::queue(const ServerRequest& request) {
     waiting_bytes_ += message.size();
     is_too_much = waiting_bytes_ > kMostBytesWaiting;
   }
-  if (is_too_much) return fail("it has taken nothing for too long");
+  if (is_too_much) return fail("it has read nothing for too long");
   worker_.add([this, message = std::move(message)] { send_bytes(message); });
 }
 
@@ -235,7 +235,7 @@ void CoreConnection::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
   failure_ = why;
-  // Wakes a thread that waits for it.
+  // Ends the waits of other threads for it.
   if (socket_.is_open()) shutdown(socket_.number(), SHUT_RDWR);
 }
 
@@ -245,7 +245,7 @@ std::string CoreConnection::failure() const {
 }
 
 std::optional<ServerResponse> CoreConnection::receive(Clock::time_point deadline) {
-  constexpr const char* kNonsense = "what it says makes no sense";
+  constexpr const char* kNonsense = "its answer is malformed";
   while (true) {
     std::uint32_t size = 0;
     if (received_.size() >= kFrame) std::memcpy(&size, &received_[1], sizeof(size));
@@ -277,7 +277,7 @@ void CoreConnection::fill(Clock::time_point deadline) {
 
 namespace {
 
-/// What grows while something is uploaded. How long an operation takes does so in any case, and is not in it.
+/// A text that changes with the progress of an upload. The duration of an operation always grows, so it is left out.
 std::string progress_of(const Response::PollExit& state) {
   std::string text = format("{} {}", state.pusher_stats().uploaded_bytes(), state.operation_stats().total_operations());
   for (const Operation& operation : state.operation_stats().operations()) text += operation.SerializeAsString();

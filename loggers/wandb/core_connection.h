@@ -20,9 +20,8 @@ class ServerResponse;
 struct Account;
 struct RunIdentity;
 
-/// wandb-core, a program of W&B that uploads what it is told on a socket: one that this starts and ends, for one run. Nothing
-/// waits for it but its start, finish() and the destructor, which have their limits, and give up where a signal asks the run to
-/// stop.
+/// Starts and ends wandb-core, a program of W&B that uploads the records that it gets on a socket, for one run. Only the
+/// constructor, finish() and the destructor wait for it, each with a limit, and they give up when a signal stops the run.
 ///
 /// Threading: send() from one thread at a time.
 class CoreConnection {
@@ -34,26 +33,26 @@ class CoreConnection {
     bool resumes = false;
   };
 
-  /// Starts the program and the run. `record` tells of the run. Throws IoError with what W&B says, or when that is not done
-  /// within 90 seconds, or those of WANDB_INIT_TIMEOUT, or before a signal.
+  /// Starts the program and the run, which `record` describes. Throws IoError with W&B's message, or if that takes more than 90
+  /// seconds (WANDB_INIT_TIMEOUT), or a signal comes.
   CoreConnection(const std::filesystem::path& core, const Account& account, const Run& run, const Record& record);
-  /// Ends the program when finish() has not.
+  /// Ends the program if finish() has not.
   ~CoreConnection();
   CoreConnection(const CoreConnection&) = delete;
   CoreConnection& operator=(const CoreConnection&) = delete;
 
-  /// What W&B has called the run.
+  /// W&B's names for the run's owner and project.
   const std::string& entity() const { return entity_; }
   const std::string& project() const { return project_; }
-  /// The first number that a row may have: W&B has those before it.
+  /// The first number that a row may have: W&B has the rows before it.
   std::int64_t first_row() const { return first_row_; }
 
-  /// `question`: names an answer to it; empty: none is wanted.
+  /// `question`: the name of the answer; empty: none is wanted.
   void send(const Record& record, const std::string& question = {});
-  /// Sends the run's last record, and waits until all is uploaded, but no longer than this without any progress. Tells a person
-  /// when that takes long.
+  /// Sends the run's last record, and waits until all is uploaded, but no longer than this without progress. Prints the message
+  /// if that takes long.
   void finish(const Record& exit, std::chrono::duration<double> patience, const std::string& if_it_takes_long);
-  /// Why nothing is sent any more; empty while all is well.
+  /// Why nothing is sent any more; empty: no failure.
   std::string failure() const;
 
  private:
@@ -61,12 +60,12 @@ class CoreConnection {
   void connect_to(const std::string& address);
   void begin(const Account& account, const Run& run, const Record& record);
   void queue(const ServerRequest& request);
-  /// What the worker does.
+  /// The worker's job.
   void send_bytes(const std::string& message);
   void fail(const std::string& why);
-  /// The next response; nothing while none has come, and, with a failure(), when there will be none.
+  /// The next response; none by the deadline, or, with a failure(), ever.
   std::optional<ServerResponse> receive(std::chrono::steady_clock::time_point deadline);
-  /// Brings in what the socket has by the deadline.
+  /// Reads what the socket has by the deadline.
   void fill(std::chrono::steady_clock::time_point deadline);
 
   std::string stream_;  ///< the run's id
@@ -75,7 +74,7 @@ class CoreConnection {
   std::int64_t first_row_ = 0;
   pid_t process_ = -1;
   Descriptor socket_;
-  std::string received_;  ///< of the next response
+  std::string received_;  ///< bytes of the next response
   mutable std::mutex mutex_;
   std::size_t waiting_bytes_ = 0;
   std::string failure_;

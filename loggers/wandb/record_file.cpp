@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// ":W&B", the number 0xBEE1, and version 0.
 constexpr std::string_view kFileHeader("\x3a\x57\x26\x42\xe1\xbe\x00", 7);
 constexpr std::int64_t kBlock = 32 * 1024;
-/// Of a chunk: the CRC, the length, and which part of its record it is.
+/// A chunk's header: the CRC, the length, and which part of the record it is.
 constexpr std::int64_t kChunkHeader = 7;
 
 enum Part : char { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
@@ -40,21 +40,21 @@ std::uint32_t little_endian(std::string_view text) {
   return number;
 }
 
-/// How many bytes stand between this place and the next chunk: a block's end has no chunk that its header does not fit in.
-std::int64_t gap_at(std::int64_t place) {
-  const std::int64_t left = kBlock - place % kBlock;
+/// How many bytes are between this offset and the next chunk: a chunk's header is not divided between blocks.
+std::int64_t gap_at(std::int64_t offset) {
+  const std::int64_t left = kBlock - offset % kBlock;
   return left < kChunkHeader ? left : 0;
 }
 
 }  // namespace
 
-std::string framed(std::string_view record, std::int64_t place) {
+std::string framed(std::string_view record, std::int64_t offset) {
   std::string text;
   bool is_first = true;
   do {
-    const std::int64_t gap = gap_at(place + std::ssize(text));
+    const std::int64_t gap = gap_at(offset + std::ssize(text));
     text.append(static_cast<std::size_t>(gap), '\0');
-    const std::int64_t left = kBlock - (place + std::ssize(text)) % kBlock - kChunkHeader;
+    const std::int64_t left = kBlock - (offset + std::ssize(text)) % kBlock - kChunkHeader;
     const std::string_view bytes = record.substr(0, static_cast<std::size_t>(left));
     record.remove_prefix(bytes.size());
     const char part = is_first ? (record.empty() ? kWhole : kFirst) : (record.empty() ? kLast : kMiddle);
@@ -73,7 +73,7 @@ RecordFile::RecordFile(const fs::path& path) : file_(OutputFile::make(path)) {
 }
 
 void RecordFile::add(std::string_view record) {
-  // In place, so that a part that was written before the disk was full is written again.
+  // In offset, so that a part that was written before the disk was full is written again.
   const std::string chunks = framed(record, size_);
   file_.write_at(size_, chunks);
   size_ += std::ssize(chunks);
@@ -84,20 +84,20 @@ RecordReader::RecordReader(const fs::path& path) : stream_(open_plain_stream(pat
   if (!stream_) throw IoError(format("WandbLogger: cannot read {}: {}", path, why_not_opened(errno)));
   stream_.read(header.data(), std::ssize(header));
   if (header != kFileHeader) stream_.setstate(std::ios::failbit);
-  place_ = std::ssize(header);
+  offset_ = std::ssize(header);
 }
 
 bool RecordReader::next(std::string& record) {
   record.clear();
   bool has_begun = false;  // a first part may have no bytes
   while (true) {
-    const std::int64_t gap = gap_at(place_);
+    const std::int64_t gap = gap_at(offset_);
     std::string header(kChunkHeader, '\0');
     if (!stream_.ignore(gap) || !stream_.read(header.data(), kChunkHeader)) return false;
     const char part = header[6];
     std::string bytes(little_endian(std::string_view(header).substr(4, 2)), '\0');
     if (!stream_.read(bytes.data(), std::ssize(bytes))) return false;
-    place_ += gap + kChunkHeader + std::ssize(bytes);
+    offset_ += gap + kChunkHeader + std::ssize(bytes);
     const bool begins = part == kWhole || part == kFirst;
     const bool fits = part >= kWhole && part <= kLast && begins != has_begun;
     if (!fits || crc_of(part, bytes) != little_endian(std::string_view(header).substr(0, 4))) {

@@ -10,14 +10,14 @@
 
 namespace levin::wandb {
 
-/// A run file as W&B keeps it (`run-ID.wandb`): a header of 7 bytes, and records in chunks as LevelDB's log has them, in blocks
-/// of 32 KiB, each chunk with its CRC-32.
+/// W&B's run file (`run-ID.wandb`): a header of 7 bytes, and records in chunks like those of LevelDB's log, in blocks of 32
+/// KiB, each chunk with its CRC-32.
 class RecordFile {
  public:
-  /// Makes the file. Throws IoError.
+  /// Creates the file. Throws IoError.
   explicit RecordFile(const std::filesystem::path& path);
 
-  /// Appends a record, which is with the kernel then: a kill loses nothing of it. Throws IoError; another call tries again.
+  /// Appends a record. The kernel has it then: a kill does not lose it. Throws IoError; call again to retry.
   void add(std::string_view record);
 
  private:
@@ -25,21 +25,20 @@ class RecordFile {
   std::int64_t size_ = 0;
 };
 
-/// The chunks of a record that begins at this place of the file.
-std::string framed(std::string_view record, std::int64_t place);
+/// The chunks of a record at this offset of the file.
+std::string framed(std::string_view record, std::int64_t offset);
 
-/// Reads the records of such a file, one after another. It ends before one that is damaged, such as the last of a run that was
-/// killed.
+/// Reads the records of such a file in order, up to a damaged one, such as the last of a killed run.
 class RecordReader {
  public:
-  /// Throws IoError when the file cannot be read.
+  /// Throws IoError if the file cannot be read.
   explicit RecordReader(const std::filesystem::path& path);
 
   bool next(std::string& record);
 
  private:
   std::ifstream stream_;
-  std::int64_t place_ = 0;
+  std::int64_t offset_ = 0;
 };
 
 }  // namespace levin::wandb

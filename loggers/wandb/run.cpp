@@ -20,19 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// So many records may wait to be written: a thread that logs more waits.
+/// So many jobs may wait: a thread that logs more waits.
 constexpr std::size_t kMostWaiting = 100'000;
 
 std::string file_name(const std::string& id) { return format("run-{}.wandb", id); }
 
-/// As W&B does; not where the disk has no links.
+/// As W&B does; skipped on a disk without links.
 void link_newest(const fs::path& folder) {
   std::error_code no_links;
   fs::remove(folder.parent_path() / "latest-run", no_links);
   fs::create_directory_symlink(folder.filename(), folder.parent_path() / "latest-run", no_links);
 }
 
-/// Makes `run-DATE_TIME-ID` or `offline-run-DATE_TIME-ID`, with `files` and `logs`.
+/// Creates `run-DATE_TIME-ID` or `offline-run-DATE_TIME-ID`, with `files` and `logs`.
 fs::path make_run_folder(const fs::path& wandb, const std::string& id, bool is_online) {
   const fs::path first = wandb / format("{}run-{}-{}", is_online ? "" : "offline-", local_time("%Y%m%d_%H%M%S"), id);
   make_folder(wandb);
@@ -45,7 +45,7 @@ fs::path make_run_folder(const fs::path& wandb, const std::string& id, bool is_o
   return folder;
 }
 
-/// Calls with every record of the run that is there, the oldest first.
+/// Calls with each record of the run's earlier parts, the oldest first.
 void each_record(const fs::path& wandb, const std::string& id, const std::function<void(const Record&)>& call) {
   std::vector<std::pair<std::string, fs::path>> files;
   std::error_code none;
@@ -66,7 +66,7 @@ void each_record(const fs::path& wandb, const std::string& id, const std::functi
   }
 }
 
-/// What a row of the run file has under a name; empty: nothing.
+/// The value of a name in a row of the run file; empty: none.
 std::string value_in(const HistoryRecord& row, std::string_view name) {
   const auto found = std::ranges::find_if(row.item(), [&](const Item& item) { return item.key() == name; });
   return found == row.item().end() ? "" : found->value_json();
@@ -109,7 +109,7 @@ Run::Run(Start start)
   add(header_record());
   add(run_record(start.identity, start_time_, start.resumes, earlier_.runtime));
   add(environment_record(start_time_));
-  // W&B shows the summary and the x axes that the last part of a run tells.
+  // W&B shows the summary and the x axes of a run's last part.
   if (!earlier_.summary.empty()) add(summary_record({earlier_.summary.begin(), earlier_.summary.end()}));
   for (const auto& [name, json] : earlier_.summary) {
     if (!name.starts_with('_') && defined_.insert(name).second) add(metric_record(name));
@@ -127,7 +127,7 @@ void Run::connect(const Start& start) {
       core_ = std::make_unique<CoreConnection>(
           start.core, account, CoreConnection::Run{start.identity, folder_, start_time_, start.resumes}, record);
       Console::instance().info(format("W&B: {}", account.page_of(core_->entity(), core_->project(), id_)));
-      // What an earlier part has written, but its wandb-core has not uploaded.
+      // Records that an earlier part has written, and its wandb-core has not uploaded.
       each_record(start.wandb, id_, [&](const Record& earlier) {
         if (start.resumes && earlier.has_history() && earlier.history().step().num() >= core_->first_row())
           core_->send(earlier);
@@ -169,7 +169,7 @@ void Run::write_added() {
     lock.unlock();
     record.set_num(record_ + 1);
     record.mutable_info()->set_stream_id(id_);
-    file_->add(record.SerializeAsString());  // or it stays the first, for the next call
+    file_->add(record.SerializeAsString());  // if it throws, the next job retries
     ++record_;
     if (core_ && !record.has_run() && !record.has_exit()) core_->send(record);
     lock.lock();
@@ -183,7 +183,7 @@ void Run::warn_of_core() {
   if (!core_ || warned_of_core_ || core_->failure().empty()) return;
   warned_of_core_ = true;
   Console::instance().warn(
-      format("WandbLogger: wandb-core fails: {}. All that is logged is kept in {}", core_->failure(), as_typed(folder_)));
+      format("WandbLogger: wandb-core fails: {}. All that is logged is in {}", core_->failure(), as_typed(folder_)));
 }
 
 void Run::save() {
@@ -244,11 +244,11 @@ void Run::finish(int exit_code, std::chrono::duration<double> patience) {
   save();
   if (core_) {
     core_->finish(exit, patience,
-                  format("WandbLogger: waiting for W&B to take the rest of the run, which is kept in {}", as_typed(folder_)));
+                  format("WandbLogger: waiting for W&B to take the rest of the run, which is in {}", as_typed(folder_)));
     warn_of_core();
     core_.reset();
     if (!warned_of_core_) return;
-    move_offline();  // `wandb sync` takes the others for uploaded
+    move_offline();  // `wandb sync` takes other folders for uploaded
   }
   Console::instance().info(format("W&B: upload the run with: wandb sync {}", as_typed(folder_)));
 }

@@ -23,58 +23,59 @@
 
 namespace levin::wandb {
 
-/// What a run has written before it goes on, in all its folders.
+/// What the earlier parts of a resumed run have written.
 struct EarlierRows {
-  std::vector<std::int64_t> steps = {};                            ///< of the rows of metrics
-  std::map<std::pair<std::string, std::int64_t>, int> items = {};  ///< how often something was shown, by name and step
-  std::int64_t rows = 0;                                           ///< one more than the greatest number
+  std::vector<std::int64_t> steps = {};                            ///< of rows of metrics
+  std::map<std::pair<std::string, std::int64_t>, int> items = {};  ///< how many items, by name and step
+  std::int64_t rows = 0;                                           ///< the next number of a row
   std::map<std::string, std::string> summary = {};                 ///< the newest values, as JSON
   double runtime = 0;                                              ///< seconds
 };
 
-/// `wandb`: the folder with those of runs, `run-DATE-ID` and `offline-run-DATE-ID`. What is damaged is left out.
+/// `wandb`: the folder with `run-DATE-ID` and `offline-run-DATE-ID`. Damaged records are left out.
 EarlierRows read_earlier(const std::filesystem::path& wandb, const std::string& id);
 
-/// A run as W&B knows it: its folder, with the run file that `wandb sync` uploads, and the connection to wandb-core, where
-/// there is one. The file has everything, whatever becomes of the connection.
+/// A run of W&B: its folder, with the run file that `wandb sync` uploads, and the connection to wandb-core, unless it is
+/// offline. The file has everything, also if the connection fails.
 ///
-/// Threading: any. Records are written and sent by a thread of the run's own.
+/// Threading: any. A worker writes and sends records.
 class Run {
  public:
   struct Start {
     RunIdentity identity;
-    std::filesystem::path wandb;      ///< the folder in which that of the run is made
+    std::filesystem::path wandb;      ///< the run's folder is created in it
     std::filesystem::path core = {};  ///< wandb-core; empty: the run is offline
     bool resumes = false;             ///< there may be an earlier part
-    /// Whether rows of metrics that the earlier part has are logged anew, and from which on: they are not sent again. By
-    /// number, or, -1, those of this step and later ones.
+    /// Whether rows of metrics of the earlier part are logged again, and from which on: they are not sent again. The number of
+    /// the first; -1: those of first_step and later ones.
     bool logs_again = false;
     std::int64_t first_row = -1;
     std::int64_t first_step = 0;
   };
 
-  /// Makes the folder, and begins. Where wandb-core or W&B is not to be had, warns, and the run is offline. Throws IoError.
+  /// Creates the folder, and starts the run. If wandb-core or W&B is unavailable, warns, and the run is offline. Throws
+  /// IoError.
   explicit Run(Start start);
-  /// Does not end the run for W&B: what finish() does.
+  /// Does not end the run for W&B: finish() does.
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// How many rows of metrics were logged, the earlier part's included.
+  /// How many rows of metrics were logged, with those of earlier parts.
   std::int64_t rows() const;
-  /// Nothing was logged, and nobody has heard of the run.
+  /// Nothing was logged, and W&B does not know the run.
   bool is_unused() const { return next_row_ == earlier_.rows && !core_; }
 
   void log(const MetricRow& row, const std::string& prefix);
   void log(const LoggedItem& item);
   void log_config(const Value& hyperparams);
   void log_summary(const Fields& fields);
-  /// Uploads a file that lies somewhere as `name` of the run's files.
+  /// Uploads a file, under this name among the run's files.
   void log_file(const std::filesystem::path& file, const std::string& name);
   /// Waits until all that was logged is in the run file. Throws IoError.
   void save();
-  /// Ends the run for W&B, and waits until wandb-core has uploaded everything, but no longer than this without any progress.
+  /// Ends the run for W&B, and waits until wandb-core has uploaded everything, but no longer than this without progress.
   void finish(int exit_code, std::chrono::duration<double> patience);
   /// Removes the folder of a run that is_unused().
   void discard();

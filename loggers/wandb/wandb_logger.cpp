@@ -64,7 +64,7 @@ LEVIN_REGISTER_(Logger, WandbLogger, "WandbLogger", "Logs to Weights & Biases, o
 void WandbLoggerOptions::declare(OptionList<WandbLoggerOptions>& options) {
   using O = WandbLoggerOptions;
   options.add(&O::project, "Project; empty: WANDB_PROJECT, else levin_logs");
-  options.add(&O::name, "What the run is called; empty: WANDB_NAME, else what W&B chooses");
+  options.add(&O::name, "Name of the run; empty: WANDB_NAME, else W&B chooses one");
   options.add(&O::entity, "User or team; empty: WANDB_ENTITY, else the user's default");
   options.add(&O::group, "Group of runs; empty: WANDB_RUN_GROUP");
   options.add(&O::job_type, "What kind of run it is; empty: WANDB_JOB_TYPE");
@@ -75,10 +75,11 @@ void WandbLoggerOptions::declare(OptionList<WandbLoggerOptions>& options) {
   options.add(&O::offline, "Only write the folder that `wandb sync` uploads, as with WANDB_MODE=offline");
   options.add(&O::log_model, "true: upload checkpoints at the end of the run; all: each when it is saved; false: none");
   options.add(&O::prefix, "Put before each metric's name, with a '-'");
-  options.add(&O::core, "The program wandb-core; empty: WANDB_CORE, else the one on PATH or beside `wandb` there");
-  options.add(&O::per_rank, "Every rank's own unreduced values are a run of their own in the group");
+  options.add(&O::core,
+              "The program wandb-core; empty: WANDB_CORE, else the one on PATH, or of the package whose `wandb` is there");
+  options.add(&O::per_rank, "Each rank's unreduced values are a separate run of the group");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
-  options.add(&O::end_timeout, "Seconds for which the run's end waits for W&B without any progress").min(1);
+  options.add(&O::end_timeout, "Seconds for which the run's end waits for W&B without progress").min(1);
   options.rule({"log_model"}, [](const O& logger) {
     const bool has_meaning = logger.log_model.is_bool() || logger.log_model == Value("all");
     return has_meaning ? "" : "log_model is true, false or all";
@@ -113,7 +114,7 @@ std::vector<fs::path> WandbLogger::earlier_runs(const RunInfo& run) const {
 
 std::string WandbLogger::open(const RunInfo& run) {
   if (environment("WANDB_MODE") == "disabled") return {};
-  // A second run with the same logger (a test after a fit) goes on in the same run of W&B.
+  // A second run with the same logger (a test after a fit) continues the same run of W&B.
   resumes_ = run.resuming || !run.earlier_token.empty() || !id_.empty();
   std::string earlier = id_;
   if (!run.earlier_token.empty()) earlier = split(run.earlier_token, "\n").front();
@@ -164,10 +165,10 @@ std::unique_ptr<wandb::Run> WandbLogger::begin_run(wandb::RunIdentity identity, 
                                                               .first_row = run_.resuming ? known_rows : 0,
                                                               .first_step = run_.resume_step});
   if (!is_offline && core.empty() && run_.rank == 0) {
-    Console::instance().warn(
-        format("WandbLogger: wandb-core is not there (it comes with `pip install wandb`; WANDB_CORE says where it is), so the "
-               "run is offline. Upload it with: wandb sync {}",
-               as_typed(begun->folder())));
+    Console::instance().warn(format(
+        "WandbLogger: wandb-core is not installed (it comes with `pip install wandb`; WANDB_CORE says where it is), so the "
+        "run is offline. Upload it with: wandb sync {}",
+        as_typed(begun->folder())));
   }
   return begun;
 }
@@ -183,7 +184,7 @@ wandb::Run& WandbLogger::own_run() {
 }
 
 RowCounts WandbLogger::rows_written() const {
-  // Without per_rank, another thread may begin the rank's own run just now.
+  // Without per_rank, another thread may be creating the rank's own run.
   return {main_run_ ? main_run_->rows() : -1, options_.per_rank && own_run_ ? own_run_->rows() : -1};
 }
 

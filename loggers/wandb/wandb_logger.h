@@ -28,12 +28,12 @@ struct LEVIN_API WandbLoggerOptions {
   std::string id = {};                                 ///< empty: WANDB_RUN_ID, else that of the run that resumes, or a new one
   std::optional<std::filesystem::path> save_dir = {};  ///< default: WANDB_DIR, else the Trainer's default_root_dir
   bool offline = false;                                ///< true: only files, for `wandb sync`
-  Value log_model = false;                             ///< true: upload checkpoints in the end; all: whenever one is saved
+  Value log_model = false;                             ///< true: upload checkpoints at the end; all: each when it is saved
   std::string prefix = {};                             ///< "fold1" makes fold1-val_loss of val_loss
   std::filesystem::path core = {};                     ///< wandb-core; empty: WANDB_CORE, else that which is installed
-  bool per_rank = false;                               ///< every rank's own values are a run beside
+  bool per_rank = false;                               ///< each rank's own values are another run
   std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
-  double end_timeout = 30;                             ///< how long the run's end waits for W&B without any progress, seconds
+  double end_timeout = 30;                             ///< seconds for which the run's end waits for W&B without progress
 
   static void declare(OptionList<WandbLoggerOptions>& options);
 };
@@ -42,16 +42,15 @@ struct LEVIN_API WandbLoggerOptions {
 /// figures, histograms, texts, tables and files.
 ///
 /// With `offline`, or WANDB_MODE=offline, it writes a folder `save_dir/wandb/offline-run-DATE-ID` that `wandb sync` uploads.
-/// Otherwise it speaks to the program wandb-core, where that and an API key are there, which uploads while the run is on; where
-/// they are not, it says so, and the run is offline. The folder is whole in any case, and what W&B has not taken by the end
-/// (end_timeout, a signal) `wandb sync` uploads. WANDB_MODE=disabled: nothing is written.
+/// Otherwise the program wandb-core uploads during the run. Without it, or without an API key, a warning says so, and the run
+/// is offline. The folder is complete in any case: `wandb sync` uploads what W&B lacks at the end (end_timeout, a signal).
+/// WANDB_MODE=disabled: nothing is written.
 ///
-/// The run's id is kept in `wandb_run.txt` of its version folder: that of a logger that stands before it, or else
-/// `save_dir/project/id`. A run that resumes from a checkpoint beside it goes on under this id; what the earlier part has
-/// logged is not logged again.
+/// The run's id is in `wandb_run.txt` of its version folder, which is that of a logger listed before it, or else
+/// `save_dir/project/id`. A run that resumes from a checkpoint of that folder continues under this id, and logs nothing twice.
 ///
-/// What other ranks than 0 log (images and the like, and with per_rank their unreduced values) is a run of its own in the same
-/// group, `NAME-rank_1`, of the job type "rank".
+/// Other ranks log their items, and with per_rank their unreduced values, to a separate run in the same group, `NAME-rank_1`,
+/// of the job type "rank".
 class LEVIN_API WandbLogger final : public Logger {
  public:
   using Options = WandbLoggerOptions;
@@ -83,17 +82,17 @@ class LEVIN_API WandbLogger final : public Logger {
   std::filesystem::path save_dir(const RunInfo& run) const;
   bool is_disabled() const { return id_.empty(); }
   std::unique_ptr<wandb::Run> begin_run(wandb::RunIdentity identity, std::int64_t known_rows) const;
-  /// Of this rank's own values.
+  /// The separate run of this rank.
   wandb::Run& own_run();
 
   Options options_;
-  std::filesystem::path folder_;  ///< where the id is kept
-  std::string id_;                ///< empty: nothing is logged
+  std::filesystem::path folder_;  ///< with wandb_run.txt
+  std::string id_;                ///< empty: logging is disabled
   bool resumes_ = false;          ///< this run has an earlier part
   RunInfo run_;
   std::unique_ptr<wandb::Run> main_run_;  ///< rank 0 only
   mutable std::mutex own_run_mutex_;
-  std::unique_ptr<wandb::Run> own_run_;  ///< made when first asked for
+  std::unique_ptr<wandb::Run> own_run_;  ///< created on first use
   std::set<std::filesystem::path> checkpoints_;
 };
 

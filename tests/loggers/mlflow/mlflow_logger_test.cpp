@@ -128,7 +128,7 @@ TEST_CASE("a run that goes on from a checkpoint is the same for another server o
   again.finalize("success");
   CHECK(key_in(again.log_dir()) == key_in(folder));
   CHECK(entries_in(again.log_dir()).size() == 4);  // two rows, RUNNING, FINISHED
-  CHECK_THROWS_WITH(MLflowLogger::sync(folder), Catch::Contains("goes on in " + again.log_dir().string()));
+  CHECK_THROWS_WITH(MLflowLogger::sync(folder), Catch::Contains("continues in " + again.log_dir().string()));
 
   MLflowLoggerOptions elsewhere = options();
   elsewhere.experiment_name = "other";

@@ -292,7 +292,7 @@ class MLflow(unittest.TestCase):
             self.assertEqual(again.info.run_id, run.info.run_id)
             self.assertEqual(again.info.status, "FINISHED")
             self.assert_same_as_csv(again, rows(self.root / "logs" / name / "metrics.csv"))
-        self.assertIn("goes on in", finish([LEVIN, "runs", "sync", str(self.run_folder)], status=1))
+        self.assertIn("continues in", finish([LEVIN, "runs", "sync", str(self.run_folder)], status=1))
 
     def test_a_run_that_goes_on_before_the_server_has_heard_of_it(self):
         save_all = ("--trainer.callbacks=[]", "--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_top_k: -1}}")

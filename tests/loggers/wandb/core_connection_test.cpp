@@ -212,7 +212,7 @@ TEST_CASE("a signal ends the wait for wandb-core, at a run's end and at its begi
 
 TEST_CASE("a wandb-core that goes, or talks nonsense, fails") {
   const auto [answer, why] =
-      GENERATE(table<std::string, std::string>({{kEnd, "it has ended"}, {"nonsense", "what it says makes no sense"}}));
+      GENERATE(table<std::string, std::string>({{kEnd, "it has ended"}, {"nonsense", "its answer is malformed"}}));
   const TemporaryFolder folder;
   const FakeCore core(folder.path(), [text = answer](const ServerRequest& request) -> std::string {
     if (request.record_publish().has_run()) return run_taken();

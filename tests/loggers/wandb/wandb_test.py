@@ -284,7 +284,7 @@ class Online(Base):
         said = fit(self.root, "log_model: false", env=env, epochs=1)
         folder, = folders(self.root)
         self.assertTrue(folder.name.startswith("offline-run-"))
-        self.assertRegex(said, f"wandb-core is not there.*wandb sync {folder}")
+        self.assertRegex(said, f"wandb-core is not installed.*wandb sync {folder}")
         self.assertEqual(self.server.runs, {})
 
     def test_without_a_server_the_run_is_offline(self):
