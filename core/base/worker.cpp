@@ -17,7 +17,7 @@ struct Worker::Shared {
   bool is_at_work = false;
   bool ends = false;
   std::exception_ptr error;
-  std::shared_ptr<void> unfinished;  ///< while there are jobs
+  std::shared_ptr<void> exit_guard;  ///< while there are jobs
 
   bool is_idle() const { return jobs.empty() && !is_at_work; }
 };
@@ -39,7 +39,7 @@ void Worker::add(Job job) {
     shared_->changed.wait(lock, [this] { return shared_->jobs.size() < most_waiting_ || shared_->error; });
     if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
     if (!thread_.joinable()) thread_ = quiet_thread([shared = shared_] { work(shared); });
-    if (!shared_->unfinished) shared_->unfinished = std::make_shared<UnfinishedWork>();
+    if (!shared_->exit_guard) shared_->exit_guard = std::make_shared<ExitGuard>();
     shared_->jobs.push_back(std::move(job));
   }
   shared_->changed.notify_all();
@@ -66,7 +66,7 @@ void Worker::drop_waiting() {
   {
     const std::lock_guard lock(shared_->mutex);
     dropped.swap(shared_->jobs);
-    if (shared_->is_idle()) shared_->unfinished.reset();
+    if (shared_->is_idle()) shared_->exit_guard.reset();
   }
   shared_->changed.notify_all();
 }
@@ -77,7 +77,7 @@ void Worker::leave_behind() {
   {
     const std::lock_guard lock(left->mutex);
     left->ends = true;
-    left->unfinished.reset();
+    left->exit_guard.reset();
   }
   left->changed.notify_all();
   if (thread_.joinable()) thread_.detach();
@@ -110,7 +110,7 @@ void Worker::work(const std::shared_ptr<Shared>& shared) {
       lock.lock();
     }
     shared->is_at_work = false;
-    if (shared->jobs.empty()) shared->unfinished.reset();
+    if (shared->jobs.empty()) shared->exit_guard.reset();
     shared->changed.notify_all();
   }
 }

@@ -10,7 +10,7 @@
 namespace levin {
 
 /// Does jobs on one thread, in the order in which they are added. The thread starts with the first job; while there are jobs,
-/// exit() waits for them (UnfinishedWork).
+/// exit() waits for them (ExitGuard).
 ///
 /// When a job throws, the jobs that wait are dropped, and the next add(), check() or wait() throws its error, once.
 ///
