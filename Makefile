@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -139,6 +139,9 @@ packages: ## Export the packages of tests/exported anew, with EXPORT_PYTHON
 METRICS_PYTHON ?= python3
 metric-references: ## Write what torchmetrics says of the cases of tests/metrics anew, with METRICS_PYTHON
 	@$(METRICS_PYTHON) tests/metrics/make_references.py
+
+python-classes: ## Write python/levin_train/registered.py, the classes that levin_train.export() knows
+	@scripts/python_classes.py $(BUILD)/bin/levin
 
 site: ## Make a site of docs/ and of the public headers in build/site, with mkdocs and Doxygen
 	@scripts/setup.sh site

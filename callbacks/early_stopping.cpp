@@ -60,9 +60,9 @@ Value EarlyStopping::state_dict() const { return write_options(state_); }
 void EarlyStopping::load_state_dict(const Value& state) {
   *this = EarlyStopping(options_);
   detail::read_state(state, state_);
-  // The state has it for Lightning, which goes on with that one; here the options' counts.
+  // The state has it for Lightning, which resumes with that one; here the options count.
   state_.patience = options_.patience;
-  // Who gives it more patience wants to go on.
+  // A user who gives it more patience wants to resume.
   const bool waits_longer = state_.wait_count < options_.patience;
   if (stopping_reason() == EarlyStoppingReason::kPatienceExhausted && waits_longer) state_.asked_to_stop = false;
 }

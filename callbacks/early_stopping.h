@@ -17,7 +17,7 @@ struct LEVIN_API EarlyStoppingOptions {
   std::int64_t patience = 3;  ///< checks without improvement after which the run stops
   bool verbose = false;
   MonitorMode mode = MonitorMode::kMin;
-  bool strict = true;        ///< a key that nobody logged is an error; false: such a check is skipped
+  bool strict = true;        ///< a key that is not logged is an error; false: such a check is skipped
   bool check_finite = true;  ///< stop when the metric is NaN or infinite
   std::optional<double> stopping_threshold = std::nullopt;
   std::optional<double> divergence_threshold = std::nullopt;
@@ -46,13 +46,13 @@ inline constexpr std::array kChoices<EarlyStoppingReason> = {
     Choice{EarlyStoppingReason::kNonFiniteMetric, "non_finite_metric"}};
 
 /// Stops training when a metric no longer improves. Every rank decides on the same value, so that all stop together. A stop
-/// that min_epochs or min_steps holds up is taken back when the metric recovers meanwhile.
+/// that min_epochs or min_steps holds up is withdrawn when the metric recovers before that.
 class LEVIN_API EarlyStopping final : public WithOptions<Callback, EarlyStoppingOptions> {
  public:
   /// What one check said.
   struct Decision {
     bool stop = false;
-    std::string message;  ///< empty when there is nothing to tell
+    std::string message;  ///< empty: nothing to report
   };
 
   /// Throws ConfigError as checked() does.

@@ -15,7 +15,6 @@
 #include <string_view>
 #include <utility>
 
-#include "levin/callbacks/measurements.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
@@ -43,7 +42,7 @@ double rate_of_step(const LearningRateFinderOptions& options, std::size_t step) 
   return options.min_lr * std::pow(options.max_lr / options.min_lr, share);
 }
 
-/// Sets each step's rate, and keeps rates and losses.
+/// Sets each step's rate, and records rates and losses.
 class RateSweep final : public Callback {
  public:
   RateSweep(const LearningRateFinderOptions& options, std::vector<double>& rates, std::vector<double>& losses)
@@ -113,7 +112,7 @@ void LearningRateFinderOptions::declare(OptionList<LearningRateFinderOptions>& o
   using O = LearningRateFinderOptions;
   options.add(&O::min_lr, "The rate of the first step").min(0);
   options.add(&O::max_lr, "The rate of the last step").min(0);
-  options.add(&O::num_training_steps, "Steps of the optimizer, each with a rate of its own").min(1);
+  options.add(&O::num_training_steps, "Steps of the optimizer, each with its own rate").min(1);
   options.add(&O::mode, "How rates follow one another");
   options.add(&O::early_stop_threshold, "End when the loss is so many times the best one; null: never")
       .min(1)
@@ -164,7 +163,7 @@ void LearningRateFinder::tune(Trainer&, TrialRunner& trials) {
 
 namespace {
 
-/// LibTorch's allocator for the CPU has no type of its own for it.
+/// LibTorch's allocator for the CPU has no error type for it.
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;

@@ -1,3 +1,5 @@
+#include "levin/callbacks/gradient_sync_check.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -5,15 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <span>
 #include <utility>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/callback.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
@@ -163,7 +162,7 @@ void GradientSyncCheck::on_before_optimizer_step(Trainer& trainer, Module& modul
   text +=
       "\nWeights differ after changes that ranks make by themselves, such as learning rates; gradients after a backward pass "
       "without the Trainer's (manual_backward).";
-  if (options_.on_difference == OnDifference::kError) throw DesyncError(text);
+  if (options_.on_difference == Severity::kError) throw DesyncError(text);
   rank_zero_warn(text);
 }
 

@@ -7,12 +7,15 @@
 #include "levin/callbacks/checkpoint_files.h"
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/monitoring.h"
+#include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/shared_interval.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/background_files.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
@@ -34,6 +37,69 @@ std::string position(const Trainer& trainer) {
 }
 
 }  // namespace
+
+SaveLast OptionType<SaveLast>::read(const Value& value) {
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_string() && value.as_string() == "link") return SaveLast::kLink;
+  detail::throw_wrong_type(value, name());
+}
+
+Value OptionType<SaveLast>::write(const SaveLast& save_last) {
+  return save_last.link() ? Value("link") : Value(save_last.enabled());
+}
+
+Value OptionType<SaveLast>::schema() {
+  return detail::any_of({detail::schema_of_type("boolean"), Value(Value::Map{{"const", "link"}})});
+}
+
+LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoints");
+
+void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options) {
+  using O = ModelCheckpointOptions;
+  options.add(&O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
+  options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null or empty: '{epoch}-{step}'");
+  options.add(&O::monitor, "Metric that says which checkpoints are best, or step or epoch; null: the newest is").not_empty();
+  options.add(&O::verbose, "Say what is saved and why");
+  options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
+  options.add(&O::save_top_k, "How many of the best checkpoints stay; -1: all, 0: none").min(-1).instead("-1 keeps all");
+  options.add(&O::save_on_exception, "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
+  options.add(&O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
+  options.add(&O::mode, "Whether the metric should become small or large");
+  options.add(&O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
+  options.add(&O::every_n_train_steps, "Optimizer steps between checkpoints; 0: not by steps")
+      .min(0)
+      .instead("0 saves none by steps");
+  options.add(&O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
+  options.add(&O::every_n_epochs, "Epochs between checkpoints; 0: not by epochs, but last.ckpt")
+      .min(0)
+      .instead("0 saves none by epochs");
+  options.add(&O::save_on_train_epoch_end,
+              "Save when a training epoch ends; false: when validation ends; null: by the validation interval");
+  options.add(&O::enable_version_counter, "Add -v1, -v2, … to a name that is taken; false: replace the file");
+  options.add(&O::async, "Write in the background, from a copy; false: the step waits for the disk");
+  options.rule({"every_n_train_steps", "every_n_epochs", "train_time_interval"}, [](const O& saving) {
+    const int triggers = (saving.every_n_train_steps.value_or(0) > 0) + (saving.every_n_epochs.value_or(0) > 0) +
+                         saving.train_time_interval.has_value();
+    return triggers > 1
+               ? "every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for each"
+               : "";
+  });
+  options.rule({"save_top_k"}, [](const O& saving) {
+    return !saving.monitor && saving.save_top_k > 1
+               ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1; "
+                 "with monitor: step and mode: max the newest are kept"
+               : "";
+  });
+  options.rule({"filename"}, [](const O& saving) -> std::string {
+    if (!saving.filename || saving.filename->empty()) return "";
+    // Reads the pattern in any case: one that is not understood is an error. What the fields become are numbers.
+    const std::string name = checkpoint_name(*saving.filename, saving.auto_insert_metric_name, 0, 0, {});
+    if (!leaves_folder(name) || (saving.dirpath && saving.dirpath->is_absolute())) return "";
+    return "filename is " + quoted_text(*saving.filename) +
+           ", which leads out of the folder for checkpoints: say with dirpath where to save, or give an absolute dirpath that "
+           "the name starts from";
+  });
+}
 
 ModelCheckpoint::ModelCheckpoint(Options options)
     : WithOptions("ModelCheckpoint", std::move(options)),
@@ -64,6 +130,60 @@ std::string ModelCheckpoint::state_key() const {
 
 std::string ModelCheckpoint::checkpoint_folder() const {
   return options_.dirpath ? detail::absolute_folder(*options_.dirpath) : "";
+}
+
+// ---- State, in a checkpoint ------------------------------------------------------------------------------------------------
+
+Value ModelCheckpoint::state_dict() const {
+  const Value own = write_options(state_);
+  Value state(Value::Map{});
+  const auto add = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) state[name] = own.at(name);
+  };
+  // In Lightning's order.
+  state["monitor"] = OptionType<std::optional<std::string>>::write(options_.monitor);
+  add({"best_model_score", "best_model_path", "current_score", "dirpath"});
+  Value& files = state["best_k_models"] = Value(Value::Map{});
+  for (const auto& [file, score] : top_k_->files()) files[file] = score;
+  state["kth_best_model_path"] = top_k_->kth_file();
+  state["kth_value"] = top_k_->kth_value();
+  add({"last_model_path", "saved_as"});
+  state["decisions"] = write_options(decisions_);
+  return state;
+}
+
+void ModelCheckpoint::load_state_dict(const Value& state) {
+  State saved;
+  detail::read_state(state, saved);
+  if (const Value* decisions = state.find("decisions")) {
+    decisions_ = {};
+    detail::read_state(*decisions, decisions_);
+    resumed_ = decisions_.triggered_step >= 0;  // else training had not begun
+  }
+  state_.best_model_path = saved.best_model_path;
+  if (saved.dirpath != state_.dirpath) {
+    // Each run has its own folder, so that this is so whenever one resumes another.
+    rank_zero_info(
+        format("ModelCheckpoint: the files of the previous run stay in {}, and only the best of them still counts; "
+               "this run saves in {}.",
+               as_typed(saved.dirpath), as_typed(state_.dirpath)));
+    decisions_.evicted.clear();
+    decisions_.unscored.clear();
+    return;
+  }
+  resumed_file_ = std::exchange(saved.saved_as, "");
+  state_ = std::move(saved);
+  std::vector<std::pair<std::string, double>> files;
+  if (const Value* kept = state.find("best_k_models")) {
+    for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());
+  }
+  for (std::string& file : top_k_->restore(std::move(files))) decisions_.evicted.push_back(std::move(file));
+  while (options_.save_top_k >= 0 && decisions_.unscored.size() > static_cast<std::size_t>(options_.save_top_k)) {
+    decisions_.evicted.push_back(decisions_.unscored.front());
+    decisions_.unscored.erase(decisions_.unscored.begin());
+  }
+  // It was written when the run ended that resumes here.
+  if (!resumed_file_.empty() && resumed_file_ == decisions_.exceptional_file) decisions_.evicted.push_back(resumed_file_);
 }
 
 // ---- Where and when ---------------------------------------------------------------------------------------------------------
@@ -111,7 +231,7 @@ void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
     save_what_is_missing(trainer);
   } else {
     // Nothing has been trained that needs saving.
-    decisions_.decided_step = decisions_.last_saved_step = decisions_.triggered_step = trainer.global_step();
+    decisions_.top_k_step = decisions_.last_saved_step = decisions_.triggered_step = trainer.global_step();
     decisions_.waits_for_validation = decisions_.measured_in_validation = decisions_.validation_has_run = false;
   }
   publish_aliases(trainer);
@@ -123,7 +243,7 @@ bool ModelCheckpoint::step_is_due(Trainer& trainer) {
     const double now = steady_seconds();
     const auto proposal = RankExchange(trainer.strategy().control_group())
                               .broadcast_value(interval_->propose(now), {"ModelCheckpoint: train_time_interval",
-                                                                         "rank 0 has told all in which batch they ask next"});
+                                                                         "rank 0 has broadcast in which batch they ask next"});
     due = interval_->accept(proposal, now);
   }
   // While gradients accumulate, the step stays the same over several batches.
@@ -166,8 +286,8 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
   if (early) return;
   decisions_.validation_has_run = true;
   decisions_.validated_step = trainer.global_step();
-  if (!decisions_.unranked.empty() && !value) report_missing_monitor(trainer);
-  if (value) rank_saved(trainer, *value);
+  if (!decisions_.unscored.empty() && !value) report_missing_monitor(trainer);
+  if (value) score_saved(trainer, *value);
   if (decisions_.waits_for_validation) {
     save(trainer, Occasion::kEpoch);
   } else if (!detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) {
@@ -178,8 +298,8 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
   // A metric of the training epoch has its value now.
-  if (!decisions_.unranked.empty() && !decisions_.measured_in_validation) {
-    if (const auto value = score(trainer)) rank_saved(trainer, *value);
+  if (!decisions_.unscored.empty() && !decisions_.measured_in_validation) {
+    if (const auto value = score(trainer)) score_saved(trainer, *value);
   }
   if (detail::looks_at_epoch_end(trainer, options_.save_on_train_epoch_end)) epoch_ended(trainer);
 }
@@ -195,15 +315,15 @@ void ModelCheckpoint::epoch_ended(Trainer& trainer) {
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
-  if (!decisions_.unranked.empty()) {
-    rank_zero_info(format("ModelCheckpoint: training ended before '{}' was measured for {}; kept without a score.",
-                          *options_.monitor, join(decisions_.unranked)));
+  if (!decisions_.unscored.empty()) {
+    rank_zero_info(format("ModelCheckpoint: training ended before '{}' was measured for {}, which stay without a score.",
+                          *options_.monitor, join(decisions_.unscored)));
   }
   save_last(trainer);
 }
 
 void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
-  // A run that goes on from its very end has nothing to train, but maybe a file to write.
+  // A run that resumes at its very end has nothing to train, but maybe a file to write.
   if (off(trainer) || !std::exchange(resumed_, false)) return;
   save_what_is_missing(trainer);
   save_last(trainer);
@@ -223,8 +343,7 @@ void ModelCheckpoint::save_what_is_missing(Trainer& trainer) {
   } missing;
   if (trainer.is_global_zero()) {
     std::error_code ignored;
-    missing.best =
-        decisions_.decided_step == step && !resumed_file_.empty() && !std::filesystem::exists(resumed_file_, ignored);
+    missing.best = decisions_.top_k_step == step && !resumed_file_.empty() && !std::filesystem::exists(resumed_file_, ignored);
     missing.last = options_.save_last.enabled() && decisions_.last_saved_step == step && !is_of_step(state_.last_model_path);
   }
   missing = RankExchange(trainer.strategy().control_group())
@@ -238,7 +357,7 @@ void ModelCheckpoint::save_what_is_missing(Trainer& trainer) {
 // ---- What -------------------------------------------------------------------------------------------------------------------
 
 void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
-  // Before the first file, whose state goes with it: a run that goes on from that file writes last.ckpt and no second one.
+  // Before the first file, whose state goes with it: a run that resumes from that file writes last.ckpt and no second one.
   if (options_.save_last.enabled() && state_.last_model_path.empty())
     state_.last_model_path = choose_file(trainer, kNameLast, "");
   save_best(trainer, occasion);
@@ -246,11 +365,11 @@ void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
 }
 
 void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
-  if (options_.save_top_k == 0 || decisions_.decided_step == trainer.global_step()) return;
+  if (options_.save_top_k == 0 || decisions_.top_k_step == trainer.global_step()) return;
   if (!options_.monitor) return save_newest(trainer);
   const bool stale = decisions_.measured_in_validation && decisions_.validated_step != trainer.global_step();
   const std::optional<double> value = score(trainer, /*now=*/occasion == Occasion::kBatch && !stale);
-  if (occasion == Occasion::kBatch && (stale || !value)) return save_unranked(trainer);
+  if (occasion == Occasion::kBatch && (stale || !value)) return save_unscored(trainer);
   decisions_.waits_for_validation = stale;
   if (decisions_.waits_for_validation) return;
   if (!value) return report_missing_monitor(trainer);
@@ -265,20 +384,20 @@ void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
 }
 
 void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
-  decisions_.decided_step = trainer.global_step();
+  decisions_.top_k_step = trainer.global_step();
   if (!top_k_->accepts(score)) {
     if (options_.verbose) {
       rank_zero_info(format("{}: '{}' was not in top {}", position(trainer), *options_.monitor, options_.save_top_k));
     }
     return;
   }
-  const std::string file = choose_file(trainer, current_name(trainer), top_k_->next_displaced().value_or(""));
+  const std::string file = choose_file(trainer, current_name(trainer), top_k_->next_evicted().value_or(""));
   add_ranked(trainer, file, score);
   write(trainer, file);
 }
 
 void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file, double score) {
-  if (const auto displaced = top_k_->next_displaced()) decisions_.displaced.push_back(*displaced);
+  if (const auto evicted = top_k_->next_evicted()) decisions_.evicted.push_back(*evicted);
   top_k_->add(file, score);
   state_.current_score = std::isnan(score) ? detail::worst_score(options_.mode) : score;
   std::tie(state_.best_model_path, state_.best_model_score) = *top_k_->best();
@@ -289,38 +408,38 @@ void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file
                         options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
 }
 
-void ModelCheckpoint::save_unranked(Trainer& trainer) {
-  decisions_.decided_step = trainer.global_step();
-  const bool full = options_.save_top_k > 0 && decisions_.unranked.size() == static_cast<std::size_t>(options_.save_top_k);
+void ModelCheckpoint::save_unscored(Trainer& trainer) {
+  decisions_.top_k_step = trainer.global_step();
+  const bool full = options_.save_top_k > 0 && decisions_.unscored.size() == static_cast<std::size_t>(options_.save_top_k);
   if (full) {
-    decisions_.displaced.push_back(decisions_.unranked.front());
-    decisions_.unranked.erase(decisions_.unranked.begin());
+    decisions_.evicted.push_back(decisions_.unscored.front());
+    decisions_.unscored.erase(decisions_.unscored.begin());
   }
-  const std::string file = choose_file(trainer, current_name(trainer), full ? decisions_.displaced.back() : "");
-  decisions_.unranked.push_back(file);
+  const std::string file = choose_file(trainer, current_name(trainer), full ? decisions_.evicted.back() : "");
+  decisions_.unscored.push_back(file);
   write(trainer, file);
 }
 
-void ModelCheckpoint::rank_saved(Trainer& trainer, double score) {
-  if (decisions_.unranked.empty()) return;
-  std::vector<std::string> files = std::exchange(decisions_.unranked, {});
+void ModelCheckpoint::score_saved(Trainer& trainer, double score) {
+  if (decisions_.unscored.empty()) return;
+  std::vector<std::string> files = std::exchange(decisions_.unscored, {});
   std::reverse(files.begin(), files.end());
   for (const std::string& file : files) {
     if (top_k_->accepts(score)) {
       add_ranked(trainer, file, score);
     } else {
-      decisions_.displaced.push_back(file);
+      decisions_.evicted.push_back(file);
     }
   }
   publish_aliases(trainer);
-  remove_displaced(trainer);
+  remove_evicted(trainer);
 }
 
 void ModelCheckpoint::save_newest(Trainer& trainer) {
-  decisions_.decided_step = trainer.global_step();
+  decisions_.top_k_step = trainer.global_step();
   const std::string file = choose_file(trainer, current_name(trainer), state_.best_model_path);
   const std::string previous = std::exchange(state_.best_model_path, file);
-  if (options_.save_top_k == 1 && !previous.empty()) decisions_.displaced.push_back(previous);
+  if (options_.save_top_k == 1 && !previous.empty()) decisions_.evicted.push_back(previous);
   write(trainer, file);
 }
 
@@ -331,12 +450,12 @@ void ModelCheckpoint::save_last(Trainer& trainer) {
     write_last(trainer, file);
   }
   // Last, so that a run killed at any instant leaves the old files or the new ones, and last.ckpt never points to nothing.
-  remove_displaced(trainer);
+  remove_evicted(trainer);
 }
 
 void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   const std::string previous = std::exchange(state_.last_model_path, file);
-  if (!previous.empty() && previous != file) decisions_.displaced.push_back(previous);
+  if (!previous.empty() && previous != file) decisions_.evicted.push_back(previous);
   if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
     if (trainer.is_global_zero()) {
       trainer.checkpoint_files().then([target = newest_file_, file] { detail::link_checkpoint(target, file); }, {{file, true}});
@@ -383,7 +502,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
   if (!saves_after(trainer, error) || !trainer.is_global_zero() || state_.dirpath.empty() || off(trainer)) return;
   if (step == 0 || newest_file_step_ == step || decisions_.last_saved_step == step) return;
   try {
-    // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
+    // Nothing counts as decided or saved: a run that resumes from here does what this one would have done next.
     if (options_.save_last.enabled() && state_.last_model_path.empty())
       state_.last_model_path = free_file(trainer, kNameLast, "");
     const std::string file = decisions_.exceptional_file = free_file(trainer, current_name(trainer), "");
@@ -425,17 +544,17 @@ std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& na
                       {"ModelCheckpoint: file name", "what is saved when is decided alike"});
 }
 
-void ModelCheckpoint::remove_displaced(Trainer& trainer) {
+void ModelCheckpoint::remove_evicted(Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
     return file == state_.last_model_path || file == state_.best_model_path ||
-           std::find(decisions_.unranked.begin(), decisions_.unranked.end(), file) != decisions_.unranked.end() ||
+           std::find(decisions_.unscored.begin(), decisions_.unscored.end(), file) != decisions_.unscored.end() ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
-  for (const std::string& file : std::exchange(decisions_.displaced, {})) {
-    // What this run goes on from stays until it has a newer state on the disk.
+  for (const std::string& file : std::exchange(decisions_.evicted, {})) {
+    // The file that this run resumes from stays until a newer state is on the disk.
     if (file == resumed_file_ && state_.saved_as.empty()) {
-      decisions_.displaced.push_back(file);
+      decisions_.evicted.push_back(file);
       continue;
     }
     if (!trainer.is_global_zero() || still_used(file)) continue;

@@ -17,7 +17,7 @@ namespace levin {
 class SharedInterval;
 class TopKCheckpoints;
 
-/// Whether `last.ckpt` is kept: not (false), as a file of its own (true), or as a symbolic link to the newest file (kLink;
+/// Whether there is a `last.ckpt`: none (false), a separate file (true), or a symbolic link to the newest file (kLink;
 /// "link" in YAML).
 class LEVIN_API SaveLast {
  public:
@@ -50,7 +50,8 @@ struct LEVIN_API ModelCheckpointOptions {
   SaveLast save_last = false;
   std::int64_t save_top_k = 1;  ///< -1: all, 0: none
   /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then. Unset: only when a signal has
-  /// ended it, which all ranks have agreed on, and checkpoints are kept at all; of several callbacks the first one saves then.
+  /// ended it, which all ranks have agreed on, and the callback saves checkpoints at all; of several callbacks the first one
+  /// saves then.
   std::optional<bool> save_on_exception = std::nullopt;
   bool save_weights_only = false;
   MonitorMode mode = MonitorMode::kMin;
@@ -73,8 +74,8 @@ struct LEVIN_API ModelCheckpointOptions {
 /// What to save is decided on values that all ranks share, and rank 0 alone looks at the folder and names the file, so ranks
 /// cannot disagree. What is due after a training step is saved at once. When its monitor comes from validation, it has no score
 /// yet, and is ranked with the value of the next one: the newest first, as the nearest to what was measured. Of those that wait
-/// for a score the newest save_top_k are kept, also when training ends before there is any. Only files of this callback's own
-/// making are ever removed.
+/// for a score the newest save_top_k stay, also when training ends before there is any. It removes only files that it
+/// has written.
 class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckpointOptions> {
  public:
   static constexpr const char* kFileExtension = ".ckpt";
@@ -87,18 +88,18 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
 
   /// The folder, once training has been set up.
   const std::string& dirpath() const { return state_.dirpath; }
-  /// Paths are empty, and scores unset, while there is nothing to tell. All ranks give the same.
+  /// Paths are empty, and scores unset, before the first save. All ranks give the same.
   const std::string& best_model_path() const { return state_.best_model_path; }
   std::optional<double> best_model_score() const { return state_.best_model_score; }
   const std::string& last_model_path() const { return state_.last_model_path; }
   std::optional<double> current_score() const { return state_.current_score; }
-  /// When it saves next, for a person: "in 54 steps", "after this epoch"; empty: never, or nobody knows.
+  /// When it saves next, as text: "in 54 steps", "after this epoch"; empty: never, or not known.
   std::string next_save(const Trainer& trainer) const;
   /// What was written last; empty: nothing yet.
   const std::string& last_saved() const { return newest_file_.empty() ? state_.saved_as : newest_file_; }
   std::string kth_best_model_path() const;
   double kth_value() const;
-  /// Files and scores that are kept, oldest first. Empty without a monitor.
+  /// The k best files and their scores, oldest first. Empty without a monitor.
   const std::vector<std::pair<std::string, double>>& best_k_models() const;
 
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
@@ -119,9 +120,9 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
 
  private:
   enum class Occasion { kBatch, kEpoch };
-  /// What a run that goes on from here has to know. Steps are optimizer steps; -1: never.
+  /// What a run that resumes from here needs. Steps are optimizer steps; -1: never.
   struct Decisions {
-    std::int64_t decided_step = -1;       ///< the newest at which the k best were decided
+    std::int64_t top_k_step = -1;         ///< the newest at which the k best were updated
     std::int64_t last_saved_step = -1;    ///< that of last.ckpt
     std::int64_t triggered_step = -1;     ///< the newest that was due
     std::int64_t validated_step = -1;     ///< the newest that was validated
@@ -129,23 +130,23 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
     bool measured_in_validation = false;  ///< the monitor's value comes from validation
     bool validation_has_run = false;
     std::optional<double> score_before_validation;
-    std::string exceptional_file;        ///< written when a run ended early; the next save of its name takes its place
-    std::vector<std::string> unranked;   ///< written without a score, oldest first
-    std::vector<std::string> displaced;  ///< to be removed once their successors are there
+    std::string exceptional_file;       ///< written when a run ended early; the next save of its name replaces it
+    std::vector<std::string> unscored;  ///< written without a score, oldest first
+    std::vector<std::string> evicted;   ///< to be removed once their successors are there
   };
-  /// What a checkpoint keeps beside these and the k best, under Lightning's names, where it has them.
+  /// What a checkpoint has besides these and the k best, under Lightning's names, where it has them.
   struct State {
     std::string best_model_path;
     std::optional<double> best_model_score;
     std::optional<double> current_score;
     std::string dirpath;
     std::string last_model_path;
-    std::string saved_as;  ///< what was written last, which a run that goes on from it must not remove
+    std::string saved_as;  ///< what was written last, which a run that resumes from it must not remove
   };
 
   bool off(const Trainer& trainer) const;
-  /// What is monitored: a logged value, or the Trainer's step or epoch. `now`: between the places where logged values are the
-  /// same on all ranks. Ranks: all, if `now`.
+  /// What is monitored: a logged value, or the Trainer's step or epoch. `now`: between the boundaries at which logged values
+  /// are the same on all ranks. Ranks: all, if `now`.
   std::optional<double> score(Trainer& trainer, bool now = false) const;
   bool saves_after(const Trainer& trainer, const std::exception& error) const;
   bool step_is_due(Trainer& trainer);
@@ -156,12 +157,12 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   void save_best(Trainer& trainer, Occasion occasion);
   void save_monitored(Trainer& trainer, double score);
   /// Saves without a score.
-  void save_unranked(Trainer& trainer);
-  /// What was saved without a score has this one.
-  void rank_saved(Trainer& trainer, double score);
+  void save_unscored(Trainer& trainer);
+  /// Gives this score to what was saved without one.
+  void score_saved(Trainer& trainer, double score);
   void add_ranked(const Trainer& trainer, const std::string& file, double score);
   void save_newest(Trainer& trainer);
-  /// Also removes what the files that were written have displaced.
+  /// Also removes the files that new ones have evicted.
   void save_last(Trainer& trainer);
   void write_last(Trainer& trainer, const std::string& file);
   void write(Trainer& trainer, const std::string& file);
@@ -170,7 +171,7 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   std::string choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;
   std::string free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;
   std::string current_name(const Trainer& trainer) const;
-  void remove_displaced(Trainer& trainer);
+  void remove_evicted(Trainer& trainer);
   /// Ranks: all. The run before may have been killed between the files of one point, all of which say that all are written.
   void save_what_is_missing(Trainer& trainer);
   void publish_aliases(Trainer& trainer);
@@ -183,9 +184,9 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   State state_;
   std::string newest_file_;             ///< what was written last, last.ckpt aside: what last.ckpt links to
   std::int64_t newest_file_step_ = -1;  ///< the step of that; -1: there is none
-  std::string resumed_file_;            ///< what this run goes on from
+  std::string resumed_file_;            ///< what this run resumes from
   Decisions decisions_;
-  bool resumed_ = false;  ///< the decisions are those of the run that this one goes on from
+  bool resumed_ = false;  ///< the decisions are those of the run that this one resumes
 };
 
 }  // namespace levin

@@ -45,16 +45,16 @@ std::string other_monitors(const std::string& monitor, const MetricMap& metrics)
 
 bool is_counter(std::string_view monitor) { return monitor == "step" || monitor == "epoch"; }
 
-void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode) {
-  const std::string doubt = doubt_of_mode(who, monitor, mode == MonitorMode::kMax);
+void warn_of_mode(const std::string& class_name, const std::string& monitor, MonitorMode mode) {
+  const std::string doubt = doubt_of_mode(class_name, monitor, mode == MonitorMode::kMax);
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
 bool before_training(const Trainer& trainer) { return trainer.sanity_checking() || trainer.total_batch_idx() == 0; }
 
-void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor) {
+void warn_of_monitor(const Trainer& trainer, const std::string& class_name, const std::string& monitor) {
   if (trainer.monitored(monitor)) return;
-  const std::string doubt = doubt_of_monitor(who, monitor, trainer.callback_metrics().names());
+  const std::string doubt = doubt_of_monitor(class_name, monitor, trainer.callback_metrics().names());
   if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
@@ -71,9 +71,10 @@ std::size_t index_of(const torch::optim::Optimizer& optimizer, const Trainer& tr
   return static_cast<std::size_t>(std::ranges::find_if(trainer.optimizers(), is_it) - trainer.optimizers().begin());
 }
 
-void require_logger(const std::string& who, const Trainer& trainer) {
+void require_logger(const std::string& class_name, const Trainer& trainer) {
   if (!trainer.loggers().empty() || trainer.options().fast_dev_run) return;
-  throw ConfigError(format("{} has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.", who));
+  throw ConfigError(
+      format("{} has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.", class_name));
 }
 
 bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {

@@ -17,8 +17,8 @@
 
 namespace levin::detail {
 
-/// Takes a callback's state, a struct whose members are called as in a checkpoint, from what write_options() made of it. What
-/// an earlier levin did not know, or Lightning does not, stays.
+/// Reads a callback's state, a struct whose members are called as in a checkpoint, from what write_options() made of it.
+/// Members that the checkpoint lacks, such as one of Lightning's, stay unchanged.
 template <class State>
 void read_state(const Value& saved, State& state) {
   for (const OptionTable::Entry& entry : option_table<State>().entries()) {
@@ -32,14 +32,14 @@ std::string state_key_of(std::string_view class_name, const std::vector<std::pai
 /// What a message about a missing key offers instead: " Did you mean 'a'? Log it, or set 'monitor' to one of: 'a', 'b'."
 std::string other_monitors(const std::string& monitor, const MetricMap& metrics);
 
-/// "step" and "epoch": what a Trainer counts. They may be monitored, and nobody can log them.
+/// "step" and "epoch": what a Trainer counts. They may be monitored, and cannot be logged.
 bool is_counter(std::string_view monitor);
 /// Warns on rank 0 of a mode that contradicts the metric's name. Called: when a fit begins.
-void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode);
+void warn_of_mode(const std::string& class_name, const std::string& monitor, MonitorMode mode);
 /// The validation that runs is the sanity check's or validate_before_training's: what it measures was not trained.
 bool before_training(const Trainer& trainer);
 /// Warns on rank 0 of a metric that validation does not seem to log. Called: at the end of a validation before training.
-void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor);
+void warn_of_monitor(const Trainer& trainer, const std::string& class_name, const std::string& monitor);
 
 /// What is monitored is looked at when a training epoch ends, else when a validation does. `chosen`: unset is the former where
 /// each epoch ends with exactly one validation, or there is none.
@@ -51,7 +51,7 @@ double worst_score(MonitorMode mode);
 std::size_t index_of(const torch::optim::Optimizer& optimizer, const Trainer& trainer);
 
 /// Throws ConfigError when a fit has no logger that a callback could write to.
-void require_logger(const std::string& who, const Trainer& trainer);
+void require_logger(const std::string& class_name, const Trainer& trainer);
 
 /// A row of step values follows the step that begins with this batch. Called: in on_train_batch_start.
 bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
@@ -59,7 +59,7 @@ bool begins_row(const Trainer& trainer, const Module& module, std::int64_t batch
 bool ends_row(const Trainer& trainer, const Module& module, std::int64_t batch_idx);
 
 /// A score with three decimals, or with as many as two digits of it need, and of `step`, the difference to another score that
-/// is told of: 0.0004 is "0.00040", and 0.9996 with a step of 0.0004 is "0.99960".
+/// the message names: 0.0004 is "0.00040", and 0.9996 with a step of 0.0004 is "0.99960".
 std::string score_text(double score, double step = std::numeric_limits<double>::infinity());
 
 /// A count as Lightning shortens it: "123", "1.2 K", "200 K", "2.0 M", "3.0 B", "400 T", "5,000 T".

@@ -45,7 +45,7 @@ struct NvtxProfilerOptions {
   }
 };
 
-/// Marks actions as NVTX ranges, which Nsight Systems shows beside what the GPU does. Measures and writes nothing itself. A
+/// Marks actions as NVTX ranges, which Nsight Systems shows next to the GPU's work. Measures and writes nothing itself. A
 /// device of the user's own (PrivateUse1) is given ranges where its library takes them.
 class NvtxProfiler final : public WithOptions<Profiler, NvtxProfilerOptions> {
  public:

@@ -38,7 +38,7 @@ struct LEVIN_API PredictionWriterOptions {
   static void declare(OptionList<PredictionWriterOptions>& options);
 };
 
-/// Writes what predict_step returns, a row for each sample. `levin predict` has one unless it is told otherwise.
+/// Writes what predict_step returns, a row for each sample. `levin predict` has one by default.
 ///
 /// `epoch`: one file, `predictions.csv`, with each sample once and in the dataset's order, on any number of ranks; of several
 /// loaders `predictions-0.csv`, `predictions-1.csv`, …. All predictions are in memory for it, on every rank. `batch`: a file
@@ -67,7 +67,7 @@ class LEVIN_API PredictionWriter final : public WithOptions<Callback, Prediction
 
   std::filesystem::path folder_;
   std::vector<std::vector<std::vector<Batch::Item>>> kept_;  ///< by loader and batch
-  std::vector<std::string> written_;                         ///< what the end of the run tells
+  std::vector<std::string> written_;                         ///< what the end of the run reports
 };
 
 }  // namespace levin

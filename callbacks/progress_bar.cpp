@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/live/live_figures.h"
 #include "levin/callbacks/live/live_view.h"
 #include "levin/callbacks/live/run_pace.h"
 #include "levin/callbacks/monitoring.h"
+#include "levin/callbacks/timer.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -304,7 +304,7 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
       evaluation_.total = totals.batches;
     }
     draw(trainer, evaluation_);
-    // Above a view there is room for it, and whoever has asked for the validation looks for what it gave.
+    // Above a view there is room for it, and a person who has asked for the validation looks for its result.
     if (options_.leave || !trainer.fitting() || (view_ && needs_line)) keep_bar(trainer, evaluation_);
   } else if (needs_line) {
     evaluation_.description = evaluation_name_;

@@ -32,7 +32,7 @@ struct LEVIN_API ProgressBarOptions {
 /// keys (docs/live.md); else, and in other entry points, on a terminal a bar at the bottom: "Sanity Checking", "Epoch n",
 /// "Validation", "Testing" or "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an
 /// evaluation. Only rank 0 shows something. Training's batches and batches a second are steps of the whole run, in which each
-/// rank takes a batch of its own; samples a second are those of all ranks together, where they have one batch size. In an
+/// rank takes its own batch; samples a second are those of all ranks together, where they have one batch size. In an
 /// evaluation ranks do not wait for one another: its bar moves with rank 0's batches, and ends with the batches of the rank
 /// that had most and the samples of all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the
 /// pace.
@@ -78,7 +78,7 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
     std::int64_t done_before = 0;  ///< of these, by the run that this one resumes
     std::optional<std::int64_t> total;
     double started = 0;
-    double paused = 0;                    ///< seconds since then that were somebody else's, such as validation's
+    double paused = 0;                    ///< seconds since then that do not count, such as those of a validation
     std::optional<std::int64_t> samples;  ///< of all ranks; unset: unknown
   };
 
@@ -94,7 +94,7 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   /// True: it has drawn.
   bool draw_if_due(const Trainer& trainer, const Bar& bar);
   void draw(const Trainer& trainer, const Bar& bar);
-  /// What the live terminal has beside the bar.
+  /// What the live terminal has besides the bar.
   LiveState live_state(const Trainer& trainer, const Bar& bar) const;
   /// `waits`: for values that are still on a device.
   ProgressLine line_of(const Trainer& trainer, const Bar& bar, bool waits = true) const;

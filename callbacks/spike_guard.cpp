@@ -4,29 +4,21 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
-#include <string>
-#include <tuple>
 #include <utility>
-#include <vector>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/monitoring.h"
+#include "levin/callbacks/spike_detection.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/config/registry.h"
-#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
-#include "levin/core/files/atomic_file.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/lr_scheduler.h"
@@ -34,7 +26,6 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
-#include "levin/core/training_snapshot.h"
 
 namespace levin {
 namespace {
@@ -76,8 +67,8 @@ void SpikeGuardOptions::declare(OptionList<SpikeGuardOptions>& options) {
   options.add(&O::threshold_gradient_norm, "The same of the gradients' norm; null: any finite one is good")
       .above(0)
       .instead("null takes any finite norm for good");
-  options.add(&O::rollback_to, "Where the state is that a rollback goes back to");
-  options.add(&O::every_n_steps, "Steps from one state that memory keeps to the next").min(1);
+  options.add(&O::rollback_to, "Where the state of a rollback comes from");
+  options.add(&O::every_n_steps, "Steps from one state in memory to the next").min(1);
   options.add(&O::lr_factor, "Factor of the learning rates with each rollback").above(0).max(1);
   options.add(&O::max_rollbacks, "Rollbacks of a run; one more is an error").min(1);
   options.rule({"window", "warmup"}, [](const O& guard) {
@@ -107,19 +98,19 @@ void SpikeGuard::on_train_start(Trainer& trainer, Module&) {
   }
 }
 
-std::optional<TrainingSnapshot::Parts> SpikeGuard::kept() const {
+std::optional<TrainingSnapshot::Parts> SpikeGuard::snapshot_parts() const {
   if (options_.action == SpikeAction::kSkip) return TrainingSnapshot::Parts::kBuffers;
   const bool keeps = options_.action == SpikeAction::kRollback && options_.rollback_to == RollbackTo::kMemory;
   return keeps ? std::optional(TrainingSnapshot::Parts::kAll) : std::nullopt;
 }
 
-// Where a run that goes on has the groups of its optimizers back.
+// By then a run that resumes has the groups of its optimizers back.
 void SpikeGuard::on_train_batch_start(Trainer& trainer, Module&, const Batch&, std::int64_t) {
-  // A checkpoint may have what another action has kept.
-  if (const auto parts = kept(); !parts) {
-    good_ = {};
-  } else if (!good_.has(*parts)) {
-    good_.take(trainer, *parts);
+  // A checkpoint may have the snapshot of another action.
+  if (const auto parts = snapshot_parts(); !parts) {
+    snapshot_ = {};
+  } else if (!snapshot_.has(*parts)) {
+    snapshot_.take(trainer, *parts);
   }
 }
 
@@ -136,22 +127,22 @@ void SpikeGuard::on_train_batch_end(Trainer& trainer, Module& module, const Step
   const bool stepped = !state_.steps_of_batch.empty();
   for (const Step& step : std::exchange(state_.steps_of_batch, {})) {
     const std::string found = spike_in(step);
-    remember(step);
+    add_to_history(step);
     ++state_.steps;
     if (found.empty()) continue;
     spike = found;
     state_.spikes.push_back(std::get<0>(step));
     if (options_.action != SpikeAction::kWarn) ++state_.skipped;
   }
-  const auto parts = kept();
+  const auto parts = snapshot_parts();
   if (options_.action == SpikeAction::kRollback && !spike.empty()) {
-    go_back(trainer, spike, batch_idx);
+    roll_back(trainer, spike, batch_idx);
   } else if (!spike.empty()) {
     const bool skips = options_.action == SpikeAction::kSkip;
-    if (skips) good_.restore(trainer);
+    if (skips) snapshot_.restore(trainer);
     rank_zero_warn(format("SpikeGuard: {} in step {}{}.", spike, state_.spikes.back(), skips ? ", which is left out" : ""));
   } else if (parts && stepped && (parts == TrainingSnapshot::Parts::kBuffers || state_.steps % options_.every_n_steps == 0)) {
-    good_.take(trainer, *parts);
+    snapshot_.take(trainer, *parts);
   }
   const auto log = [&](const char* name, std::int64_t count) {
     module.log(name, static_cast<double>(count), {.on_step = true, .on_epoch = false, .reduce = Reduce::kMax});
@@ -170,12 +161,12 @@ void SpikeGuard::on_fit_end(Trainer&, Module&) {
 }
 
 void SpikeGuard::on_save_checkpoint(Trainer& trainer, Module&, Checkpoint& checkpoint) {
-  // One with weights alone has no states of callbacks. What is saved behind a fit goes on as what it saved itself.
-  if (checkpoint.manifest.contains("callbacks")) good_.save(trainer, kInCheckpoint, checkpoint);
+  // One with weights alone has no states of callbacks. What is saved after a fit resumes as what it saved itself.
+  if (checkpoint.manifest.contains("callbacks")) snapshot_.save(trainer, kInCheckpoint, checkpoint);
 }
 
 void SpikeGuard::on_load_checkpoint(Trainer& trainer, Module&, const Checkpoint& checkpoint) {
-  if (trainer.fitting()) good_.load(kInCheckpoint, checkpoint);
+  if (trainer.fitting()) snapshot_.load(kInCheckpoint, checkpoint);
 }
 
 SpikeGuard::Step SpikeGuard::observe(Trainer& trainer, const torch::optim::Optimizer& optimizer) const {
@@ -224,7 +215,7 @@ std::string SpikeGuard::spike_in(const Step& step) const {
   return join(found, ", and ");
 }
 
-void SpikeGuard::remember(const Step& step) {
+void SpikeGuard::add_to_history(const Step& step) {
   const auto& [number, optimizer, loss, norm] = step;
   for (std::size_t which = 0; which < kNames.size(); ++which) {
     std::vector<double>& earlier = state_.earlier.at(kNames.size() * static_cast<std::size_t>(optimizer) + which);
@@ -235,7 +226,7 @@ void SpikeGuard::remember(const Step& step) {
   }
 }
 
-void SpikeGuard::go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx) {
+void SpikeGuard::roll_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx) {
   const std::string what = format("SpikeGuard: {} in step {}", spike, state_.spikes.back());
   if (state_.rollbacks == options_.max_rollbacks) {
     throw of_all_ranks(TrainingSpikeError(
@@ -245,123 +236,27 @@ void SpikeGuard::go_back(Trainer& trainer, const std::string& spike, std::int64_
   }
   std::int64_t lowerings = 1;
   if (options_.rollback_to == RollbackTo::kCheckpoint) {
-    if (!good_.take_newest_checkpoint(trainer)) {
+    if (!snapshot_.take_newest_checkpoint(trainer)) {
       return rank_zero_warn(what + ", which is left out: there is no checkpoint yet to go back to.");
     }
     // Rates are as low as they were when it was written.
-    const Value* const callbacks = good_.content()->manifest.find("callbacks");
+    const Value* const callbacks = snapshot_.content()->manifest.find("callbacks");
     const Value* const then = callbacks == nullptr ? nullptr : callbacks->find(state_key());
     lowerings += state_.rollbacks - (then == nullptr ? 0 : then->at("rollbacks").as_int());
   }
   try {
-    good_.restore(trainer);
+    snapshot_.restore(trainer);
   } catch (const ConfigError& error) {
     return rank_zero_warn(format("{}, which is left out: {}", what, error.message()));
   }
   ++state_.rollbacks;
   if (options_.lr_factor != 1) {
     scale_rates(trainer, std::pow(options_.lr_factor, static_cast<double>(lowerings)));
-    if (options_.rollback_to == RollbackTo::kMemory) good_.take(trainer);
+    if (options_.rollback_to == RollbackTo::kMemory) snapshot_.take(trainer);
   }
-  if (options_.rollback_to == RollbackTo::kCheckpoint) good_ = {};
+  if (options_.rollback_to == RollbackTo::kCheckpoint) snapshot_ = {};
   rank_zero_warn(format("{}: back to the last good state, for the {}. of {} times at most.", what, state_.rollbacks,
                         options_.max_rollbacks));
 }
-
-namespace {
-
-/// What a rank says of its batch.
-struct Seen {
-  enum Kind : std::uint8_t { kNothing, kLoss, kNotFinite, kSpike };
-  double loss = 0;
-  std::int64_t kind = kNothing;
-};
-
-/// NaN, which the first batches of a run may have, does not count; NaN when there is nothing else.
-double mean_of(const std::vector<double>& losses) {
-  double sum = 0;
-  int count = 0;
-  for (const double loss : losses) {
-    if (std::isnan(loss)) continue;
-    sum += loss;
-    ++count;
-  }
-  return sum / count;
-}
-
-}  // namespace
-
-LEVIN_REGISTER_CALLBACK(SpikeDetection, "End a run whose loss leaps away, and list the batches that it saw then");
-
-void SpikeDetectionOptions::declare(OptionList<SpikeDetectionOptions>& options) {
-  using O = SpikeDetectionOptions;
-  options.add(&O::mode, "Which losses are better");
-  options.add(&O::window, "Batches whose mean a loss is compared with").min(1);
-  options.add(&O::warmup, "Batches of an epoch before the first one that is looked at").min(0);
-  options.add(&O::atol, "A spike is at least this far from the mean; null: however near");
-  options.add(&O::rtol, "A spike is at least this many times the mean away from it; null: however near");
-  options.add(&O::exclude_batches_path, "Folder of skip_batches.json, or the file; empty: default_root_dir");
-  options.add(&O::finite_only, "A loss that is NaN or infinite is a spike, too");
-}
-
-Value SpikeDetection::state_dict() const { return write_options(state_); }
-
-void SpikeDetection::load_state_dict(const Value& state) { detail::read_state(state, state_); }
-
-void SpikeDetection::on_train_batch_end(Trainer& trainer, Module&, const StepOutput& output, const Batch&,
-                                        std::int64_t batch_idx) {
-  Seen mine;
-  const double mean = mean_of(state_.running);
-  if (output.loss.defined()) {
-    mine.loss = output.loss.item<double>();
-    mine.kind = batch_idx >= options_.warmup && is_spike(mine.loss, mean) ? Seen::kSpike
-                : std::isfinite(mine.loss)                                ? Seen::kLoss
-                                                                          : Seen::kNotFinite;
-  }
-  const std::vector<Seen> all =
-      RankExchange(trainer.strategy().control_group()).gather_values(mine, {"SpikeDetection", "all ranks have this callback"});
-  const auto has = [&](std::int64_t kind) {
-    return std::find_if(all.begin(), all.end(), [&](const Seen& seen) { return seen.kind == kind; });
-  };
-  if (const auto spike = has(Seen::kSpike); spike != all.end()) {
-    state_.bad_batches.insert(state_.bad_batches.end(), {batch_idx - 1, batch_idx});
-    const std::filesystem::path file = write_bad_batches(trainer);
-    throw of_all_ranks(TrainingSpikeError(
-        format(
-            "SpikeDetection: the loss leapt to {} in batch {} of epoch {} (step {}) on rank {}. Batches {} and {} are listed "
-            "in {}: leave them out, or lower the learning rate.",
-            float_text(spike->loss), batch_idx, trainer.current_epoch(), trainer.global_step(), spike - all.begin(),
-            batch_idx - 1, batch_idx, file),
-        batch_idx));
-  }
-  if (mine.kind == Seen::kNothing || (!options_.finite_only && has(Seen::kNotFinite) != all.end())) return;
-  state_.last_val = mine.loss;
-  state_.running.push_back(mine.loss);
-  if (std::ssize(state_.running) > options_.window) state_.running.erase(state_.running.begin());
-}
-
-bool SpikeDetection::is_spike(double loss, double mean) const {
-  if (options_.finite_only && !std::isfinite(loss)) return true;
-  const bool is_better = options_.mode == MonitorMode::kMin ? loss <= state_.last_val : loss >= state_.last_val;
-  if (is_better) return false;
-  const double distance = std::abs(loss - mean);
-  // A distance that is NaN, as before the first loss, is none.
-  return (!options_.atol || distance >= std::abs(*options_.atol)) &&
-         (!options_.rtol || distance >= std::abs(*options_.rtol * mean));
-}
-
-std::filesystem::path SpikeDetection::write_bad_batches(const Trainer& trainer) const {
-  std::filesystem::path file = options_.exclude_batches_path;
-  if (file.empty()) file = trainer.default_root_dir();
-  if (file.extension() != ".json") file /= "skip_batches.json";
-  if (trainer.is_global_zero()) {
-    AtomicFile output(file);
-    output.write(to_json(Value(Value::List(state_.bad_batches.begin(), state_.bad_batches.end()))) + "\n");
-    output.commit();
-  }
-  return file;
-}
-
-TrainingSpikeError::~TrainingSpikeError() = default;
 
 }  // namespace levin

@@ -22,7 +22,7 @@ template <>
 inline constexpr std::array kChoices<SpikeAction> = {Choice{SpikeAction::kWarn, "warn"}, Choice{SpikeAction::kSkip, "skip"},
                                                      Choice{SpikeAction::kRollback, "rollback"}};
 
-/// Where the state is that a rollback goes back to.
+/// Where the state of a rollback comes from.
 enum class RollbackTo : std::uint8_t { kMemory, kCheckpoint };
 template <>
 inline constexpr std::array kChoices<RollbackTo> = {Choice{RollbackTo::kMemory, "memory"},
@@ -35,7 +35,7 @@ struct LEVIN_API SpikeGuardOptions {
   std::optional<double> threshold_loss = 6;           ///< deviations above the mean; unset: any finite loss is good
   std::optional<double> threshold_gradient_norm = 6;  ///< the same; unset: no norm is computed
   RollbackTo rollback_to = RollbackTo::kMemory;       ///< checkpoint: the newest that this fit has written or begun from
-  std::int64_t every_n_steps = 100;                   ///< steps from one state that memory keeps to the next
+  std::int64_t every_n_steps = 100;                   ///< steps from one state in memory to the next
   double lr_factor = 1;                               ///< of learning rates, with each rollback
   std::int64_t max_rollbacks = 5;                     ///< one more is an error
 
@@ -44,7 +44,7 @@ struct LEVIN_API SpikeGuardOptions {
 
 /// Looks, before an optimizer steps, whether the loss (the mean over all samples of the step) or the norm of its gradients
 /// leaps above what it was in the steps before. Then it leaves the step out, with all that it would have changed, buffers too;
-/// or goes back to the last good state, from which training goes on with the batches that come. What is no finite number is a
+/// or goes back to the last good state, from which training continues with the next batches. What is no finite number is a
 /// spike, in warm-up too. A spike enters mean and deviation as the largest value that is none, so that a level that stays high
 /// is one for a while only. The rule is that of OLMo-core's SkipStepOptimizer; going back and leaving out data PaLM's
 /// (Chowdhery et al. 2022, 5.1), lower rates Marian's.
@@ -94,13 +94,13 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   double limit(std::size_t which, const std::vector<double>& earlier) const;
   /// What has leapt; empty: nothing.
   std::string spike_in(const Step& step) const;
-  void remember(const Step& step);
-  /// What good_ keeps; unset: nothing.
-  std::optional<TrainingSnapshot::Parts> kept() const;
-  void go_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx);
+  void add_to_history(const Step& step);
+  /// What snapshot_ holds with these options; unset: nothing.
+  std::optional<TrainingSnapshot::Parts> snapshot_parts() const;
+  void roll_back(Trainer& trainer, const std::string& spike, std::int64_t batch_idx);
 
   State state_;
-  TrainingSnapshot good_;  ///< what a rollback goes back to; to skip a step, the buffers before it
+  TrainingSnapshot snapshot_;  ///< what a rollback goes back to; to skip a step, the buffers before it
 };
 
 }  // namespace levin

@@ -19,8 +19,8 @@
 namespace levin {
 namespace {
 
-// Names in a checkpoint, as Lightning's: how often weights were averaged, and what is trained. When a fit goes on from it, what
-// is trained has come in place of the averages, which stand aside.
+// Names in a checkpoint, as Lightning's: how often weights were averaged, and what is trained. When a fit resumes from it, what
+// is trained replaces the averages, which are stored separately.
 constexpr const char* kCount = "averaging_state.n_averaged";
 constexpr const char* kCurrentPrefix = "current_model_state.";
 constexpr const char* kAveragedPrefix = "averaged_model_state.";
@@ -29,7 +29,7 @@ constexpr const char* kBufferPrefix = "StochasticWeightAveraging.buffers.";
 
 template <class Options>
 void declare_common(OptionList<Options>& options) {
-  options.add(&Options::device, "Where averages are kept, such as cpu; null: where the module is");
+  options.add(&Options::device, "Where averages are stored, such as cpu; null: where the module is");
   options.add(&Options::use_buffers, "Average buffers too; else they are the module's own");
 }
 
@@ -170,7 +170,7 @@ struct Statistic {
     running.fill_(value);
     if (batches.defined()) batches.zero_();
   }
-  /// LibTorch's modules do not tell their momentum: it is what a forward pass takes from a number far above its inputs.
+  /// LibTorch's modules do not expose their momentum: it is what a forward pass takes from a number far above its inputs.
   double far_above() const { return running.scalar_type() == at::kHalf ? 3e4 : 1e30; }
 };
 
@@ -199,7 +199,7 @@ void StochasticWeightAveragingOptions::declare(OptionList<StochasticWeightAverag
   options.add(&O::swa_epoch_start, "The epoch to begin at, from 1, or a share of max_epochs from 0 to 1");
   options.add(&O::annealing_epochs, "Epochs in which the rate comes to swa_lrs").min(0);
   options.add(&O::annealing_strategy, "Shape of the change").choices({"cos", "linear"});
-  options.add(&O::device, "Where averages are kept; null: where the module is");
+  options.add(&O::device, "Where averages are stored; null: where the module is");
   options.rule({"swa_lrs"}, [](const O& swa) {
     const Value::List one = {swa.swa_lrs};
     const Value::List& rates = swa.swa_lrs.is_list() ? swa.swa_lrs.as_list() : one;
@@ -300,7 +300,7 @@ void StochasticWeightAveraging::on_train_batch_end(Trainer& trainer, Module& mod
 
 void StochasticWeightAveraging::on_training_done(Trainer& trainer, Module& module) {
   if (statistics_of_ == averaged()) return;
-  // A run that goes on from this end validates averages of statistics, as one that has not ended.
+  // A run that resumes at this end validates averages of statistics, as one that has not ended.
   statistics_before_end_ = statistics_of_;
   for (const auto& buffer : module.named_buffers()) {
     const at::Tensor average = average_of(buffer.value());

@@ -17,14 +17,14 @@
 namespace levin {
 
 struct LEVIN_API WeightAveragingOptions {
-  std::optional<std::string> device = std::nullopt;  ///< where averages are kept, such as "cpu"; unset: the module's
+  std::optional<std::string> device = std::nullopt;  ///< where averages are stored, such as "cpu"; unset: the module's
   bool use_buffers = true;                           ///< average buffers too; else they are the module's own
 
   static void declare(OptionList<WeightAveragingOptions>& options);
 };
 
 /// Keeps an average of a module's weights: here the mean of all that should_update() chooses, after each step by default. It is
-/// what is evaluated (EvaluatedWeights): validation sees it, and so does who has the module after fit(); training never does.
+/// what is evaluated (EvaluatedWeights): validation sees it, and after fit() the module has it; training never sees it.
 /// Until something has been averaged, that is the module's own weights. Integers, such as a count of batches, are not averaged:
 /// the last ones count.
 ///
@@ -114,7 +114,7 @@ struct LEVIN_API StochasticWeightAveragingOptions {
 
 /// Averages the weights that epochs end with (Izmailov et al. 2018), while the learning rate stays at `swa_lrs`: the one before
 /// epoch swa_epoch_start and each from there on. SWALR takes the place of the schedulers at that epoch's start. When training
-/// ends, statistics such as BatchNorm's are computed anew for the average, in one pass over the training data, of which each
+/// ends, statistics such as BatchNorm's are computed again for the average, in one pass over the training data, of which each
 /// rank takes its part; where max_epochs says so, before the last validation. Until then they are averages themselves. Needs
 /// one optimizer, under automatic optimization.
 class LEVIN_API StochasticWeightAveraging : public WeightAveraging {

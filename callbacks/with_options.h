@@ -8,8 +8,7 @@
 
 namespace levin {
 
-/// A Base, which is Callback or Profiler, that is made with options: it checks them, keeps them, and tells them as its
-/// settings.
+/// A Base (Callback or Profiler) with options: checks and stores them, and gives them as its settings.
 template <class Base, class O>
 class LEVIN_API WithOptions : public Base {
  public:

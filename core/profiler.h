@@ -19,7 +19,7 @@ enum class WaitReason : std::uint8_t {
 /// Measures how a run spends its time: `profiler:` of the Trainer. Derive, override, register the class. It measures the hooks
 /// of each callback and of the module, under Lightning's names (`[Callback]ModelCheckpoint.on_train_batch_end`,
 /// `[LightningModule]Digits.training_step`, `run_training_batch`), and the user's own actions (Trainer::profile()). Ranks: each
-/// has its own. Threading: called by the training thread. Example: callbacks/profilers.cpp.
+/// has its own. Threading: called by the training thread. Example: callbacks/simple_profiler.cpp.
 class LEVIN_API Profiler {
  public:
   virtual ~Profiler() = default;

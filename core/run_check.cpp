@@ -13,9 +13,9 @@ namespace levin {
 void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
   const TrainerState& run = TrainerState::of(trainer);
   findings_.clear();
-  notes_.clear();
+  remarks_.clear();
   if (run.resume.replaying) return;
-  look(trainer, module);
+  check(trainer, module);
   const std::string name = class_name();
   std::vector<std::vector<std::string>> by_rank;
   bool interrupted = false;
@@ -35,9 +35,9 @@ void RunCheck::on_fit_start(Trainer& trainer, Module& module) {
       if (!has(findings_, text)) findings_.push_back(text);
     }
   }
-  if (findings_.empty()) return rank_zero_info(name, ": ", notes_.empty() ? "ok" : "nothing found; " + join(notes_, "; "));
+  if (findings_.empty()) return rank_zero_info(name, ": ", remarks_.empty() ? "ok" : "nothing found; " + join(remarks_, "; "));
   std::vector<std::string> lines = findings_;
-  lines.insert(lines.end(), notes_.begin(), notes_.end());
+  lines.insert(lines.end(), remarks_.begin(), remarks_.end());
   const std::string text = format("{}: before training\n  {}", name, join(lines, "\n  "));
   if (finding_is_error()) throw MisuseError(text);
   rank_zero_warn(text);

@@ -21,19 +21,19 @@ class LEVIN_API RunCheck : public Callback {
 
  protected:
   virtual bool finding_is_error() const = 0;
-  /// Checks, and calls add_finding() and add_note(). Ranks: all.
-  virtual void look(Trainer& trainer, Module& module) = 0;
+  /// Checks, and calls add_finding() and add_remark(). Ranks: all.
+  virtual void check(Trainer& trainer, Module& module) = 0;
   static constexpr std::size_t kMostFindings = 20;
   /// A problem of this rank or of all: where, and what. Each rank stores its first kMostFindings.
   void add_finding(std::string text) {
     if (findings_.size() < kMostFindings) findings_.push_back(std::move(text));
   }
   /// A line about the check that rank 0 prints.
-  void add_note(std::string text) { notes_.push_back(std::move(text)); }
+  void add_remark(std::string text) { remarks_.push_back(std::move(text)); }
 
  private:
   std::vector<std::string> findings_;
-  std::vector<std::string> notes_;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace levin

@@ -1,3 +1,5 @@
+#include "levin/data/array_files.h"
+
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/data/data_files.h"
+#include "levin/data/read_file.h"
 
 // IDX and NumPy files.
 namespace levin {

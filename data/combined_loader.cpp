@@ -11,7 +11,7 @@
 namespace levin {
 namespace {
 
-/// Between the epochs that a loader reads when it begins anew: beyond those of any training.
+/// Between the epochs that a loader reads when it restarts: beyond those of any training.
 constexpr std::int64_t kEpochsOfPass = 1'000'000;
 
 void add_tensors(std::vector<Batch::Item>& items, const std::string& loader, const Batch& batch) {
@@ -144,7 +144,7 @@ std::optional<std::int64_t> CombinedLoader::samples_before(std::int64_t batches)
 
 std::vector<CombinedLoader::Place> CombinedLoader::places(std::int64_t samples) const {
   std::vector<Place> places;
-  // Over all ranks, whose batches lie beside one another in each loader's order.
+  // Over all ranks, whose batches are adjacent in each loader's order.
   std::int64_t batches = samples / *batch_size();
   for (const Part& part : parts_) {
     const BatchLoader& loader = *part.loader;

@@ -17,7 +17,7 @@ namespace levin {
 enum class CombineMode : std::uint8_t {
   kMinSize,       ///< a batch of each; ends with the first loader that ends
   kMaxSize,       ///< a batch of each that has one; ends with the last
-  kMaxSizeCycle,  ///< a batch of each; those that end begin anew, until each has been through once
+  kMaxSizeCycle,  ///< a batch of each; those that end restart, until each has ended once
   kSequential     ///< one loader after another
 };
 template <>
@@ -36,10 +36,10 @@ using NamedLoader = std::pair<std::string, LoaderPtr>;
 /// "labelled.0", by its position. In the modes max_size and sequential a batch lacks those of loaders that have none
 /// (Batch::contains). What a batch counts in means goes by the rows of its first tensor.
 ///
-/// Each loader is divided over ranks as it is alone. A run that resumes goes on at the next batch of each without reading what
-/// is done, where all of them are DataLoaders or tell as much (batch_size(), samples_before(), batches_from(),
+/// Each loader is divided over ranks as it is alone. A run resumes at the next batch of each without reading those
+/// before, where all of them are DataLoaders or provide the same (batch_size(), samples_before(), batches_from(),
 /// sample_share()); on other numbers of ranks too, as long as batch sizes keep their proportions and, with max_size_cycle, the
-/// ranks divide what a loader goes through again. A loader that begins anew within epoch e reads epoch e + 1000000, e +
+/// ranks divide what a loader goes through again. A loader that restarts within epoch e reads epoch e + 1000000, e +
 /// 2000000, … of its own: another order, and other random numbers of its samples.
 class LEVIN_API CombinedLoader final : public BatchLoader {
  public:

@@ -1,3 +1,5 @@
+#include "levin/data/csv_file.h"
+
 // A CSV file: rows of as many fields each (csv_rows.h), the first of which may name the columns (csv_head.h). A field is a
 // number, or a text in a column that the options name (csv_text.h).
 
@@ -17,7 +19,6 @@
 #include "levin/data/csv_head.h"
 #include "levin/data/csv_rows.h"
 #include "levin/data/csv_text.h"
-#include "levin/data/data_files.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
@@ -33,7 +34,7 @@ constexpr std::size_t kMostNamed = 8;
 /// The texts of a column, with the order in which they came.
 using TextsOfColumn = std::map<std::string, double, std::less<>>;
 
-/// They, sorted; puts the places that they have now in place of those in which they came.
+/// They, sorted; replaces the indices at which they came by their present ones.
 std::vector<std::string> take_texts(const TextsOfColumn& came_as, bool as_numbers, char decimal, const at::Tensor& values) {
   std::vector<std::string> texts;
   for (const auto& [text, came] : came_as) texts.push_back(text);
@@ -234,7 +235,7 @@ class CsvParser {
     const bool has_letters = std::any_of(text.begin(), text.end(),
                                          [](unsigned char letter) { return (letter | 0x20) >= 'a' && (letter | 0x20) <= 'z'; });
     if (!has_letters) return format(" (column {})", name_of(column));
-    // All of the line's at once: whoever has twenty such columns names them in one go.
+    // All of the line's at once: a user with twenty such columns names them in one go.
     std::vector<std::string> named;
     std::size_t others = 0, numbers = 0;
     for (std::size_t other = 0; other < head_.roles.size(); ++other) {

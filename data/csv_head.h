@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/data/csv_file.h"
 #include "levin/data/csv_rows.h"
-#include "levin/data/data_files.h"
 
 namespace levin::detail {
 

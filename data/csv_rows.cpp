@@ -12,7 +12,7 @@
 namespace levin::detail {
 namespace {
 
-/// A quoted field that has line breaks: a longer one is a quote that nobody closes.
+/// A quoted field that has line breaks: a longer one is a quote that is not closed.
 constexpr std::size_t kLongestRow = 1u << 20;
 
 }  // namespace
@@ -75,7 +75,7 @@ void CsvRows::check_is_text() const {
     fail(1, format("the file is {}: {}", kind, kind.ends_with("or no text") ? "save it as UTF-8" : kWriteAsCsv));
 }
 
-/// A quoted field goes on over line breaks.
+/// A quoted field continues over line breaks.
 void CsvRows::append_lines_of_quotes() {
   bool is_quoted = false, is_at_start = true;
   std::size_t place = 0;

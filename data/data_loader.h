@@ -30,7 +30,7 @@ struct LEVIN_API EpochKey {
 };
 
 /// The order in which an epoch visits the samples, over all ranks together; the loader then gives each rank its part.
-/// Derive from it for an order of your own: it is respected as it is, and never shuffled again.
+/// Derive your order from it: it is never shuffled again.
 class LEVIN_API Sampler {
  public:
   virtual ~Sampler();
@@ -85,7 +85,7 @@ struct LEVIN_API DataLoaderOptions {
   int prefetch_factor = 2;                   ///< batches that may lie ready, for each worker
   bool persistent_workers = true;            ///< false: threads end with each epoch, and their memory with them
   std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
-  std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
+  std::shared_ptr<const Sampler> sampler{};  ///< your order, instead of `shuffle`
   /// Makes a batch of samples, whose tensors have no batch dimension: for those of different lengths. The dataset's get_batch()
   /// is then asked for one sample at a time. Threading: as Dataset::get_batch(). Default: the dataset makes the batch.
   std::function<Batch(std::span<const Batch>)> collate{};
@@ -121,7 +121,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
   std::optional<std::int64_t> batches_from(std::int64_t samples) const override;
   void start_epoch_at(std::int64_t epoch, std::int64_t samples) override;
   /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;
-  /// the call after that goes on with the batch after it.
+  /// the call after that continues with the batch after it.
   std::optional<Batch> next() override;
   /// -1 for a sample that is only there to make ranks even.
   std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
@@ -192,13 +192,13 @@ struct LEVIN_API StreamOptions {
 /// Batches that a function makes, one after another, until it gives none: the end of the epoch. How many there are is not known
 /// before; limit_train_batches ends an epoch of a source that never ends.
 ///
-/// The function is either the same in all epochs, and goes on where it stands, or made anew for each: a Source is told of the
+/// The function is either the same in all epochs, and continues where it stands, or made for each: a Source gets the
 /// epoch that begins, and gives the function that makes its batches. What that holds, such as an open file, goes with it when
 /// it has given none, or the next epoch begins.
 ///
-/// Each rank and each epoch has random numbers of its own, from (seed, epoch, rank): ranks get different batches, and a run of
+/// Each rank and each epoch has its own random numbers, from (seed, epoch, rank): ranks get different batches, and a run of
 /// as many ranks gets the same ones again. A run that resumes within an epoch asks for the batches that are done once more, and
-/// so goes on exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
+/// so resumes exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
 /// Source; with `interactive` it continues with later batches. The function is asked for one batch ahead of the one that is
 /// worked on.
 class LEVIN_API Stream final : public BatchLoader {
@@ -235,7 +235,7 @@ class LEVIN_API Stream final : public BatchLoader {
 ///     }
 inline Stream stream(Stream::Function next, const StreamOptions& options = {}) { return Stream(std::move(next), options); }
 
-/// A loader whose source is made anew for each epoch. Files that are divided among ranks:
+/// A loader whose source is made for each epoch. Files that are divided among ranks:
 ///
 ///     return levin::stream([files](const levin::StreamEpoch& epoch) -> levin::Stream::Function {
 ///       auto reader = std::make_shared<Reader>(files, /*first=*/epoch.rank, /*step=*/epoch.world_size);

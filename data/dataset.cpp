@@ -105,11 +105,11 @@ TensorDataset::TensorDataset(Batch tensors) : tensors_(std::move(tensors)) {
   if (tensors_.empty()) throw MisuseError("TensorDataset: give at least one tensor");
   for (std::size_t position = 0; position < tensors_.size(); ++position) {
     const auto& [name, tensor] = tensors_.items()[position];
-    const std::string who = format("TensorDataset: tensor {}{}", position, name.empty() ? "" : format(" (\"{}\")", name));
-    if (!tensor.defined() || tensor.dim() == 0) throw MisuseError(who + " has no first dimension to find samples in");
+    const std::string what = format("TensorDataset: tensor {}{}", position, name.empty() ? "" : format(" (\"{}\")", name));
+    if (!tensor.defined() || tensor.dim() == 0) throw MisuseError(what + " has no first dimension to find samples in");
     if (position == 0) size_ = tensor.size(0);
     if (tensor.size(0) != size_) {
-      throw MisuseError(format("{} has {} samples, the first tensor has {}", who, tensor.size(0), size_));
+      throw MisuseError(format("{} has {} samples, the first tensor has {}", what, tensor.size(0), size_));
     }
   }
 }

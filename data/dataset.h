@@ -72,15 +72,15 @@ class LEVIN_API DataFingerprint {
 ///       const bool flip = at::rand({}, random).item<float>() < 0.5;
 ///
 /// They are a function of (seed, epoch, index) and of nothing else, so that a sample is augmented alike by any number of
-/// workers and ranks, and by a run that resumes, and anew in each epoch. LibTorch's own generator, from which at::rand draws
-/// without one, is shared by all threads: with workers nobody can say which sample gets which of its numbers. `index` is what
-/// get_batch() or get_sample() was given. Each call gives a generator that begins anew: draw all that a sample needs from one.
-/// Threading: called by the thread that called get_batch(). Outside of a loader the seed is that of seed_everything(), and the
-/// epoch 0.
+/// workers and ranks, and by a run that resumes, and other ones in each epoch. LibTorch's own generator, from which at::rand
+/// draws without one, is shared by all threads: with workers it is undefined which sample gets which of its numbers. `index` is
+/// what get_batch() or get_sample() was given. Each call gives a generator that starts again: draw all that a sample needs from
+/// one. Threading: called by the thread that called get_batch(). Outside of a loader the seed is that of seed_everything(), and
+/// the epoch 0.
 LEVIN_API at::Generator sample_generator(std::int64_t index);
 
 /// While it lives, sample_generator() draws on this thread for this seed and epoch. DataLoader has one around get_batch(); a
-/// loader of your own may do the same.
+/// user's loader may do the same.
 class LEVIN_API SampleSeedScope {
  public:
   SampleSeedScope(std::int64_t seed, std::int64_t epoch);

@@ -19,7 +19,7 @@ struct DatasetDataOptions {
   Component<Dataset> predict_dataset = {};  ///< left out: the test data
   std::int64_t batch_size = 32;
   bool shuffle = true;
-  Component<Sampler> sampler = {};  ///< order of the training samples, in place of `shuffle`
+  Component<Sampler> sampler = {};  ///< order of the training samples, instead of `shuffle`
   bool drop_last = false;
   int num_workers = 0;
   int prefetch_factor = 2;
@@ -72,6 +72,6 @@ class DatasetDataModule final : public DataModule {
   Options options_;
 };
 
-LEVIN_REGISTER_DATA_MODULE(DatasetDataModule, "Datasets of your own");
+LEVIN_REGISTER_DATA_MODULE(DatasetDataModule, "Your datasets");
 
 }  // namespace levin

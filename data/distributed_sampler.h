@@ -26,9 +26,10 @@ inline std::uint64_t sample_seed(std::uint64_t seed, std::int64_t epoch, std::in
 }
 
 /// Throws MisuseError when an index is not in 0 … size - 1.
-inline void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who) {
+inline void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view class_name) {
   const auto wrong = std::find_if(indices.begin(), indices.end(), [size](std::int64_t i) { return i < 0 || i >= size; });
-  if (wrong != indices.end()) throw MisuseError(format("{}: index {} is not in a dataset of {} samples", who, *wrong, size));
+  if (wrong != indices.end())
+    throw MisuseError(format("{}: index {} is not in a dataset of {} samples", class_name, *wrong, size));
 }
 
 /// Which samples of an epoch's order a rank reads: those at rank, rank + world_size, rank + 2 * world_size, … , as torch's
@@ -46,8 +47,8 @@ class DistributedSampler {
     if (first < 0 || first > samples) throw MisuseError(format("an epoch of {} samples has no place {}", samples, first));
   }
 
-  /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there
-  /// is.
+  /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: its
+  /// share without repeats or losses.
   std::int64_t size() const {
     if (shard_.uneven == Uneven::kPad) return divide_up(left_, shard_.world_size);
     return shard_.uneven == Uneven::kDrop ? left_ / shard_.world_size : own();

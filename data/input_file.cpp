@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <system_error>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/paths.h"
-#include "levin/data/data_files.h"
 
 namespace levin {
 namespace {
@@ -76,19 +74,6 @@ void InputFile::check_expansion() const {
       format("its first {} bytes expand to {}, as those of a file do that was made to fill the memory; if that is right, raise "
              "`max_expansion`, or decompress it",
              compressed, read_));
-}
-
-std::string read_input_file(const std::filesystem::path& path, double max_expansion) {
-  InputFile file(path, max_expansion);
-  std::string content;
-  try {
-    content.reserve(file.size_on_disk());
-    while (file.append_piece_to(content)) {
-    }
-    return content;
-  } catch (const std::bad_alloc&) {
-    throw IoError(path.string() + ": cannot be read: there is not enough memory for it");
-  }
 }
 
 }  // namespace levin

@@ -20,6 +20,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/data/array_files.h"
 #include "levin/data/csv_text.h"
 
 namespace levin::detail {
@@ -90,7 +91,7 @@ void check_values(CsvTable& table, const TableDataOptions& options, const std::s
     table.values =
         at::where(at::isnan(table.values), at::scalar_tensor(*options.missing, table.values.options()), table.values);
   }
-  const auto tell = [&](const at::Tensor& found, const char* what, const char* cure) {
+  const auto report = [&](const at::Tensor& found, const char* what, const char* cure) {
     if (!found.any().item<bool>()) return;
     const at::Tensor first = found.nonzero()[0];
     const auto row = first[0].item<std::int64_t>();
@@ -105,12 +106,12 @@ void check_values(CsvTable& table, const TableDataOptions& options, const std::s
     rank_zero_warn(format("{}: {} {} {}, the first in {}{}. {}", file, counted(count, "value"), count == 1 ? "is" : "are", what,
                           place_in_file(file, table.line_of(row), row), column, cure));
   };
-  tell(at::isnan(table.values), "NaN",
-       "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
-  tell(at::isinf(table.values), "infinite", "A loss of them is no number: leave them out, or correct them.");
+  report(at::isnan(table.values), "NaN",
+         "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
+  report(at::isinf(table.values), "infinite", "A loss of them is no number: leave them out, or correct them.");
 }
 
-/// Whether 32-bit floats tell the values of a column from one another. Of columns without a deviation there is nothing to tell.
+/// Whether 32-bit floats distinguish the values of a column. Columns without a deviation have nothing to distinguish.
 bool is_coarse_in_32_bits(const at::Tensor& column) {
   constexpr double kHalfStep = 1.0 / (1 << 24);  // of a 32-bit float, relative to it
   constexpr double kMostOfDeviation = 0.01;
@@ -156,7 +157,7 @@ void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& optio
   }
 }
 
-/// Of a file whose name tells nothing, what its first bytes tell.
+/// The format of a file by its first bytes, where its name does not say it.
 std::string kind_in_message(const fs::path& path) {
   std::string begin(64, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -185,7 +186,7 @@ bool is_name_of_row_numbers(const std::string& name) {
          std::islower(static_cast<unsigned char>(name[before])) != 0;
 }
 
-/// Columns of row numbers are features that tell one row from another, and nothing of a row that is new.
+/// Columns of row numbers are features that identify rows, and say nothing of a new row.
 void warn_of_row_numbers(const LabelledTable& table, bool has_first_column) {
   constexpr std::int64_t kFewest = 10;
   const std::int64_t rows = table.features.size(0);
@@ -492,13 +493,13 @@ TableReader::Columns TableReader::columns_of(const char* option, const fs::path&
   const CsvTable first = read_csv(path, head);
   const std::vector<std::string>& names = first.columns_of_file;
   if (!names.empty() && are_distinct_names(features_)) return columns_by_name(option, path, first, is_predicted);
-  // Without names, only as many columns as the training data's tell that the label is one.
+  // Without names, only the same number of columns as the training data's says that the label is one.
   const bool lacks_label = is_predicted && label_ && (names.empty() || names_.empty()) && first.width_of_file != width_;
   const auto in_file = [&](std::int64_t column) {
     const std::string name = name_of(column);
     const bool has_name = !name.empty() && std::find(names.begin(), names.end(), name) != names.end();
     if (has_name) return name;
-    // Of a file of another width only names tell.
+    // In a file of another width only names say it.
     if (!names.empty() && !names_.empty() && first.width_of_file != width_) return name;
     return format("{}", lacks_label && column > *label_ ? column - 1 : column);
   };
@@ -609,16 +610,16 @@ LabelledTable TableReader::read_to_predict(const fs::path& path) const {
   if (!columns.label.empty()) columns.ignored.push_back(std::exchange(columns.label, ""));
   if (!is_csv(path)) columns.ignored.clear();
   CsvTable read = read_file(path, columns);
-  // Of an array only its width tells whether it has labels.
+  // Only the width of an array says whether it has labels.
   if (!is_csv(path) && read.values.dim() == 2 && (label_ || !ignored_.empty())) {
     std::set<std::int64_t> left_out = ignored_;
     if (label_ && read.values.size(1) == width_) left_out.insert(*label_);
-    std::vector<std::int64_t> kept;
+    std::vector<std::int64_t> remaining;
     for (std::int64_t column = 0; column < read.values.size(1); ++column) {
       const std::int64_t in_training = label_ && read.values.size(1) < width_ && column >= *label_ ? column + 1 : column;
-      if (!left_out.contains(in_training)) kept.push_back(column);
+      if (!left_out.contains(in_training)) remaining.push_back(column);
     }
-    read.values = read.values.index_select(1, at::tensor(kept, at::kLong));
+    read.values = read.values.index_select(1, at::tensor(remaining, at::kLong));
   }
   return fit_to_training("predict_path", take(std::move(read), path, columns));
 }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/data/data_files.h"
+#include "levin/data/csv_file.h"
 #include "levin/data/table_data_module.h"
 
 namespace levin::detail {
@@ -45,7 +45,7 @@ struct LabelledTable {
 LabelledTable rows_of(const LabelledTable& table, const std::vector<std::int64_t>& rows);
 /// In a message: the first of them, in quotes, and how many more.
 std::string shown_names(std::vector<std::string> names);
-/// Whether columns can be told by these names.
+/// Whether these names distinguish columns.
 bool are_distinct_names(const std::vector<std::string>& names);
 /// A table with these features alone, in this order. Each must be among its columns.
 LabelledTable with_features(const LabelledTable& table, const std::vector<std::string>& names);

@@ -64,7 +64,7 @@ class OrderedPrefetcher {
   }
 
   /// The next item, waiting for it if need be; nullopt at the end of the sequence. Throws what fetch threw for this item; the
-  /// call after that goes on with the item after it.
+  /// call after that continues with the item after it.
   std::optional<T> next() {
     if (items_.empty()) return std::nullopt;
     std::future<T> item = std::move(items_.front());

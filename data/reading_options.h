@@ -21,7 +21,7 @@ template <class O>
 void declare_loaders(OptionList<O>& options) {
   options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
   options.add("shuffle", &O::shuffle, "Training data in a new order in each epoch");
-  options.add("sampler", &O::sampler, "Order of the training samples, in place of shuffle");
+  options.add("sampler", &O::sampler, "Order of the training samples, instead of shuffle");
   options.add("drop_last", &O::drop_last, "Leave out a last training batch that is not full");
   declare_reading(options);
 }

@@ -22,7 +22,7 @@ LEVIN_REGISTER_DATA_MODULE(TableDataModule, "CSV, NumPy or MNIST files, divided 
 
 namespace {
 
-/// Of the first file, where the other data has none of its own.
+/// Of the first file, where the other data has none.
 double val_share(const TableDataOptions& table) { return table.val_path.empty() ? table.val_fraction : 0.0; }
 double test_share(const TableDataOptions& table) { return table.test_path.empty() ? table.test_fraction : 0.0; }
 
@@ -71,9 +71,9 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
       .required()
       .not_empty();
   options.add("label_path", &T::label_path, "File of labels, when they are not a column of the data").input_file();
-  options.add("val_path", &T::val_path, "File of validation data, or several, in place of val_fraction").input_file();
+  options.add("val_path", &T::val_path, "File of validation data, or several, instead of val_fraction").input_file();
   options.add("val_label_path", &T::val_label_path, "Files of labels of the validation data, as many").input_file();
-  options.add("test_path", &T::test_path, "File of test data, or several, in place of test_fraction").input_file();
+  options.add("test_path", &T::test_path, "File of test data, or several, instead of test_fraction").input_file();
   options.add("test_label_path", &T::test_label_path, "Files of labels of the test data, as many").input_file();
   options.add("predict_path", &T::predict_path, "File to predict all rows of, with or without a column of labels").input_file();
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
@@ -173,7 +173,7 @@ void TableDataModule::setup(Stage) {
   const auto whole = std::make_shared<TensorDataset>(Batch{{"label", table.labels}});
   const auto parts = random_split(whole, fractions, options_.split_seed);
   const auto part_of = [&](const Subset& part) { return std::make_shared<LabelledTable>(rows_of(table, part.indices())); };
-  // Where nothing is divided off, rows keep the file's order, for those who do not shuffle.
+  // Where nothing is divided off, rows stay in the file's order, for runs that do not shuffle.
   const auto train = fractions[0] < 1.0 ? part_of(*parts[0]) : std::make_shared<LabelledTable>(table);
   val_ = {part_of(*parts[1])};
   test_ = {part_of(*parts[2])};

@@ -15,9 +15,9 @@
 #include "levin/core/config/options.h"
 #include "levin/core/data_module.h"
 #include "levin/core/label_scale.h"
-#include "levin/data/data_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
+#include "levin/data/read_file.h"
 
 namespace levin {
 
@@ -98,7 +98,7 @@ struct LEVIN_API TableDataOptions {
   int prefetch_factor = 2;
   bool persistent_workers = true;
   std::optional<bool> pin_memory = std::nullopt;  ///< unset: when the run computes on a GPU
-  Component<Sampler> sampler = {};                ///< order of the training samples, in place of `shuffle`
+  Component<Sampler> sampler = {};                ///< order of the training samples, instead of `shuffle`
 
   static void declare(OptionList<TableDataOptions>& options);
 };
@@ -106,7 +106,7 @@ struct LEVIN_API TableDataOptions {
 /// Data from files, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
 /// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
 /// One file is divided at random, the same way on every rank and in every run, into training, validation and test data; those
-/// that have files of their own are left out of that. Of several files of validation or test data each has a loader.
+/// that have their own files are left out of that. Of several files of validation or test data each has a loader.
 ///
 /// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
 /// each feature with `standardize`, and of the labels with `standardize_labels`; the categories of one_hot_columns and

@@ -190,13 +190,13 @@ void TableEncoder::load_categories(const Value* saved) {
   if (saved != nullptr)
     for (const Value& categories : saved->as_list()) names.insert(categories.at("column").as_string());
   if (names != expected) {
-    const auto told = [](const std::set<std::string>& columns) {
+    const auto columns_text = [](const std::set<std::string>& columns) {
       return columns.empty() ? "none" : quoted_list({columns.begin(), columns.end()});
     };
     throw ConfigError(
         format("TableDataModule: the checkpoint has categories of the columns {}, and one_hot_columns and code_columns "
                "name {}",
-               told(names), told(expected)));
+               columns_text(names), columns_text(expected)));
   }
   if (saved == nullptr) return;
   // In the order of the training data's columns.

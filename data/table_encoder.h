@@ -24,7 +24,7 @@ class TableEncoder {
   /// one-hot.
   void learn(const LabelledTable& training, const std::vector<std::string>& classes);
   Value state_dict() const;
-  /// Columns with names then are the training data's, in its order, whatever the file has beside them. Throws ConfigError when
+  /// Columns with names then are the training data's, in its order, whatever else the file has. Throws ConfigError when
   /// the file lacks some, has another number of columns without names, or categories of other columns.
   void load_state_dict(const Value& state);
 

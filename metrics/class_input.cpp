@@ -86,8 +86,8 @@ void refuse_numbers(const ClassTask& task, bool has_nan, bool are_outside) {
 
 template <class Number>
 void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& best) {
-  const at::Tensor kept = plain(scores, c10::CppTypeToScalarType<Number>::value);
-  const auto* row = kept.const_data_ptr<Number>();
+  const at::Tensor values = plain(scores, c10::CppTypeToScalarType<Number>::value);
+  const auto* row = values.const_data_ptr<Number>();
   const auto* label = labels.const_data_ptr<std::int64_t>();
   auto* out = best.mutable_data_ptr<std::int64_t>();
   const std::int64_t samples = scores.size(0), inner = best.numel() / std::max<std::int64_t>(samples, 1);

@@ -19,7 +19,7 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// A tensor on the CPU whose memory is that of so many values of this type, one after another.
 at::Tensor plain(const at::Tensor& tensor, at::ScalarType type);
-/// A copy of numbers that a metric has kept.
+/// A copy of numbers that a metric has stored.
 at::Tensor tensor_of(std::span<const double> numbers);
 /// Labels on the CPU as plain integers. Throws MisuseError when they are floats that are no integers.
 at::Tensor plain_labels(const std::string& metric, const at::Tensor& labels);

@@ -1,4 +1,4 @@
-#include "levin/metrics/classification.h"
+#include "levin/metrics/curves.h"
 
 #include <ATen/ATen.h>
 

@@ -54,7 +54,7 @@ class LEVIN_API MeanError : public Metric {
   MetricNumbers count_ = add_numbers("count");
 };
 
-/// Scores of pairs of numbers (x, y), of which it keeps counts, means, sums of squared deviations and of their products. These
+/// Scores of pairs of numbers (x, y), of which it stores counts, means, sums of squared deviations and of their products. These
 /// add up without loss however large the means are (Chan, Golub, LeVeque 1983).
 class LEVIN_API PairMoments : public Metric {
  public:

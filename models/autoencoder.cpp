@@ -1,7 +1,8 @@
+#include "levin/models/autoencoder.h"
+
 #include <torch/nn/functional/loss.h>
 
 #include "levin/core/config/registry.h"
-#include "levin/models/models.h"
 #include "levin/models/network_options.h"
 
 namespace levin {

@@ -1,10 +1,11 @@
+#include "levin/models/built_in_module.h"
+
 #include <c10/util/accumulate.h>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/trainer.h"
-#include "levin/models/models.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 
 namespace levin {
 

@@ -1,3 +1,5 @@
+#include "levin/models/classifiers.h"
+
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
@@ -5,7 +7,6 @@
 
 #include "levin/core/config/registry.h"
 #include "levin/core/metric.h"
-#include "levin/models/models.h"
 #include "levin/models/network_options.h"
 
 namespace levin {

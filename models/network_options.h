@@ -52,7 +52,7 @@ inline std::int64_t known_classes(std::optional<std::int64_t> given, const DataF
         "are "
         "other whole numbers, such as 1, 2, 3. Else set it to their number");
   if (*facts.classes >= 2) return *facts.classes;
-  throw ConfigError("model.classes: all labels of the data are the same, so that there is nothing to tell apart");
+  throw ConfigError("model.classes: all labels of the data are the same, so that there is nothing to distinguish");
 }
 
 /// Declares those that O has.

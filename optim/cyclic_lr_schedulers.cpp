@@ -1,3 +1,5 @@
+#include "levin/optim/cyclic_lr_schedulers.h"
+
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/lr_schedulers.h"
 
 // Schedules that rise and fall, with a momentum that goes the other way.
 namespace levin {
@@ -46,8 +47,8 @@ void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   using Options = OneCycleLrOptions;
   options.add(&Options::max_lr, "Highest rate; a list gives one for each parameter group").required();
   options.add(&Options::total_steps, "Steps of the cycle. Unset: epochs times steps_per_epoch, or else all of training").min(1);
-  options.add(&Options::epochs, "Epochs of the cycle, in place of total_steps").min(1);
-  options.add(&Options::steps_per_epoch, "Steps of an epoch, in place of total_steps").min(1);
+  options.add(&Options::epochs, "Epochs of the cycle, instead of total_steps").min(1);
+  options.add(&Options::steps_per_epoch, "Steps of an epoch, instead of total_steps").min(1);
   options.add(&Options::pct_start, "Part of the cycle in which the rate rises").min(0.0).max(1.0);
   options.add(&Options::anneal_strategy, "Shape of rise and fall");
   options.add(&Options::cycle_momentum, "Move the momentum, or the first beta, against the rate");
@@ -180,7 +181,7 @@ double CyclicLr::next_lr(std::size_t group, double) {
   return base_lr(group) + (options().max_lr.of(group) - base_lr(group)) * height();
 }
 
-// PyTorch's keys, from which it goes on.
+// PyTorch's keys, from which it resumes.
 void CyclicLr::save_state(Value& state) const {
   const Options& cycle = options();
   const auto of_all_groups = [&](const PerGroup<double>& given) {

@@ -1,3 +1,5 @@
+#include "levin/optim/fused_optimizers.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>

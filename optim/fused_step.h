@@ -32,7 +32,7 @@ using Rate = std::variant<double, at::Tensor>;
 
 /// Steps an optimizer of LibTorch with ATen's fused kernels, which go over the memory of a parameter, its gradient and its
 /// state once, where LibTorch's own step goes over them in a dozen operations. A derived class knows the state of one optimizer
-/// class and its kernel. Between two steps it keeps memory and two numbers on the device, no tensor of the optimizer's.
+/// class and its kernel. Between two steps it holds memory and two numbers on the device, no tensor of the optimizer's.
 class FusedStep : public RecordableStep {
  public:
   using Optimizer = torch::optim::Optimizer;
@@ -45,7 +45,7 @@ class FusedStep : public RecordableStep {
   /// (sparse and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order), and
   /// each parameter for the first time, which makes its state. `runner`: null for none.
   void run(Optimizer& optimizer, const std::function<void()>& plain_step, StepRunner* runner);
-  /// What has been sent may not be there any more: who recorded a step may not have replayed it.
+  /// What has been sent may be gone: a step that was recorded may not have been replayed.
   void forget_sent_numbers() { sent_.clear(); }
 
   void call() override;
@@ -58,7 +58,7 @@ class FusedStep : public RecordableStep {
   /// Adds a parameter, by take(). False, with nothing changed, when the kernel does not take it.
   virtual bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) = 0;
   virtual void call_kernel(const FusedBatch& batch, const Rate& rate) = 0;
-  /// What the kernel gets beside the rate.
+  /// What the kernel gets besides the rate.
   virtual std::vector<double> numbers_of(const Options& options) const = 0;
 
   /// Whether the kernel takes a parameter, its gradient, and the tensors of its state.

@@ -100,7 +100,7 @@ double CosineAnnealingWarmRestartsOptions::next_lr(std::int64_t step, double, do
   return eta_min + (base_lr - eta_min) * one_plus_cos(step_in_cycle, length) / 2.0;
 }
 
-// PyTorch's scheduler needs both to go on.
+// PyTorch's scheduler needs both to resume.
 void CosineAnnealingWarmRestarts::save_state(Value& state) const {
   FormulaLr::save_state(state);
   const auto [step_in_cycle, length] = options().cycle_at(std::max<std::int64_t>(last_epoch(), 0));
@@ -192,6 +192,74 @@ double WarmupCosineLrOptions::next_lr(std::int64_t step, double, double base_lr)
   return lowest + (base_lr - lowest) * one_plus_cos(std::min(step - warmup_steps, length), length) / 2.0;
 }
 
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<LambdaLr>, "LambdaLR",
+                "The initial rate times an expression of the step");
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<MultiplicativeLr>, "MultiplicativeLR",
+                "Multiplies the rate at every step by an expression of the step");
+
+namespace {
+
+constexpr const char* kFactorHelp =
+    "as an expression of epoch or step, both the number of the step: '0.95 ** epoch'; a list has one for each parameter group";
+
+template <class Options>
+std::vector<std::function<double(std::int64_t)>> functions_of(const Options& options, std::size_t groups) {
+  std::vector<std::function<double(std::int64_t)>> functions;
+  const auto expressions = options.lr_lambda.expand(groups, format("{}: lr_lambda", Options::kName));
+  for (const LrExpression& expression : expressions) functions.emplace_back(expression);
+  return functions;
+}
+
+}  // namespace
+
+void LambdaLrOptions::declare(OptionList<LambdaLrOptions>& options) {
+  options.add(&LambdaLrOptions::lr_lambda, std::string("Factor of the initial rate, ") + kFactorHelp).required();
+}
+void MultiplicativeLrOptions::declare(OptionList<MultiplicativeLrOptions>& options) {
+  options.add(&MultiplicativeLrOptions::lr_lambda, std::string("Factor of each step, ") + kFactorHelp).required();
+}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, const Factor& lr_lambda)
+    : FunctionLr(optimizer, std::vector<Factor>(optimizer.param_groups().size(), lr_lambda)) {}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, const OptionsType& options)
+    : FunctionLr(optimizer, functions_of(options, optimizer.param_groups().size())) {}
+
+template <class OptionsType>
+FunctionLr<OptionsType>::FunctionLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas)
+    : SteppedLrScheduler(optimizer), lr_lambdas_(std::move(lr_lambdas)) {
+  if (lr_lambdas_.size() != group_count()) {
+    throw MisuseError(
+        format("{} has {} functions, but the optimizer has {} parameter groups: give one function, or one for each group.",
+               OptionsType::kName, lr_lambdas_.size(), group_count()));
+  }
+  start();
+}
+
+template <class OptionsType>
+double FunctionLr<OptionsType>::next_lr(std::size_t group, double lr) {
+  if constexpr (std::is_same_v<OptionsType, LambdaLrOptions>) return base_lr(group) * lr_lambdas_[group](last_epoch());
+  return last_epoch() == 0 ? lr : lr * lr_lambdas_[group](last_epoch());
+}
+
+// Within a sequence MultiplicativeLR continues from the rate that the schedule before has left, as PyTorch's does.
+template <class OptionsType>
+double FunctionLr<OptionsType>::first_lr(std::size_t group) const {
+  const bool is_of_initial = std::is_same_v<OptionsType, LambdaLrOptions>;
+  return (is_of_initial ? base_lr(group) : get_lr(optimizer().param_groups()[group])) * lr_lambdas_[group](0);
+}
+
+// As PyTorch does: functions are not saved.
+template <class OptionsType>
+void FunctionLr<OptionsType>::save_state(Value& state) const {
+  state["lr_lambdas"] = Value(Value::List(lr_lambdas_.size()));
+}
+
+template class FunctionLr<LambdaLrOptions>;
+template class FunctionLr<MultiplicativeLrOptions>;
+
 LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<SwaLr>, "SWALR", "Goes to a constant rate, for averages of weights");
 
 void SwaLrOptions::declare(OptionList<SwaLrOptions>& options) {
@@ -221,12 +289,12 @@ double SwaLr::lr_at(std::size_t group, std::int64_t step, double lr) const {
   const double swa_lr = options().swa_lr.of(group);
   const double before = part_at(step - 1);
   const double part = part_at(step);
-  // Others may have changed the rate since: it goes on from where it is.
+  // Others may have changed the rate since: the schedule continues from it.
   const double initial = before == 1.0 ? swa_lr : (lr - before * swa_lr) / (1.0 - before);
   return swa_lr * part + initial * (1.0 - part);
 }
 
-// PyTorch's keys; it keeps swa_lr in the optimizer's groups.
+// PyTorch's keys; it stores swa_lr in the optimizer's groups.
 void SwaLr::save_state(Value& state) const {
   const Value options = write_options(this->options());
   state["swa_lr"] = options.at("swa_lr");

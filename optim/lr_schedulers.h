@@ -1,20 +1,18 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/config/component.h"
 #include "levin/core/config/lr_expression.h"
 #include "levin/core/config/option_type.h"
 #include "levin/core/config/options.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
@@ -149,7 +147,7 @@ struct LEVIN_API WarmupCosineLrOptions {
   std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double start_factor = 0.0;
   double min_lr = 0.0;
-  double min_lr_ratio = 0.0;  ///< in place of min_lr: relative to each group's initial rate
+  double min_lr_ratio = 0.0;  ///< instead of min_lr: relative to each group's initial rate
   static void declare(OptionList<WarmupCosineLrOptions>& options);
   WarmupCosineLrOptions completed(const ScheduleLength& length) const;
   double next_lr(std::int64_t step, double lr, double base_lr) const;
@@ -218,84 +216,6 @@ template <>
 inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::kCos, "cos"},
                                                         Choice{AnnealStrategy::kLinear, "linear"}};
 
-struct LEVIN_API OneCycleLrOptions {
-  using Scheduler = class OneCycleLr;
-  PerGroup<double> max_lr = 0.0;
-  std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset, as the two below: all of training
-  std::optional<std::int64_t> epochs = std::nullopt;
-  std::optional<std::int64_t> steps_per_epoch = std::nullopt;
-  double pct_start = 0.3;
-  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
-  bool cycle_momentum = true;
-  PerGroup<double> base_momentum = 0.85;
-  PerGroup<double> max_momentum = 0.95;
-  double div_factor = 25.0;
-  double final_div_factor = 1e4;
-  bool three_phase = false;
-  static void declare(OptionList<OneCycleLrOptions>& options);
-  std::int64_t length() const { return total_steps ? *total_steps : *epochs * *steps_per_epoch; }
-  void check_groups(std::size_t groups) const;
-};
-
-/// One cycle: the rate rises from max_lr / div_factor to max_lr and falls to a far lower one, while the momentum (SGD,
-/// RMSprop) or the first beta (Adam, AdamW) goes the other way. Steps once per batch.
-class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptions> {
- public:
-  /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas. step()
-  /// throws MisuseError after total_steps.
-  OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length = {});
-
- private:
-  struct Target {
-    double lr, momentum;
-  };
-  Target target(std::size_t group, std::int64_t step) const;
-  void before_step() override;
-  double next_lr(std::size_t group, double) override { return target(group, last_epoch()).lr; }
-  double first_lr(std::size_t group) const override { return target(group, 0).lr; }
-  bool takes_new_groups() const override { return false; }
-};
-
-/// How high the cycles of CyclicLR are: all alike, each half as high as the one before, or less by gamma with every step.
-enum class CycleMode : std::uint8_t { kTriangular, kTriangular2, kExpRange };
-template <>
-inline constexpr std::array kChoices<CycleMode> = {Choice{CycleMode::kTriangular, "triangular"},
-                                                   Choice{CycleMode::kTriangular2, "triangular2"},
-                                                   Choice{CycleMode::kExpRange, "exp_range"}};
-
-struct LEVIN_API CyclicLrOptions {
-  using Scheduler = class CyclicLr;
-  PerGroup<double> base_lr = 0.0;
-  PerGroup<double> max_lr = 0.0;
-  std::int64_t step_size_up = 2000;
-  std::optional<std::int64_t> step_size_down = std::nullopt;  ///< unset: step_size_up
-  CycleMode mode = CycleMode::kTriangular;
-  double gamma = 1.0;
-  bool cycle_momentum = true;
-  PerGroup<double> base_momentum = 0.8;
-  PerGroup<double> max_momentum = 0.9;
-  static void declare(OptionList<CyclicLrOptions>& options);
-  std::int64_t length() const { return step_size_up + step_size_down.value_or(step_size_up); }
-  void check_groups(std::size_t groups) const;
-};
-
-/// Cycles without end (Smith 2017): the rate goes linearly from base_lr to max_lr and back, while the momentum (SGD, RMSprop)
-/// or the first beta (Adam, AdamW) goes the other way.
-class LEVIN_API CyclicLr final : public SteppedLrSchedulerWith<CyclicLrOptions> {
- public:
-  /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas.
-  CyclicLr(torch::optim::Optimizer& optimizer, const CyclicLrOptions& options);
-
- private:
-  void before_step() override;
-  double next_lr(std::size_t group, double) override;
-  bool takes_new_groups() const override { return false; }
-  /// How far up the present step is: 0 at the base, 1 at the top of the first cycle.
-  double height() const;
-  void save_state(Value& state) const override;
-  void load_state(const Value& state) override;
-};
-
 struct LEVIN_API SwaLrOptions {
   using Scheduler = class SwaLr;
   PerGroup<double> swa_lr = 0.0;
@@ -306,7 +226,7 @@ struct LEVIN_API SwaLrOptions {
 };
 
 /// Goes from the rate that it finds to swa_lr in anneal_epochs steps and stays there, for averages of weights: PyTorch's
-/// torch.optim.swa_utils.SWALR. Groups that are added meanwhile do so, too, where swa_lr is one number.
+/// torch.optim.swa_utils.SWALR. Groups that are added before that follow, too, where swa_lr is one number.
 class LEVIN_API SwaLr final : public SteppedLrSchedulerWith<SwaLrOptions> {
  public:
   /// Throws ConfigError as checked() does.
@@ -365,76 +285,6 @@ class LEVIN_API ReduceLrOnPlateau final : public LrScheduler {
   std::int64_t last_epoch_ = 0;
   std::int64_t bad_epochs_ = 0;
   std::int64_t cooldown_left_ = 0;
-};
-
-namespace detail {
-/// Several schedulers of one optimizer as one: their states are a part of its own.
-class LEVIN_API SchedulerList : public LrScheduler {
- public:
-  std::vector<double> last_lr() const override { return last_lr_; }
-  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
-  Value state_dict() const override;
-  void load_state_dict(const Value& state) override;
-  void change_rates(const RateChange& change) override;
-
- protected:
-  SchedulerList(const char* class_name, torch::optim::Optimizer& optimizer,
-                std::vector<std::shared_ptr<LrScheduler>> schedulers);
-
-  std::string class_name_;
-  torch::optim::Optimizer& optimizer_;
-  std::vector<std::shared_ptr<LrScheduler>> schedulers_;
-  std::vector<double> last_lr_;
-};
-}  // namespace detail
-
-struct LEVIN_API SequentialLrOptions {
-  using Scheduler = class SequentialLr;
-  std::vector<Component<LrSchedulerFactory>> schedulers = {};
-  std::vector<std::int64_t> milestones = {};
-  static void declare(OptionList<SequentialLrOptions>& options);
-};
-
-/// Several schedules, one after the other: at milestone i, schedule i + 1 begins.
-class LEVIN_API SequentialLr final : public detail::SchedulerList {
- public:
-  using Options = SequentialLrOptions;
-  /// Throws ConfigError unless there is one scheduler more than milestones, the milestones rise, and every scheduler steps the
-  /// same optimizer and is neither a ReduceLrOnPlateau nor a SequentialLr.
-  SequentialLr(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers,
-               std::vector<std::int64_t> milestones);
-  /// The same for schedules by name. `length`: of the whole; each is given its part between milestones.
-  SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options, const ScheduleLength& length = {});
-
-  void step(std::optional<double> metric = std::nullopt) override;
-  Value state_dict() const override;
-  void load_state_dict(const Value& state) override;
-
- private:
-  std::size_t due(std::int64_t step) const;
-  SteppedLrScheduler& member(std::size_t index) const { return static_cast<SteppedLrScheduler&>(*schedulers_[index]); }
-
-  std::vector<std::int64_t> milestones_;
-  std::int64_t last_epoch_ = 0;
-};
-
-struct LEVIN_API ChainedSchedulerOptions {
-  using Scheduler = class ChainedScheduler;
-  std::vector<Component<LrSchedulerFactory>> schedulers = {};
-  static void declare(OptionList<ChainedSchedulerOptions>& options);
-};
-
-/// Several schedules at once: at every step each changes, in their order, the rates that the one before has left.
-class LEVIN_API ChainedScheduler final : public detail::SchedulerList {
- public:
-  using Options = ChainedSchedulerOptions;
-  /// Throws ConfigError when there is none, and for one that steps another optimizer or needs a metric.
-  ChainedScheduler(torch::optim::Optimizer& optimizer, std::vector<std::shared_ptr<LrScheduler>> schedulers);
-  /// The same for schedules by name. `length`: of the whole, and of each.
-  ChainedScheduler(torch::optim::Optimizer& optimizer, const ChainedSchedulerOptions& options,
-                   const ScheduleLength& length = {});
-
-  void step(std::optional<double> metric = std::nullopt) override;
 };
 
 }  // namespace levin

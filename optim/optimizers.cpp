@@ -1,21 +1,26 @@
 #include "levin/optim/optimizers.h"
 
+#include <ATen/Context.h>
 #include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -381,6 +386,124 @@ void SparseAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradien
   const at::Tensor mean_of_squares = averaged(state.exp_avg_sq, values.square(), beta2);
   const double rate = options.lr * std::sqrt(1 - std::pow(beta2, step)) / (1 - std::pow(beta1, step));
   parameter.add_(at_its_places(mean.div(mean_of_squares.sqrt().add_(options.eps)).mul_(-rate)));
+}
+
+namespace {
+
+/// One norm over another; 1 where one of them is zero, as for weights that begin there. A tensor, so that a device is not
+/// waited for.
+at::Tensor ratio_of_norms(const at::Tensor& above, const at::Tensor& below) {
+  return at::where(above.gt(0).logical_and_(below.gt(0)), above / below, at::ones_like(above));
+}
+
+/// Random numbers of a step, the same on every rank and in a run that resumes, so that ranks keep equal weights. The generators
+/// that modules draw from stay as they are.
+at::Generator generator_of_step(const at::Device& device, std::int64_t step) {
+  at::Generator global = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(global.mutex());
+  at::Generator generator = global.clone();
+  generator.set_current_seed(static_cast<std::uint64_t>(step));
+  return generator;
+}
+
+/// Writes float32 values as bfloat16, rounded up or down by chance, so that each is right on average: bfloat16 has the first 16
+/// bits of float32, and noise in the other 16 carries over as often as they are large.
+void round_stochastically(at::Tensor& target, const at::Tensor& values, const at::Generator& generator) {
+  constexpr std::int64_t kLostValues = 1 << 16;
+  const at::Tensor noise = at::randint(kLostValues, values.sizes(), generator, values.options().dtype(at::kInt));
+  target.copy_(noise.add_(values.view(at::kInt)).bitwise_and_(-kLostValues).view(at::kFloat));
+}
+
+}  // namespace
+
+LEVIN_REGISTER_OPTIMIZER(Lion, "Steps by the sign of a momentum");
+
+void LionOptions::declare(OptionList<LionOptions>& options) {
+  using O = LionOptions;
+  options.add(&O::lr, "Learning rate: a third to a tenth of AdamW's").min(0.0);
+  options.add(&O::betas, "Parts of the momentum in a step, and in the next momentum");
+  options.add(&O::weight_decay, "Decoupled weight decay: three to ten times AdamW's").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
+}
+
+void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
+  parameter.mul_(1 - options.lr * options.weight_decay);
+  parameter.sub_(state.exp_avg.lerp(gradient, 1 - options.betas.first).sign_(), options.lr);
+  state.exp_avg.lerp_(gradient, 1 - options.betas.second);
+}
+
+LEVIN_REGISTER_OPTIMIZER(LAMB, "AdamW with steps in proportion to each parameter's size, for large batches");
+
+void LAMBOptions::declare(OptionList<LAMBOptions>& options) {
+  using O = LAMBOptions;
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::betas, "Decay of the averages of the gradient and of its square");
+  options.add(&O::eps, "Added to the denominator").min(0.0);
+  options.add(&O::weight_decay, "Decoupled weight decay, part of the step that is scaled").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
+}
+
+void LAMB::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  state.exp_avg.lerp_(gradient, 1 - beta1);
+  state.exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+  at::Tensor update = state.exp_avg_sq.div(1 - std::pow(beta2, step)).sqrt_().add_(options.eps).reciprocal_();
+  update.mul_(state.exp_avg).div_(1 - std::pow(beta1, step)).add_(parameter, options.weight_decay);
+  const at::Tensor trust = ratio_of_norms(at::linalg_vector_norm(parameter, 2), at::linalg_vector_norm(update, 2));
+  parameter.sub_(update.mul_(trust), options.lr);
+}
+
+LEVIN_REGISTER_OPTIMIZER(LARS, "SGD with steps in proportion to each parameter's size, for large batches");
+
+void LARSOptions::declare(OptionList<LARSOptions>& options) {
+  using O = LARSOptions;
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::momentum, "Momentum").min(0.0);
+  options.add(&O::weight_decay, "L2 penalty").min(0.0);
+  options.add(&O::trust_coefficient, "Size of a step relative to the parameter's, at a rate of 1").above(0.0);
+  options.add(&O::maximize, "Go up instead of down");
+}
+
+void LARS::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
+  const at::Tensor size = at::linalg_vector_norm(parameter, 2);
+  const at::Tensor slope = at::linalg_vector_norm(gradient, 2);
+  const at::Tensor resistance = slope.add(size, options.weight_decay);
+  const at::Tensor no_trust = size.eq(0).logical_or_(slope.eq(0));
+  const at::Tensor trust = at::where(no_trust, at::ones_like(size), size / resistance * options.trust_coefficient);
+  const at::Tensor update = gradient.add(parameter, options.weight_decay).mul_(trust);
+  state.momentum_buffer.mul_(options.momentum).add_(update, options.lr);
+  parameter.sub_(state.momentum_buffer);
+}
+
+LEVIN_REGISTER_OPTIMIZER(AdamWBf16, "AdamW with half the state, in bfloat16");
+
+void AdamWBf16Options::declare(OptionList<AdamWBf16Options>& options) {
+  using O = AdamWBf16Options;
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::betas, "Decay of the averages of the gradient and of its square");
+  options.add(&O::eps, "Added to the denominator").min(0.0);
+  options.add(&O::weight_decay, "Decoupled weight decay").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
+}
+
+MomentsState AdamWBf16::first_state(const at::Tensor& parameter, const Options&) const {
+  const auto options = parameter.options().dtype(at::kBFloat16).requires_grad(false);
+  return {.exp_avg = at::zeros_like(parameter, options), .exp_avg_sq = at::zeros_like(parameter, options)};
+}
+
+void AdamWBf16::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  const at::Tensor slope = gradient.to(at::kFloat);
+  const at::Tensor mean = state.exp_avg.to(at::kFloat).lerp_(slope, 1 - beta1);
+  const at::Tensor mean_of_squares = state.exp_avg_sq.to(at::kFloat).mul_(beta2).addcmul_(slope, slope, 1 - beta2);
+  const at::Generator generator = generator_of_step(parameter.device(), state.step);
+  round_stochastically(state.exp_avg, mean, generator);
+  round_stochastically(state.exp_avg_sq, mean_of_squares, generator);
+  parameter.mul_(1 - options.lr * options.weight_decay);
+  const at::Tensor size = mean_of_squares.div(1 - std::pow(beta2, step)).sqrt_().add_(options.eps);
+  parameter.addcdiv_(mean, size, -options.lr / (1 - std::pow(beta1, step)));
 }
 
 }  // namespace levin

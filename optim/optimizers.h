@@ -1,84 +1,20 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/sgd.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "levin/core/base/fwd.h"
 #include "levin/core/config/option_type.h"
 #include "levin/core/optimizers/described_optimizer.h"
 
-// LibTorch's optimizers, of which these have options, state and checkpoints, with steps by ATen's fused kernels:
-//
-//     levin::AdamW(parameters(), levin::AdamWOptions(1e-3).weight_decay(0.1))
-//
-// Numbers are those of LibTorch's steps, but for the rounding of the last digit. Where a kernel does not take a parameter
-// (sparse or complex gradients, bfloat16 and half, memory with gaps) it is stepped by LibTorch, as each is for the first time,
-// which makes its state. The last argument, `fused`, is false for LibTorch's own step of all parameters.
-namespace levin {
-
-class FusedStep;
-
-/// One of LibTorch's optimizers with a fused step.
-template <class Base, class BaseOptions>
-class LEVIN_API FusedOptimizer : public Base, public RecordableOptimizer {
- public:
-  explicit FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options = {}, bool fused = true)
-      : FusedOptimizer(std::vector<torch::optim::OptimizerParamGroup>{std::move(parameters)}, std::move(options), fused) {}
-  explicit FusedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, BaseOptions options = {},
-                          bool fused = true)
-      : Base(groups, std::move(options)), is_fused_(fused) {}
-  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
-  bool run_steps_by(StepRunner* runner) override;
-
- private:
-  bool is_fused_;
-  std::shared_ptr<FusedStep> fused_step_ = nullptr;  ///< from the first step on
-  StepRunner* runner_ = nullptr;
-};
-
-using SGDOptions = torch::optim::SGDOptions;
-using AdamOptions = torch::optim::AdamOptions;
-using AdamWOptions = torch::optim::AdamWOptions;
-using AdagradOptions = torch::optim::AdagradOptions;
-extern template class LEVIN_API FusedOptimizer<torch::optim::SGD, SGDOptions>;
-extern template class LEVIN_API FusedOptimizer<torch::optim::Adam, AdamOptions>;
-extern template class LEVIN_API FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
-extern template class LEVIN_API FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
-
-/// Stochastic gradient descent, with momentum.
-class LEVIN_API SGD : public FusedOptimizer<torch::optim::SGD, SGDOptions> {
-  using FusedOptimizer::FusedOptimizer;
-};
-
-/// Adaptive moments (Kingma and Ba 2014).
-class LEVIN_API Adam : public FusedOptimizer<torch::optim::Adam, AdamOptions> {
-  using FusedOptimizer::FusedOptimizer;
-};
-
-/// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
-class LEVIN_API AdamW : public FusedOptimizer<torch::optim::AdamW, AdamWOptions> {
-  using FusedOptimizer::FusedOptimizer;
-};
-
-/// Adaptive gradients (Duchi et al. 2011).
-class LEVIN_API Adagrad : public FusedOptimizer<torch::optim::Adagrad, AdagradOptions> {
-  using FusedOptimizer::FusedOptimizer;
-};
-
 // Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and LAMB, LARS and Lion:
 //
 //     levin::Lion(parameters(), {.lr = 1e-4, .weight_decay = 0.1})
+namespace levin {
 
 /// The decay rates of two averages: each at least 0 and below 1.
 struct LEVIN_API Betas {
@@ -146,7 +82,7 @@ struct LEVIN_API AdafactorState {
   StateFields fields();
 };
 
-/// Keeps of the squares of a matrix of gradients its rows and columns (Shazeer and Stern 2018), as torch.optim.Adafactor.
+/// Stores of the squares of a matrix of gradients its rows and columns (Shazeer and Stern 2018), as torch.optim.Adafactor.
 class LEVIN_API Adafactor final : public OptimizerOf<AdafactorOptions, AdafactorState> {
   using OptimizerOf::OptimizerOf;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
@@ -183,7 +119,7 @@ struct LEVIN_API AdamWBf16Options {
   static void declare(OptionList<AdamWBf16Options>& options);
 };
 
-/// AdamW whose state takes half the memory: averages are kept in bfloat16 and rounded stochastically (Zamirai et al. 2020),
+/// AdamW whose state takes half the memory: averages are stored in bfloat16 and rounded stochastically (Zamirai et al. 2020),
 /// since to the nearest they would stop where a change is less than half a last digit. Steps are computed in float32, and the
 /// same on ranks that have the same gradients.
 class LEVIN_API AdamWBf16 final : public OptimizerOf<AdamWBf16Options, MomentsState> {
@@ -341,68 +277,6 @@ struct LEVIN_API RpropState {
 /// Resilient backpropagation, for whole datasets as one batch (Riedmiller and Braun 1993), as torch.optim.Rprop.
 class LEVIN_API Rprop final : public OptimizerOf<RpropOptions, RpropState> {
   using OptimizerOf::OptimizerOf;
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
-  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
-};
-
-struct LEVIN_API ScheduleFreeState {
-  std::int64_t k = 0;  ///< steps
-  double weight_sum = 0.0;
-  double lr_max = 0.0;
-  at::Tensor z = {};
-  at::Tensor x = {};
-  at::Tensor exp_avg_sq = {};  ///< of AdamW
-};
-
-/// An optimizer that needs no schedule (Defazio et al. 2024), as the package schedulefree has it: weights z take steps, x is
-/// their average, and gradients are taken at y between the two. Parameters are y while they are trained, and x is what is
-/// evaluated (EvaluatedWeights). Each parameter counts the steps that it takes, in which it has a gradient.
-template <class Options>
-class LEVIN_API ScheduleFree : public OptimizerOf<Options, ScheduleFreeState>, public EvaluatedWeights {
- public:
-  using OptimizerOf<Options, ScheduleFreeState>::OptimizerOf;
-  std::vector<WeightPair> evaluated_weights() const override {
-    std::vector<WeightPair> weights;
-    for (const auto& group : this->param_groups()) {
-      for (const at::Tensor& parameter : group.params()) {
-        if (const auto* state = this->state_of(parameter)) weights.push_back({parameter, state->x});
-      }
-    }
-    return weights;
-  }
-};
-
-struct LEVIN_API SGDScheduleFreeOptions {
-  double lr = 1.0;
-  double momentum = 0.9;  ///< how near to x gradients are taken
-  double weight_decay = 0.0;
-  std::int64_t warmup_steps = 0;
-  double r = 0.0;
-  double weight_lr_power = 2.0;
-  static void declare(OptionList<SGDScheduleFreeOptions>& options);
-};
-
-/// Schedule-free stochastic gradient descent.
-class LEVIN_API SGDScheduleFree final : public ScheduleFree<SGDScheduleFreeOptions> {
-  using ScheduleFree::ScheduleFree;
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
-  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
-};
-
-struct LEVIN_API AdamWScheduleFreeOptions {
-  double lr = 2.5e-3;
-  Betas betas = {};
-  double eps = 1e-8;
-  double weight_decay = 0.0;
-  std::int64_t warmup_steps = 0;
-  double r = 0.0;
-  double weight_lr_power = 2.0;
-  static void declare(OptionList<AdamWScheduleFreeOptions>& options);
-};
-
-/// Schedule-free AdamW.
-class LEVIN_API AdamWScheduleFree final : public ScheduleFree<AdamWScheduleFreeOptions> {
-  using ScheduleFree::ScheduleFree;
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };

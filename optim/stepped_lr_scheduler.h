@@ -17,7 +17,7 @@
 namespace levin {
 
 /// Base of the schedulers that give each group a new rate at every step, from its present rate and the number of the step:
-/// PyTorch's `LRScheduler`. Derive from it for a schedule of your own; call start() at the end of your constructor.
+/// PyTorch's `LRScheduler`. Derive your schedule from it; call start() at the end of your constructor.
 ///
 ///     class Halve final : public levin::SteppedLrScheduler {
 ///      public:
@@ -50,7 +50,7 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
   /// The rate of a group when the schedule begins, whatever its present rate is.
   virtual double first_lr(std::size_t group) const { return base_lr(group); }
   /// Groups that are added to the optimizer while it trains follow the schedule too, from the rate they come with. False for a
-  /// schedule that has something of its own for each group: a step is then an error.
+  /// schedule that has a value for each group: a step is then an error.
   virtual bool takes_new_groups() const { return true; }
   /// Called before the rates are computed, after last_epoch() has changed.
   virtual void before_step() {}

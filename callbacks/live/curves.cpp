@@ -19,7 +19,7 @@ struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
-  void take(double value) {
+  void include(double value) {
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -129,13 +129,13 @@ Dots dots_of(const TextStyle& style) { return !style.utf8 ? Dots{1, 1} : style.b
 Span cell_text(const std::array<unsigned, 2>& layers, const TextStyle& style) {
   const auto [training, validation] = layers;
   if ((training | validation) == 0) return {" "};
-  const Ink ink = validation != 0 ? Ink::kValidation : Ink::kTraining;
-  if (!style.utf8) return {validation != 0 ? "o" : "*", ink};
+  const SpanStyle span_style = validation != 0 ? SpanStyle::kValidation : SpanStyle::kTraining;
+  if (!style.utf8) return {validation != 0 ? "o" : "*", span_style};
   // Without colours the two would look alike.
-  if (!style.color && validation != 0) return {"•", ink};
-  if (style.braille) return {braille(training | validation), ink};
+  if (!style.color && validation != 0) return {"•", span_style};
+  if (style.braille) return {braille(training | validation), span_style};
   // Blocks of one colour would take the other's half, too.
-  return {block(validation != 0 ? validation : training), ink};
+  return {block(validation != 0 ? validation : training), span_style};
 }
 
 bool starts_series(std::string_view name, std::string_view stage) {
@@ -150,9 +150,9 @@ std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t 
     for (const auto& [x, value] : series->points) {
       const double y = height_of(value, axis);
       if (std::isnan(y)) continue;
-      x_range.take(x);
-      y_range.take(y);
-      values.take(value);
+      x_range.include(x);
+      y_range.include(y);
+      values.include(value);
     }
   }
   const bool is_empty = y_range.low > y_range.high;
@@ -165,10 +165,10 @@ std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t 
     std::string label;
     if (!is_empty && row == 0 && y_range.high > y_range.low) label = figure_text(values.high);
     if (!is_empty && row + 1 == height) label = figure_text(values.low);
-    StyledLine line = {{format("{:>8}", label), Ink::kDim}, {style.utf8 ? "│" : "|", Ink::kDim}};
+    StyledLine line = {{format("{:>8}", label), SpanStyle::kDim}, {style.utf8 ? "│" : "|", SpanStyle::kDim}};
     for (std::size_t column = 0; column * dots.across < canvas.across; ++column) {
       Span cell = cell_text(canvas.cell(column, row), style);
-      if (line.back().ink == cell.ink) {
+      if (line.back().style == cell.style) {
         line.back().text += cell.text;
       } else {
         line.push_back(std::move(cell));
@@ -179,7 +179,7 @@ std::vector<StyledLine> draw(const Curve& curve, std::size_t width, std::size_t 
   if (is_empty) {
     const char* const why =
         values_not_above_zero(curve) > 0 ? "no value above 0, which a logarithmic axis needs" : "no metric yet";
-    lines[height / 2] = fitted({{std::string(kLabelWidth + 3, ' ')}, {why, Ink::kDim}}, width);
+    lines[height / 2] = fitted({{std::string(kLabelWidth + 3, ' ')}, {why, SpanStyle::kDim}}, width);
   }
   return lines;
 }
@@ -216,7 +216,7 @@ void CurveHistory::add(const std::string& name, double batches, double value, bo
   if (found == curves_.end()) {
     const auto is_loss = [](const Curve& curve) { return curve.title.ends_with("loss"); };
     const Curve curve{.title = title};
-    // Losses are drawn first, whether or not a validation has told something before the first step.
+    // Losses are drawn first, even if a validation has logged something before the first step.
     if (is_loss(curve)) found = std::find_if_not(curves_.begin(), curves_.end(), is_loss);
     found = curves_.insert(found, curve);
   }

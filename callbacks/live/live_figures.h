@@ -9,10 +9,11 @@
 
 namespace levin {
 
-/// What of a run the live terminal shows beside `line` and curves: ranks, and what ModelCheckpoint does. Never communicates.
+/// The figures of the live terminal besides `line` and curves: ranks, and what ModelCheckpoint does. Never communicates.
 LiveState live_figures(const Trainer& trainer, ProgressLine line);
 
-/// Tells which logged values make a point of a curve, and when. Of a key that is logged on_step and on_epoch steps do.
+/// Selects the logged values that become points of a curve, and says when. Of a key that is logged on_step and on_epoch, the
+/// values of steps do.
 class CurveValues {
  public:
   /// Those of the newest step, with those of the progress bar first.

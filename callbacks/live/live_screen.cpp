@@ -27,35 +27,35 @@ std::string axis_text(const LiveState& state) {
 /// "loss: train_loss 0.123, val_loss 0.456" at the left of a rule, "2 of 3" at its right.
 StyledLine legend(const LiveState& state, std::size_t width, const TextStyle& style) {
   const std::string dash = style.utf8 ? "─" : "-";
-  StyledLine line = {{dash + dash + " ", Ink::kDim}};
+  StyledLine line = {{dash + dash + " ", SpanStyle::kDim}};
   std::string right;
   if (state.curve_number > 0) {
-    const auto add = [&](const Series& series, const char* mark, Ink ink) {
+    const auto add = [&](const Series& series, const char* mark, SpanStyle span_style) {
       if (series.points.empty()) return;
-      line.push_back({format("{} {} {}  ", mark, one_line(series.name), figure_text(series.points.back().second)), ink});
+      line.push_back({format("{} {} {}  ", mark, one_line(series.name), figure_text(series.points.back().second)), span_style});
     };
     const char* const mark = !style.utf8 ? "***" : style.braille ? "⣀⠤⠒" : "▄▄▀";
-    add(state.curve.training, mark, Ink::kTraining);
-    add(state.curve.validation, !style.utf8 ? "ooo" : style.color ? mark : "•••", Ink::kValidation);
+    add(state.curve.training, mark, SpanStyle::kTraining);
+    add(state.curve.validation, !style.utf8 ? "ooo" : style.color ? mark : "•••", SpanStyle::kValidation);
     right = format(" {}{} of {} {}{}", axis_text(state), state.curve_number, state.curves, dash, dash);
   }
   const std::size_t used_width = std::min(width, width_of(line));
   line = fitted(std::move(line), used_width);
   std::string rule;
   for (std::size_t used = width_of(line) + display_width(right); used < width; ++used) rule += dash;
-  line.push_back({rule + right, Ink::kDim});
+  line.push_back({rule + right, SpanStyle::kDim});
   return line;
 }
 
 StyledLine labeled(std::string_view label, std::string text) {
-  return {{format("{:<11}", label), Ink::kDim}, {std::move(text)}};
+  return {{format("{:<11}", label), SpanStyle::kDim}, {std::move(text)}};
 }
 
 StyledLine line_of(const LiveRank& rank, std::size_t width, const TextStyle& style) {
-  StyledLine line = {{format("{:<11}", format("rank {}", rank.rank)), Ink::kDim}};
+  StyledLine line = {{format("{:<11}", format("rank {}", rank.rank)), SpanStyle::kDim}};
   if (rank.working) {
     const double share = std::clamp(*rank.working, 0.0, 1.0);
-    line.push_back({progress_bar(share, kBarWidth, style.utf8), Ink::kTraining});
+    line.push_back({progress_bar(share, kBarWidth, style.utf8), SpanStyle::kTraining});
     line.push_back({format("|{:3.0f}% work ", 100 * share)});
     if (width >= kWidePanel) line.push_back({format("{:2.0f}% wait ", 100 * (1 - share))});
   }
@@ -122,8 +122,8 @@ std::string keys_text(const LiveState& state, std::size_t room) {
 
 StyledLine keys_line(const LiveState& state, std::size_t width) {
   StyledLine line = {{" "}};
-  if (!state.status.empty()) line.push_back({state.status + "   ", Ink::kAlert});
-  if (state.has_keys) line.push_back({keys_text(state, width - std::min(width, width_of(line))), Ink::kDim});
+  if (!state.status.empty()) line.push_back({state.status + "   ", SpanStyle::kAlert});
+  if (state.has_keys) line.push_back({keys_text(state, width - std::min(width, width_of(line))), SpanStyle::kDim});
   return line;
 }
 

@@ -15,7 +15,7 @@ namespace levin {
 /// What a rank did between the last two rows of training steps.
 struct LiveRank {
   int rank = 0;
-  std::optional<double> working = {};  ///< share of the time that went to work of its own, not to waits for others
+  std::optional<double> working = {};  ///< share of the time that it worked and did not wait for other ranks
   std::int64_t memory = 0;             ///< resident, in bytes; 0: not known
   std::int64_t device_memory = 0;      ///< allocated on its device; 0: none, or not known
 };
@@ -35,13 +35,13 @@ struct LiveState {
   std::string last = {};        ///< the file that was written last
   std::string best = {};        ///< "val_loss=0.123"
   std::string status = {};      ///< what was asked for: "PAUSED"
-  bool pauses = false;          ///< or is about to: the key makes it go on
+  bool pauses = false;          ///< or is about to: the key resumes it
   bool stops_after_epoch = false;
   bool has_keys = true;
   bool shows_help = false;
 };
 
-/// The lines of the live terminal: a curve beside figures, the progress bar, and keys. In a terminal that is too narrow or too
+/// The lines of the live terminal: a curve next to figures, the progress bar, and keys. In a terminal that is too narrow or too
 /// low for it the bar's line alone.
 std::vector<std::string> live_screen(const LiveState& state, const TerminalSize& size, const TextStyle& style);
 

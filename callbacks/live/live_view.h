@@ -12,7 +12,7 @@
 
 namespace levin {
 
-/// Draws the live terminal, ten times a second, and does what a person asks for with keys, on a thread of its own: also while a
+/// Draws the live terminal, ten times a second, and does what a person asks for with keys, on its own thread: also while a
 /// step takes long, or training pauses. Threading: made, given figures and ended by the thread that trains.
 class LiveView {
  public:

@@ -29,9 +29,9 @@ std::string text_of(const StyledLine& line, std::size_t width, bool color) {
   std::size_t end = 0;  // of what is no space
   for (const Span& span : fitted(line, width)) {
     if (span.text.empty()) continue;
-    const bool has_ink = color && span.ink != Ink::kPlain;
-    text += has_ink ? format("\033[{}m{}\033[0m", kCodes[static_cast<std::size_t>(span.ink)], span.text) : span.text;
-    if (has_ink || span.text.find_first_not_of(' ') != std::string::npos) end = text.find_last_not_of(' ') + 1;
+    const bool has_style = color && span.style != SpanStyle::kPlain;
+    text += has_style ? format("\033[{}m{}\033[0m", kCodes[static_cast<std::size_t>(span.style)], span.text) : span.text;
+    if (has_style || span.text.find_first_not_of(' ') != std::string::npos) end = text.find_last_not_of(' ') + 1;
   }
   return text.substr(0, end);
 }

@@ -8,12 +8,12 @@
 namespace levin {
 
 /// What a part of a line is; a terminal with colours shows it.
-enum class Ink : std::uint8_t { kPlain, kDim, kTraining, kValidation, kAlert };
+enum class SpanStyle : std::uint8_t { kPlain, kDim, kTraining, kValidation, kAlert };
 
 /// A part of a line, without control characters.
 struct Span {
   std::string text;
-  Ink ink = Ink::kPlain;
+  SpanStyle style = SpanStyle::kPlain;
 };
 using StyledLine = std::vector<Span>;
 
@@ -21,7 +21,7 @@ using StyledLine = std::vector<Span>;
 struct TextStyle {
   bool utf8 = true;
   bool color = true;
-  bool braille = false;  ///< curves in Braille dots, of which many fonts show boxes, in place of block characters
+  bool braille = false;  ///< curves in Braille dots, of which many fonts show boxes, instead of block characters
 };
 
 /// Columns that a line takes.

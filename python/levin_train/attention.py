@@ -3,24 +3,20 @@
 Where the size of the batch is open, Inductor cannot take such a dimension apart again, and divides for each element.
 """
 
-import contextlib
-
 import torch.nn.functional as F
 
-_original = F.multi_head_attention_forward
 
-
-def _attention(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
-               out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-               use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
-               average_attn_weights=True, is_causal=False):
-    """As torch's function; what is not usual in training goes to it."""
+def attention(original, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+              dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+              use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
+              average_attn_weights=True, is_causal=False):
+    """As torch's function, `original`, which gets what is not usual in training."""
     rare = (bias_k, bias_v, static_k, static_v, add_zero_attn or None, need_weights or None, use_separate_proj_weight or None)
     if any(each is not None for each in rare) or query.dim() != 3 or attn_mask is not None and attn_mask.dim() != 2:
-        return _original(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
-                         dropout_p, out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask,
-                         use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v,
-                         average_attn_weights, is_causal)
+        return original(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+                        dropout_p, out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask,
+                        use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v,
+                        average_attn_weights, is_causal)
     key_padding_mask = F._canonical_mask(key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask), "attn_mask", query.dtype)
     if is_causal and key_padding_mask is None:
         attn_mask = None
@@ -39,12 +35,3 @@ def _attention(query, key, value, embed_dim_to_check, num_heads, in_proj_weight,
     heads = [each.unflatten(2, (num_heads, width // num_heads)).permute(1, 2, 0, 3) for each in projected]
     mixed = F.scaled_dot_product_attention(*heads, attn_mask, dropout_p if training else 0.0, is_causal)
     return F.linear(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias), None
-
-
-@contextlib.contextmanager
-def as_recorded():
-    F.multi_head_attention_forward = _attention
-    try:
-        yield
-    finally:
-        F.multi_head_attention_forward = _original

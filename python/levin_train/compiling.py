@@ -1,6 +1,5 @@
 """From a step to a compiled library: its graph, recorded on tensors without values, and Inductor."""
 
-import contextlib
 import math
 import os
 import warnings
@@ -9,15 +8,13 @@ import sympy
 import torch
 import torch._inductor
 import torch._inductor.config
-from torch._decomp import decompositions
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental import _config as shape_config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin_train import attention, recurrent
+from levin_train import attention, recurrent, torch_patches
 from levin_train.elf import forget_folders, replace_needed, strip
 from levin_train.errors import ExportError, is_users, raising_line, refuse
 from levin_train.recording import NUMBERS
@@ -37,30 +34,6 @@ class Graph:
         self.notes = notes
         self.scale = 1.0  # of the example's batch to the one at which it was recorded
         self.special_sizes = set()  # (name of a dimension, size): to be compared too
-
-
-class _Layers(int):
-    """A number of layers for which torch's decomposition of RNNs keeps dropout between layers: it asks `num_layers < i - 1`,
-    which never holds."""
-
-    def __lt__(self, other):
-        return True
-
-
-@contextlib.contextmanager
-def _rnns_for_training():
-    """torch decomposes an LSTM for inference: into a layer that keeps nothing for the backward pass, and without dropout."""
-    helper, select = decompositions._rnn_helper, decompositions.select_one_layer_lstm_function
-
-    def with_dropout(input, hidden, params, has_biases, num_layers, *rest):
-        return helper(input, hidden, params, has_biases, _Layers(num_layers), *rest)
-
-    decompositions._rnn_helper = with_dropout
-    decompositions.select_one_layer_lstm_function = recurrent.lstm_layer_for
-    try:
-        yield
-    finally:
-        decompositions._rnn_helper, decompositions.select_one_layer_lstm_function = helper, select
 
 
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
@@ -115,7 +88,8 @@ def record(step, tensors):
         described[:] = found
         return tuple(outputs)
 
-    with random_state(1), _rnns_for_training(), attention.as_recorded(), shape_config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+    with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for), torch_patches.attention(attention.attention), \
+            torch_patches.open_sizes(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = make_fx(function, tracing_mode="symbolic")(*example)
@@ -350,7 +324,7 @@ def compiled(graph, processor="native", threads=None):
     options = {"aot_inductor.package": True, "aot_inductor.custom_ops_to_c_shims": recurrent.SHIMS, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
     if processor != "native":
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
-    with warnings.catch_warnings(), shape_config.patch(backed_size_oblivious=True):
+    with warnings.catch_warnings(), torch_patches.open_sizes():
         warnings.simplefilter("ignore")
         files = _inductor(graph, options)
     check_sizes(graph)

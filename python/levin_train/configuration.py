@@ -1,6 +1,5 @@
 """The YAML of a run: the package, and the optimizer and scheduler of configure_optimizers()."""
 
-import contextlib
 import inspect
 import json
 import math
@@ -9,25 +8,14 @@ import re
 
 import torch
 
+from levin_train import torch_patches
 from levin_train.errors import ExportError, line_of, refuse
+from levin_train.registered import LR_SCHEDULERS, OPTIMIZERS
 
-_ADAM = ("lr", "betas", "eps", "weight_decay", "amsgrad")
-OPTIMIZERS = {
-    "SGD": ("lr", "momentum", "dampening", "weight_decay", "nesterov"), "Adam": _ADAM, "AdamW": _ADAM,
-    "Adagrad": ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"),
-    "RMSprop": ("lr", "alpha", "eps", "weight_decay", "momentum", "centered"),
-    "LBFGS": ("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size", "line_search_fn"),
-    "NAdam": ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "maximize"),
-    "RAdam": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
-    "Adamax": ("lr", "betas", "eps", "weight_decay", "maximize"), "Adadelta": ("lr", "rho", "eps", "weight_decay", "maximize"),
-    "Adafactor": ("lr", "beta2_decay", "eps", "d", "weight_decay", "maximize"),
-    "ASGD": ("lr", "lambd", "alpha", "t0", "weight_decay", "maximize"), "Rprop": ("lr", "etas", "step_sizes", "maximize"),
-    "SparseAdam": ("lr", "betas", "eps", "maximize"),
-}
 # How a step is computed, and not what it is.
 _IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "params", "param_names"}
-SCHEDULERS = ("StepLR", "MultiStepLR", "ExponentialLR", "ConstantLR", "LinearLR", "PolynomialLR", "CosineAnnealingLR",
-              "CosineAnnealingWarmRestarts", "OneCycleLR", "CyclicLR", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler")
+# Schedules that are functions of Python have no counterpart in YAML.
+SCHEDULERS = [name for name, options in LR_SCHEDULERS.items() if "lr_lambda" not in options and hasattr(torch.optim.lr_scheduler, name)]
 _IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
 
 
@@ -50,32 +38,10 @@ class _Training:
         refuse(f"configure_optimizers reads self.trainer.{name}", _IN_CODE.format("lr_scheduler"))
 
 
-@contextlib.contextmanager
-def _keeping_arguments():
-    """Schedulers keep what they were made of."""
-    original = {}
-    for name in SCHEDULERS:
-        scheduler = getattr(torch.optim.lr_scheduler, name)
-
-        def initialize(self, *args, _init=scheduler.__init__, **kwargs):
-            bound = inspect.signature(_init).bind(self, *args, **kwargs)
-            _init(self, *args, **kwargs)
-            self._levin_arguments = dict(list(bound.arguments.items())[1:])
-
-        original[scheduler] = scheduler.__init__
-        initialize.__signature__ = inspect.signature(scheduler.__init__)
-        scheduler.__init__ = initialize
-    try:
-        yield
-    finally:
-        for scheduler, init in original.items():
-            scheduler.__init__ = init
-
-
 def _configured(module):
     module_class = type(module)
     attributes = {"trainer": _Training()}
-    with _keeping_arguments():
+    with torch_patches.scheduler_arguments(SCHEDULERS):
         module.__class__ = type(module_class.__name__, (module_class,), attributes)
         try:
             configured = module.configure_optimizers()
@@ -105,7 +71,7 @@ def _plain(value):
 def _options(optimizer, group, names, defaults, where):
     found = {}
     for name, value in group.items():
-        if name in names:
+        if name in names and name not in _IMPLEMENTATION:
             if _plain(value) != _plain(defaults.get(name)):
                 found[name] = _plain(value)
         elif name in defaults and name not in _IMPLEMENTATION and _plain(value) != _plain(defaults[name]):

@@ -10,13 +10,15 @@ import warnings
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
-from levin_train import configuration, safetensors, verification
+from levin_train import configuration, safetensors, torch_patches, verification
 from levin_train.batches import layout_of
 from levin_train.compiling import PROCESSORS, compiled, record, traced_sizes
 from levin_train.errors import ExportError
 from levin_train.hyper_parameters import hyper_parameters
 from levin_train.steps import PRECISIONS, STEPS, Step, Weights
 from levin_train.supported import check_weights, function_step, steps_of
+
+torch_patches.check_version()
 
 FORMAT = 1
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from levin_train.errors import refuse
+from levin_train.registered import METRICS
 
 
 @dataclasses.dataclass
@@ -88,22 +89,8 @@ def recorded(module, spares):
 
 
 _TASKS = {"Binary": "binary", "Multiclass": "multiclass", "Multilabel": "multilabel"}
-_LABELS = ("average", "top_k", "ignore_index", "threshold", "num_classes", "num_labels")
-_CURVES = ("thresholds", "average", "ignore_index", "num_classes", "num_labels")
-_OPTIONS = {
-    "Accuracy": _LABELS, "Precision": _LABELS, "Recall": _LABELS, "F1Score": _LABELS, "Specificity": _LABELS,
-    "HammingDistance": _LABELS, "FBetaScore": (*_LABELS, "beta"), "JaccardIndex": _LABELS,
-    "ConfusionMatrix": ("threshold", "ignore_index", "normalize", "num_classes", "num_labels"),
-    "CohenKappa": ("threshold", "ignore_index", "weights", "num_classes"),
-    "MatthewsCorrCoef": ("threshold", "ignore_index", "num_classes", "num_labels"),
-    "AUROC": (*_CURVES, "max_fpr"), "AveragePrecision": _CURVES,
-    "CalibrationError": ("n_bins", "norm", "ignore_index", "num_classes"),
-    "MeanSquaredError": ("squared", "num_outputs"), "MeanAbsoluteError": ("num_outputs",), "MeanAbsolutePercentageError": (),
-    "R2Score": ("adjusted", "multioutput"), "ExplainedVariance": ("multioutput",), "PearsonCorrCoef": ("num_outputs",),
-    "SpearmanCorrCoef": ("num_outputs",), "CosineSimilarity": ("reduction",), "KLDivergence": ("log_prob", "reduction"),
-    "Perplexity": ("ignore_index",), "MeanMetric": ("nan_strategy",), "SumMetric": ("nan_strategy",),
-    "MaxMetric": ("nan_strategy",), "MinMetric": ("nan_strategy",),
-}
+# torchmetrics' classes of these names take texts, or wrap other metrics.
+_NOT_EXPORTED = {"BLEUScore", "EditDistance", "RunningMean", "RunningSum"}
 
 
 def equivalent(metric):
@@ -111,10 +98,12 @@ def equivalent(metric):
     name = type(metric).__name__
     task = next((prefix for prefix in _TASKS if name.startswith(prefix)), "")
     class_path = name.removeprefix(task)
-    if class_path not in _OPTIONS:
+    if class_path not in METRICS or class_path in _NOT_EXPORTED:
         refuse(f"levin has no metric like torchmetrics' {name}", "Log a tensor, or write the metric in C++")
     init_args = {"task": _TASKS[task]} if task else {}
-    for option in _OPTIONS[class_path]:
+    for option in METRICS[class_path]:
+        if option == "task":
+            continue
         value = getattr(metric, option, None)
         value = value.tolist() if hasattr(value, "tolist") else value
         if value is not None and (task != "Binary" or option not in ("average", "top_k", "num_classes", "num_labels")):

@@ -4,9 +4,8 @@ import contextlib
 import dataclasses
 
 import torch
-from torch.nn.utils import stateless
 
-from levin_train import metric_objects
+from levin_train import metric_objects, torch_patches
 from levin_train.errors import line_of, refuse
 from levin_train.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
 from levin_train.watching import computed_attributes, python_state, refuse_changes, sources_of
@@ -179,7 +178,7 @@ class Step:
         names = {part: name for name, part in module.named_modules()}
         computed = [(part, name, vars(part)[name]) for part in module.modules() for name in computed_attributes(part) if name in vars(part)]
         with contextlib.ExitStack() as stack:
-            stack.enter_context(stateless._reparametrize_module(module, state, tie_weights=True))
+            stack.enter_context(torch_patches.weights(module, state))
             stack.enter_context(metric_objects.recorded(module, self._spares))
             stack.enter_context(_users_builtins(module, self._source))
             if not self.training:

@@ -106,7 +106,7 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
     if (outcome.ok()) {
       // What looks for abandoned files, or reads an old one, goes on without it. Of an old file that cannot be read nobody
       // knows whether it is a checkpoint.
-      const bool left_one = outcome.err.find("is left where it is") != std::string::npos;
+      const bool left_one = outcome.err.find("stays: levin did not write it") != std::string::npos;
       CHECK(found.whole == (left_one ? 3 : 2));
       continue;
     }

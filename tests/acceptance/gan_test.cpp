@@ -4,7 +4,7 @@
 
 #include "acceptance/digits_run.h"
 #include "acceptance/readme_commands.h"
-#include "levin/data/data_files.h"
+#include "levin/data/csv_file.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {

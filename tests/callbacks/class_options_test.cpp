@@ -3,16 +3,20 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/model_summary.h"
+#include "levin/callbacks/on_exception_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
+#include "levin/callbacks/timer.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/options.h"
 #include "levin/core/trainer.h"
 #include "levin/data/dataset.h"
 #include "levin/data/table_data_module.h"
 #include "levin/loggers/csv_logger.h"
+#include "levin/optim/cyclic_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "levin/strategies/gradients/ddp.h"
 

@@ -7,8 +7,8 @@
 #include <new>
 
 #include "callbacks/scripted_run.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/config/component.h"
@@ -16,6 +16,7 @@
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
+#include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"
 

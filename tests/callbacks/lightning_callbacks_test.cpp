@@ -4,10 +4,12 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/backbone_finetuning.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/finetuning.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/timer.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"

@@ -280,7 +280,7 @@ TEST_CASE("a folder that is named relative to where one is stays the same once i
   second.scores = {3, 1, 2, 1.5, 1.2, 1.1};
   second.run({.ckpt_path = "new/ckpt/last.ckpt"});
   fs::current_path(before);
-  CHECK(read_text(folder / "log").find("files of the run before stay") == std::string::npos);
+  CHECK(read_text(folder / "log").find("files of the previous run stay") == std::string::npos);
 }
 
 TEST_CASE("best and last are those of the experiment, by the logger's name, and not of whatever ran last") {

@@ -1,4 +1,4 @@
-#include "levin/callbacks/finetuning.h"
+#include "levin/callbacks/model_pruning.h"
 
 #include <torch/torch.h>
 

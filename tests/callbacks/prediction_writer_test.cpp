@@ -8,7 +8,7 @@
 #include "callbacks/scripted_run.h"
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/data/data_files.h"
+#include "levin/data/array_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/file_text.h"

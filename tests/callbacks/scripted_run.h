@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -87,6 +88,15 @@ struct ScriptedRun {
   TemporaryFolder folder;
   TrainerOptions options;
 };
+
+/// Fits with one callback and gives the number of epochs that ran.
+inline std::int64_t epochs_of_fit(const std::shared_ptr<Callback>& callback, std::vector<double> scores,
+                                  std::int64_t max_epochs, const std::function<void(TrainerOptions&)>& change = {}) {
+  ScriptedRun run(max_epochs, {callback});
+  if (change) change(run.options);
+  ScriptedModule module(std::move(scores));
+  return run.fit(module, 2, {FixedLoader::of_rows(1, 1)})->current_epoch();
+}
 
 /// The names of what a folder holds.
 inline std::set<std::string> file_names(const std::filesystem::path& folder) {

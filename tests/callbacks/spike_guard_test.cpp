@@ -7,12 +7,15 @@
 #include <limits>
 
 #include "callbacks/scripted_run.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/spike_detection.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/composed_lr_schedulers.h"
+#include "levin/optim/cyclic_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 
 using namespace levin;
@@ -399,65 +402,4 @@ TEST_CASE("an optimizer that cannot leave out a step is refused, unless the guar
   CHECK_THROWS_WITH(ScriptedRun(1, {std::make_shared<SpikeGuard>()}).fit(module), Catch::Contains("SpikeGuard: LBFGS cannot"));
   CHECK_NOTHROW(ScriptedRun(1, {guard_with([](auto& options) { options.action = SpikeAction::kWarn; })}).fit(module));
   CHECK_THROWS_WITH(guard_with([](auto& options) { options.warmup = 9; }), Catch::Contains("warmup is longer than window"));
-}
-
-namespace {
-
-/// As in: m = torch.nn.Sequential(Linear(2, 1), Linear(1, 1)); m(torch.ones(1, 2)).sum().backward(); with these weights
-class TwoLayers final : public Module {
- public:
-  TwoLayers() {
-    const at::NoGradGuard no_grad;
-    first_->weight.copy_(torch::tensor({{0.5, -0.25}}));
-    first_->bias.fill_(0.1);
-    second_->weight.fill_(2);
-    second_->bias.fill_(0.3);
-  }
-  StepOutput training_step(const Batch&, std::int64_t) override {
-    return second_->forward(first_->forward(torch::ones({1, 2}))).sum();
-  }
-  OptimizerSetups configure_optimizers() override {
-    using Group = torch::optim::OptimizerParamGroup;
-    return std::make_shared<torch::optim::SGD>(std::vector<Group>{Group(first_->parameters()), Group(second_->parameters())},
-                                               0.0);
-  }
-
- private:
-  torch::nn::Linear first_ = register_module("0", torch::nn::Linear(2, 1));
-  torch::nn::Linear second_ = register_module("1", torch::nn::Linear(1, 1));
-};
-
-}  // namespace
-
-TEST_CASE("gradient norms are Lightning's, before clipping, in the rows that are due") {
-  // lightning.pytorch.utilities.grad_norm(m, norm_type); of the group torch.nn.utils.get_total_norm()
-  const auto [arguments, expected] = GENERATE(table<const char*, std::map<std::string, double>>(
-      {{"{}",
-        {{"grad_2.0_norm_total", 3.622499137336},
-         {"grad_2.0_norm/SGD/pg1", 3.464101615138},
-         {"grad_2.0_norm/SGD/pg2", 1.059481004}}},
-       {"{\"norm_type\": 1e400}", {}},
-       {"{\"per_parameter\": true}", {{"grad_2.0_norm/0.weight", 2.828427124746}, {"grad_2.0_norm/1.weight", 0.35}}}}));
-  Value init_args(Value::Map{});
-  if (std::string(arguments).find("per") != std::string::npos) init_args["per_parameter"] = true;
-  auto wanted = expected;
-  if (wanted.empty()) {
-    init_args["norm_type"] = std::numeric_limits<double>::infinity();
-    wanted = {{"grad_inf_norm_total", 2.0}, {"grad_inf_norm/SGD/pg2", 1.0}};
-  }
-  ScriptedRun run(1, {Registry<Callback>::instance().make("GradientNormMonitor", init_args)});
-  const auto logger = std::make_shared<RowLogger>();
-  run.options.logger = logger;
-  run.options.log_every_n_steps = 2;
-  run.options.gradient_clip_val = 0.5;
-  TwoLayers module;
-  run.fit(module, 5);
-  REQUIRE(logger->rows.size() == 2);
-  for (const MetricRow& row : logger->rows) {
-    for (const auto& [name, value] : wanted) {
-      INFO(name);
-      CHECK(row.values.at(name) == Approx(value).epsilon(1e-6));
-    }
-    CHECK(row.values.size() == (init_args.contains("per_parameter") ? 7 : 3));
-  }
 }

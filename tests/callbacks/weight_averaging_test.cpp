@@ -12,8 +12,9 @@
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/data/data_loader.h"
 #include "levin/metrics/regression.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/optim/lr_schedulers.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/schedule_free.h"
 #include "support/file_text.h"
 
 using namespace levin;

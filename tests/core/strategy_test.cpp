@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/on_exception_checkpoint.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"

@@ -11,7 +11,7 @@
 #include "levin/data/combined_loader.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
 #include "support/sums.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "device/device_run.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

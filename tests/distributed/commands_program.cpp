@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "distributed/one_weight_run.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "support/copied_program.h"
 
 namespace levin::test::commands_program {

@@ -7,7 +7,6 @@
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/mean_gradients.h"

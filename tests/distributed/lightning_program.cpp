@@ -7,10 +7,11 @@
 
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/metrics/classification.h"
+#include "levin/metrics/curves.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/scripted_line.h"
 

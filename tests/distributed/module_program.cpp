@@ -8,7 +8,7 @@
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/activation_checkpointing.h"
 #include "levin/core/callback.h"
@@ -17,7 +17,8 @@
 #include "levin/core/weights.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/schedule_free.h"
 
 namespace levin::test::module_program {
 

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "distributed/one_weight_run.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/finders.h"
+#include "levin/callbacks/spike_detection.h"
 #include "levin/callbacks/spike_guard.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"

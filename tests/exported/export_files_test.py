@@ -15,9 +15,10 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import levin_train  # noqa: E402
-from levin_train import configuration, exporting, safetensors  # noqa: E402
+from levin_train import configuration, exporting, safetensors, torch_patches  # noqa: E402
 from levin_train.hyper_parameters import hyper_parameters  # noqa: E402
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = torch.randn(8, 6)
 
 
@@ -106,6 +107,22 @@ class Configuration(unittest.TestCase):
     def test_numbers_that_json_lacks(self):
         text = configuration.yaml_text({"optimizer": {"init_args": {"lr": float("inf"), "betas": (0.9, float("-inf")), "on": True}}})
         self.assertEqual(text, 'optimizer:\n  init_args: {"lr": .inf, "betas": [0.9, -.inf], "on": true}')
+
+
+class TorchPatches(unittest.TestCase):
+    def test_another_torch_is_refused(self):
+        torch_patches.check_version(torch_patches.VERSION + "+cpu")
+        with self.assertRaisesRegex(ImportError, f"needs torch {torch_patches.VERSION}, and this is torch 2.99.0"):
+            torch_patches.check_version("2.99.0+cpu")
+        self.assertEqual(torch_patches.VERSION, (ROOT / "cmake" / "torch_version.txt").read_text().strip())
+
+    def test_torch_is_as_before(self):
+        functional, schedulers = torch.nn.functional, torch.optim.lr_scheduler
+        before = functional.multi_head_attention_forward, schedulers.StepLR.__init__
+        with self.assertRaises(KeyError), torch_patches.attention(None), torch_patches.scheduler_arguments(["StepLR"]):
+            self.assertNotEqual(before, (functional.multi_head_attention_forward, schedulers.StepLR.__init__))
+            raise KeyError
+        self.assertEqual(before, (functional.multi_head_attention_forward, schedulers.StepLR.__init__))
 
 
 class HyperParameters(unittest.TestCase):

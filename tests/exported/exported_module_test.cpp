@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "exported/packages.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/trainer.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/optim/lr_schedulers.h"
-#include "levin/optim/optimizers.h"
 #include "support/error_of.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

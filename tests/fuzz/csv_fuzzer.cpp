@@ -1,7 +1,7 @@
 // A CSV text: a byte of options, the delimiter, then the text.
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
-#include "levin/data/data_files.h"
+#include "levin/data/csv_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {

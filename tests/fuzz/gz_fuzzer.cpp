@@ -4,7 +4,8 @@
 
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
-#include "levin/data/data_files.h"
+#include "levin/data/csv_file.h"
+#include "levin/data/read_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const int descriptor = memfd_create("fuzz.csv.gz", 0);

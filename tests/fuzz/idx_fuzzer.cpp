@@ -2,7 +2,7 @@
 #include "fuzz/fuzz.h"
 
 #include "levin/core/base/error.h"
-#include "levin/data/data_files.h"
+#include "levin/data/array_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {

@@ -6,11 +6,10 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/strategies/devices/accelerators.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

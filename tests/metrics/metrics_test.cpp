@@ -15,6 +15,7 @@
 #include "levin/core/metric.h"
 #include "levin/core/metric_collection.h"
 #include "levin/metrics/classification.h"
+#include "levin/metrics/curves.h"
 #include "levin/metrics/regression.h"
 #include "levin/metrics/text.h"
 #include "metrics/reference_inputs.h"

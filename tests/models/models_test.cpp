@@ -8,7 +8,9 @@
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/models/models.h"
+#include "levin/models/autoencoder.h"
+#include "levin/models/classifiers.h"
+#include "levin/models/mlp_regressor.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
@@ -185,7 +187,7 @@ TEST_CASE("a module that does not fit its data says what to set") {
   CHECK_THAT(error(MLPRegressor({.inputs = 3}), rows, none), Contains("classes, not measures") && Contains("MLPClassifier"));
   CHECK_THAT(error(MLPClassifier({}), rows, none), Contains("model.inputs: it is not given"));
   CHECK_THAT(error(MLPClassifier({}), rows, {.features = {3}}), Contains("model.classes: it is not given"));
-  CHECK_THAT(error(MLPClassifier({}), rows, {.features = {3}, .classes = 1}), Contains("nothing to tell apart"));
+  CHECK_THAT(error(MLPClassifier({}), rows, {.features = {3}, .classes = 1}), Contains("nothing to distinguish"));
   CHECK_THAT(error(ConvClassifier({}), rows, {.features = {3}, .classes = 3}),
              Contains("model.shape") && Contains("data.shape"));
   CHECK_THAT(error(ConvClassifier({}), rows, {.features = {1, 3, 9}, .classes = 3}),

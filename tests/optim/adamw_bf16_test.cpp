@@ -5,6 +5,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/config/value_json.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/optim/optimizers.h"
 #include "optim/builtin_optimizers.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "levin/core/base/text.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 #include "support/test_device.h"
 
 namespace {

@@ -5,10 +5,12 @@
 
 #include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/composed_lr_schedulers.h"
+#include "levin/optim/cyclic_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "optim/builtin_optimizers.h"
 
-// What the references of lr_scheduler_test.cpp do not show: functions in C++, lengths, and what is refused.
+// What the references of lr_schedulers_test.cpp do not show: functions in C++, lengths, and what is refused.
 using namespace levin;
 
 using Catch::Matchers::Contains;

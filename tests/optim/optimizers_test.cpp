@@ -8,6 +8,7 @@
 #include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/optim/optimizers.h"
 #include "optim/builtin_optimizers.h"
 #include "support/file_text.h"

@@ -6,7 +6,7 @@
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/schedule_free.h"
 #include "optim/builtin_optimizers.h"
 #include "support/file_text.h"
 

@@ -5,10 +5,11 @@
 #include <set>
 #include <sstream>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/backbone_finetuning.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/finetuning.h"
+#include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/model_pruning.h"
 #include "levin/callbacks/spike_guard.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/background_files.h"
@@ -17,8 +18,9 @@
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/metrics/regression.h"
+#include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/schedule_free.h"
 #include "support/recording.h"
 #include "support/resume_parts.h"
 #include "support/test_device.h"

@@ -10,7 +10,7 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/rng_state.h"
-#include "levin/optim/optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

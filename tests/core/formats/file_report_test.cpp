@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "core/formats/lightning_regression.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "support/error_of.h"

@@ -8,6 +8,7 @@
 #include "core/formats/lightning_regression.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/temporary_folder.h"
 

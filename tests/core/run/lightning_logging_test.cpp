@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/core/metric_collection.h"
 #include "levin/metrics/classification.h"
 #include "support/error_of.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "support/recording.h"

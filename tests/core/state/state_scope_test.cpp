@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/state/run_sections.h"
 #include "levin/core/state/trainer_state.h"

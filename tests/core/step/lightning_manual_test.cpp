@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"

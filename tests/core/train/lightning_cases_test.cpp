@@ -4,11 +4,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/timer.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
+#include "levin/optim/cyclic_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/error_of.h"
 #include "support/recording.h"

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"

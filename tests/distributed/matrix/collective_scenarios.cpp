@@ -1,7 +1,7 @@
 // Collectives that not every rank calls. Each ends with an error on every rank that prints both call sites.
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 
 namespace levin::test {
 namespace {

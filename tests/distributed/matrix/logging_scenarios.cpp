@@ -5,8 +5,8 @@
 
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
-#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/state/trainer_state.h"

@@ -1,7 +1,7 @@
 // Ranks that want to stop, or to skip.
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
-#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/core/state/trainer_state.h"
 #include "support/recording.h"
 
