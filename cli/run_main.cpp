@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "levin/cli/command_line.h"
-#include "levin/cli/config_file.h"
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/commands/subcommands.h"
+#include "levin/cli/config/command_line.h"
+#include "levin/cli/config/diagnostics.h"
+#include "levin/cli/config/environment_sources.h"
+#include "levin/cli/config/help_text.h"
+#include "levin/cli/config/load_config.h"
+#include "levin/cli/config/subcommand.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
@@ -96,11 +100,6 @@ int execute(const CommandLine& line, const std::vector<Subcommand>& commands) {
 }
 
 }  // namespace
-
-RunConfig begin_run(const CommandLine& line) {
-  if (start_ranks_here()) introduce_rank();
-  return load_config(line);
-}
 
 int run(int argc, char** argv) {
   introduce_rank();

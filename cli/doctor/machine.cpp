@@ -8,9 +8,10 @@
 #include <map>
 #include <optional>
 
-#include "levin/cli/command_walk.h"
+#include "levin/cli/commands/manual_files.h"
+#include "levin/cli/config/command_walk.h"
+#include "levin/cli/config/plugin_loader.h"
 #include "levin/cli/doctor/findings.h"
-#include "levin/cli/plugin_loader.h"
 #include "levin/core/base/amounts.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/machine_memory.h"

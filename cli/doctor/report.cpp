@@ -3,7 +3,6 @@
 #include <future>
 #include <memory>
 
-#include "levin/cli/command_line.h"
 #include "levin/cli/doctor/findings.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
@@ -68,7 +67,7 @@ std::string report_text(const std::vector<DoctorSection>& sections) {
   for (const DoctorSection& section : sections) {
     text += format("\n{}\n", section.title);
     for (const auto& [what, value, verdict, advice] : section.findings) {
-      const std::string head = format("  {}{}", padded(verdict_name(verdict), 9), padded(what, 17));
+      const std::string head = format("  {:<9}{:<17}", verdict_name(verdict), what);
       text += wrapped(head, value);
       if (verdict != Verdict::kOk && !advice.empty()) text += wrapped(std::string(kIndent, ' '), advice);
     }

@@ -4,9 +4,10 @@
 #include <unordered_set>
 #include <utility>
 
-#include "levin/cli/command_line.h"
+#include "levin/cli/config/class_catalog.h"
+#include "levin/cli/config/config_merge.h"
+#include "levin/cli/config/run_config.h"
 #include "levin/cli/lightning/lightning_names.h"
-#include "levin/cli/run_config.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/cli/config/class_catalog.h"
 #include "levin/cli/embedded_file.h"
 #include "levin/cli/report/curves_json.h"
 #include "levin/cli/report/profile_tables.h"

@@ -12,9 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/cli/runs/natural_order.h"
 #include "levin/cli/runs/run_checkpoints.h"
-#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"

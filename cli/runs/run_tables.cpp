@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "levin/cli/config/class_catalog.h"
 #include "levin/cli/report/settings_table.h"
-#include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "levin/cli/awaited_signals.h"
+#include "levin/cli/sweep/awaited_signals.h"
 #include "levin/cli/sweep/search_space.h"
 #include "levin/cli/sweep/sweep_state.h"
 #include "levin/core/config/value.h"

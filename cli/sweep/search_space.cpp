@@ -7,8 +7,6 @@
 #include <random>
 #include <string_view>
 
-#include "levin/cli/run_config.h"
-#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

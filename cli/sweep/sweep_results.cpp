@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/cli/run_config.h"
+#include "levin/cli/config/class_catalog.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "levin/cli/command_line.h"
+#include "levin/cli/config/shell_words.h"
 #include "levin/cli/runs/run_record.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

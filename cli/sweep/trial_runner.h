@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/cli/awaited_signals.h"
+#include "levin/cli/sweep/awaited_signals.h"
 #include "levin/cli/sweep/child_process.h"
 #include "levin/cli/sweep/optuna_sampler.h"
 #include "levin/cli/sweep/sweep_state.h"

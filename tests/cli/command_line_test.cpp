@@ -1,12 +1,17 @@
 // What a command line is read as, and what its overrides make of a configuration.
-#include "levin/cli/command_line.h"
+#include "levin/cli/config/command_line.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "cli/fake_classes.h"
-#include "levin/cli/config_file.h"
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/commands/subcommands.h"
+#include "levin/cli/config/config_merge.h"
+#include "levin/cli/config/environment_sources.h"
+#include "levin/cli/config/override.h"
+#include "levin/cli/config/shell_words.h"
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"

@@ -1,9 +1,10 @@
-#include "levin/cli/config_file.h"
+#include "levin/cli/config/config_text.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/to_yaml.h"
 #include "support/file_text.h"

@@ -1,4 +1,4 @@
-#include "levin/cli/curve_plot.h"
+#include "levin/cli/commands/curve_plot.h"
 
 #include <catch2/catch.hpp>
 #include <string>

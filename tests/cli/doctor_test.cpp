@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
+#include "levin/cli/config/plugin_loader.h"
 #include "levin/cli/doctor/findings.h"
-#include "levin/cli/plugin_loader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
 #include "support/temporary_folder.h"

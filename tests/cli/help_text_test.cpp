@@ -1,10 +1,12 @@
-#include "levin/cli/command_line.h"
+#include "levin/cli/config/help_text.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "cli/fake_classes.h"
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/config_schema.h"
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/core/config/value_json.h"
 
 using namespace levin;

@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "levin/cli/command_line.h"
-#include "levin/cli/config_file.h"
+#include "levin/cli/config/class_catalog.h"
+#include "levin/cli/config/command_line.h"
+#include "levin/cli/config/load_config.h"
+#include "levin/cli/config/run_config.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/cli/lightning/lightning_names.h"
-#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

@@ -2,9 +2,15 @@
 #include <fstream>
 
 #include "cli/fake_classes.h"
-#include "levin/cli/command_line.h"
-#include "levin/cli/config_file.h"
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/command_line.h"
+#include "levin/cli/config/config_text.h"
+#include "levin/cli/config/help_text.h"
+#include "levin/cli/config/interpolation.h"
+#include "levin/cli/config/load_config.h"
+#include "levin/cli/config/override.h"
+#include "levin/cli/config/run_config.h"
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/to_yaml.h"
 #include "support/error_of.h"

@@ -1,4 +1,4 @@
-#include "levin/cli/plugin_loader.h"
+#include "levin/cli/config/plugin_loader.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

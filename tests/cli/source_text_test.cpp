@@ -1,10 +1,11 @@
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/source_text.h"
 
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "levin/cli/config/diagnostics.h"
 #include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 

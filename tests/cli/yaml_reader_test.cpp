@@ -1,9 +1,10 @@
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/yaml_reader.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
+#include "levin/cli/config/source_text.h"
 #include "levin/core/base/error.h"
 #include "support/error_of.h"
 

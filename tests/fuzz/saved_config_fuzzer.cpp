@@ -3,7 +3,8 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
-#include "levin/cli/yaml_reader.h"
+#include "levin/cli/config/source_text.h"
+#include "levin/cli/config/yaml_reader.h"
 #include "levin/core/config/to_yaml.h"
 #include "levin/core/config/value_json.h"
 

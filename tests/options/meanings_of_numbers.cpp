@@ -5,7 +5,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "levin/cli/run_config.h"
+#include "levin/cli/config/class_catalog.h"
+#include "levin/cli/config/run_config.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/options.h"
 #include "levin/core/trainer_options.h"

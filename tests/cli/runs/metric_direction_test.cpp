@@ -1,11 +1,10 @@
 #include "levin/cli/runs/metric_direction.h"
+#include "levin/cli/config/yaml_reader.h"
 
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "levin/cli/yaml_reader.h"
 
 using levin::cli::is_larger_better_in;
 using levin::cli::monitored_as_larger;

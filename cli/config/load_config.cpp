@@ -1,0 +1,159 @@
+#include "levin/cli/config/load_config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "levin/cli/config/class_catalog.h"
+#include "levin/cli/config/config_file.h"
+#include "levin/cli/config/config_merge.h"
+#include "levin/cli/config/interpolation.h"
+#include "levin/cli/config/misplaced_keys.h"
+#include "levin/cli/config/override.h"
+#include "levin/cli/config/plugin_loader.h"
+#include "levin/cli/lightning/from_lightning.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/config/masked_value.h"
+#include "levin/core/config/option_check.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of a command line: read once, although all is merged twice.
+std::vector<Value> read_files(const CommandLine& line) {
+  std::vector<Value> files;
+  for (const ConfigSource& source : line.sources) {
+    if (const auto* file = std::get_if<ConfigFile>(&source))
+      files.push_back(read_config_file(file->path, line.configured_as()));
+  }
+  return files;
+}
+
+/// What a command line and its files say.
+Value merged_sources(const CommandLine& line, const std::vector<Value>& files) {
+  Value config(Value::Map{});
+  auto file = files.begin();
+  for (const ConfigSource& source : line.sources) {
+    if (const auto* given = std::get_if<Override>(&source))
+      apply_override(config, *given);
+    else
+      config = merged(std::move(config), *file++);
+  }
+  return config;
+}
+
+/// Loads the plug-ins that they name, and gives the libraries. Merged again afterwards, the configuration knows their classes,
+/// which an override that changes a class needs.
+std::vector<std::string> load_plugins(const CommandLine& line, const std::vector<Value>& files) {
+  const Value config = merged_sources(line, files);
+  Value names(Value::List{});
+  if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
+    names = interpolated(*named, config);
+    if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
+  }
+  for (const std::string& plugin : line.plugins) names.push_back(Value(plugin).with_mark(Mark{"command line: --plugin"}));
+  std::vector<std::string> libraries;
+  for (const Value& name : names.as_list()) {
+    detail::check_text(name);
+    const fs::path file = find_plugin(name);
+    load_plugin(file, name.mark());
+    libraries.push_back(file.string());
+  }
+  return libraries;
+}
+
+std::string with_place(const Value& value) {
+  const std::string place = value.mark().str();
+  return format("{} ({})", describe(value), place.empty() ? "the default" : place);
+}
+
+}  // namespace
+
+RunConfig load_config(const CommandLine& line) {
+  const std::vector<Value> files = read_files(line);
+  const std::vector<std::string> plugins = load_plugins(line, files);
+  const Value merged = with_links(merged_sources(line, files));
+  RunConfig config;
+  ErrorCollector errors;
+  ErrorCollector references;
+  Value whole = interpolated(merged, merged, &references);
+  bool all_refer = false;
+  errors.run([&] {
+    references.throw_if_any();
+    all_refer = true;
+  });
+  errors.run([&] { refuse_masked(whole); });
+  Remarks without_effect = translate_lightning(whole, errors);
+  errors.run([&] { take_misplaced(whole, section_names(), merged); });
+  if (Value* trainer = whole.find("trainer")) {
+    errors.run([&] {
+      detail::naming("trainer", [&] { take_misplaced(*trainer, names_of(describe_options<TrainerOptions>()), merged); });
+    });
+  }
+  // What a reference did not give is null, at which some option would be missing.
+  if (all_refer) errors.run([&] { config = read_options<RunConfig>(whole); });
+  errors.throw_if_any();
+  config.plugins = plugins;
+  config.without_effect = std::move(without_effect);
+  return config;
+}
+
+Value config_as_far_as_known(const CommandLine& line) {
+  try {
+    const std::vector<Value> files = read_files(line);
+    try {
+      load_plugins(line, files);
+    } catch (const ConfigError&) {
+      // What the files say of classes that are not there is known all the same.
+    }
+    return merged_sources(line, files);
+  } catch (const ConfigError&) {
+  } catch (const IoError&) {
+  }
+  return {};
+}
+
+std::string load_plugins_of(const CommandLine& line) {
+  std::string text;
+  for (const std::string& file : load_plugins(line, read_files(line))) text += format("plug-in: {}\n", file);
+  return text.empty() ? "" : text + "\n";
+}
+
+void require_model(const CommandLine& line, const RunConfig& config) {
+  if (!config.model.empty()) return;
+  const std::string known = join(class_kind("model").classes(), ", ", &ClassInfo::name);
+  const auto is_file = [](const ConfigSource& source) { return std::holds_alternative<ConfigFile>(source); };
+  if (std::none_of(line.sources.begin(), line.sources.end(), is_file)) {
+    std::error_code ignored;
+    throw ConfigError(format(
+        "there is no configuration: no --config FILE is given, and no config.yaml is in '{}', where levin {} looks for one. "
+        "levin new NAME writes a project with one; --model=CLASS and --data=CLASS do without ({}).",
+        fs::current_path(ignored), line.command, known));
+  }
+  throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
+                           known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
+}
+
+std::vector<std::string> different_shared_options(const Value& model, const Value& data) {
+  std::vector<std::string> lines;
+  if (!model.is_map()) return lines;
+  for (const auto& [name, of_model] : model.as_map()) {
+    const Value* of_data = data.find(name);
+    if (of_data == nullptr || of_model == *of_data) continue;
+    if (of_model.is_number() && of_data->is_number() && of_model.as_double() == of_data->as_double()) continue;
+    if (of_model.mark().str().empty() && of_data->mark().str().empty()) continue;
+    lines.push_back(
+        format("model and data both have an option {}, each its own: {} for the model, {} for the data. For one value in both, "
+               "write ${{data.{}}} for the model's.",
+               name, with_place(of_model), with_place(*of_data), name));
+  }
+  return lines;
+}
+
+}  // namespace levin::cli
