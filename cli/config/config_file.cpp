@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "levin/cli/config/class_catalog.h"
-#include "levin/cli/config/config_merge.h"
 #include "levin/cli/config/run_config.h"
 #include "levin/cli/config/yaml_reader.h"
 #include "levin/cli/lightning/from_lightning.h"
@@ -87,7 +86,7 @@ Value with_section_files(Value config) {
 }
 
 /// `open`: the files that include this one.
-Value read_with_includes(const fs::path& file, const std::string& command, std::vector<fs::path>& open) {
+void add_layers(std::vector<Value>& layers, const fs::path& file, const std::string& command, std::vector<fs::path>& open) {
   std::error_code ignored;
   const fs::path real = fs::weakly_canonical(file, ignored);
   if (std::find(open.begin(), open.end(), real) != open.end())
@@ -95,18 +94,16 @@ Value read_with_includes(const fs::path& file, const std::string& command, std::
   open.push_back(real);
   Value own = read_yaml_file(file);
   check_is_config(own, file);
-  Value config(Value::Map{});
   Value included = taken(own, "include");
   if (!included.is_list() && !included.is_null()) included = Value(Value::List{std::move(included)});
   for (const Value& name : included.is_null() ? Value::List{} : included.as_list()) {
     if (!name.is_string()) detail::throw_wrong_type(name, "the name of a file, or a list of names");
-    config = merged(std::move(config), read_with_includes(file_named_by(name), command, open));
+    add_layers(layers, file_named_by(name), command, open);
   }
-  const Value of_command = take_command_sections(own, command);
-  config = merged(std::move(config), with_section_files(std::move(own)));
-  config = merged(std::move(config), with_section_files(of_command));
+  Value of_command = take_command_sections(own, command);
+  layers.push_back(with_section_files(std::move(own)));
+  if (of_command.size() > 0) layers.push_back(with_section_files(std::move(of_command)));
   open.pop_back();
-  return config;
 }
 
 }  // namespace
@@ -124,9 +121,11 @@ Value read_section_file(const Value& name) {
   return content;
 }
 
-Value read_config_file(const fs::path& file, const std::string& command) {
+std::vector<Value> read_config_file(const fs::path& file, const std::string& command) {
+  std::vector<Value> layers;
   std::vector<fs::path> open;
-  return read_with_includes(file, command, open);
+  add_layers(layers, file, command, open);
+  return layers;
 }
 
 }  // namespace levin::cli

@@ -25,38 +25,60 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a command line: read once, although all is merged twice.
-std::vector<Value> read_files(const CommandLine& line) {
-  std::vector<Value> files;
+/// A part of a configuration: a map that a file has, or an override.
+using Layer = std::variant<Value, Override>;
+
+/// What a command line and its files say, in the order in which later ones win.
+std::vector<Layer> read_layers(const CommandLine& line) {
+  std::vector<Layer> layers;
   for (const ConfigSource& source : line.sources) {
-    if (const auto* file = std::get_if<ConfigFile>(&source))
-      files.push_back(read_config_file(file->path, line.configured_as()));
+    if (const auto* given = std::get_if<Override>(&source)) {
+      layers.emplace_back(*given);
+      continue;
+    }
+    for (Value& map : read_config_file(std::get<ConfigFile>(source).path, line.configured_as()))
+      layers.emplace_back(std::move(map));
   }
-  return files;
+  return layers;
 }
 
-/// What a command line and its files say.
-Value merged_sources(const CommandLine& line, const std::vector<Value>& files) {
+/// Merges them. A class that replaces another keeps the arguments that both have, so the classes of plug-ins must be known.
+Value merged_layers(const std::vector<Layer>& layers) {
   Value config(Value::Map{});
-  auto file = files.begin();
-  for (const ConfigSource& source : line.sources) {
-    if (const auto* given = std::get_if<Override>(&source))
+  for (const Layer& layer : layers) {
+    if (const auto* given = std::get_if<Override>(&layer))
       apply_override(config, *given);
     else
-      config = merged(std::move(config), *file++);
+      config = merged(std::move(config), std::get<Value>(layer));
   }
   return config;
 }
 
-/// Loads the plug-ins that they name, and gives the libraries. Merged again afterwards, the configuration knows their classes,
-/// which an override that changes a class needs.
-std::vector<std::string> load_plugins(const CommandLine& line, const std::vector<Value>& files) {
-  const Value config = merged_sources(line, files);
-  Value names(Value::List{});
-  if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
-    names = interpolated(*named, config);
-    if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
+bool has_reference(const Value& value) {
+  if (value.is_list()) return std::ranges::any_of(value.as_list(), has_reference);
+  return value.is_string() && value.as_string().find("${") != std::string::npos;
+}
+
+/// `plugins:` of all layers; the other sections are merged only for what it refers to.
+Value named_plugins(const std::vector<Layer>& layers) {
+  std::vector<Layer> naming;
+  for (const Layer& layer : layers) {
+    const auto* given = std::get_if<Override>(&layer);
+    if (given != nullptr && split(given->key, ".").front() == "plugins") naming.push_back(layer);
+    const Value* named = given == nullptr ? std::get<Value>(layer).find("plugins") : nullptr;
+    if (named != nullptr) naming.emplace_back(Value(Value::Map{{"plugins", *named}}));
   }
+  const Value config = merged_layers(naming);
+  const Value* named = config.find("plugins");
+  if (named == nullptr || named->is_null()) return Value(Value::List{});
+  Value names = interpolated(*named, has_reference(*named) ? merged_layers(layers) : config);
+  if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
+  return names;
+}
+
+/// Loads the plug-ins that a command line and its files name, and gives the libraries.
+std::vector<std::string> load_plugins(const CommandLine& line, const std::vector<Layer>& layers) {
+  Value names = named_plugins(layers);
   for (const std::string& plugin : line.plugins) names.push_back(Value(plugin).with_mark(Mark{"command line: --plugin"}));
   std::vector<std::string> libraries;
   for (const Value& name : names.as_list()) {
@@ -76,9 +98,9 @@ std::string with_place(const Value& value) {
 }  // namespace
 
 RunConfig load_config(const CommandLine& line) {
-  const std::vector<Value> files = read_files(line);
-  const std::vector<std::string> plugins = load_plugins(line, files);
-  const Value merged = with_links(merged_sources(line, files));
+  const std::vector<Layer> layers = read_layers(line);
+  const std::vector<std::string> plugins = load_plugins(line, layers);
+  const Value merged = with_links(merged_layers(layers));
   RunConfig config;
   ErrorCollector errors;
   ErrorCollector references;
@@ -106,13 +128,13 @@ RunConfig load_config(const CommandLine& line) {
 
 Value config_as_far_as_known(const CommandLine& line) {
   try {
-    const std::vector<Value> files = read_files(line);
+    const std::vector<Layer> layers = read_layers(line);
     try {
-      load_plugins(line, files);
+      load_plugins(line, layers);
     } catch (const ConfigError&) {
       // What the files say of classes that are not there is known all the same.
     }
-    return merged_sources(line, files);
+    return merged_layers(layers);
   } catch (const ConfigError&) {
   } catch (const IoError&) {
   }
@@ -121,7 +143,7 @@ Value config_as_far_as_known(const CommandLine& line) {
 
 std::string load_plugins_of(const CommandLine& line) {
   std::string text;
-  for (const std::string& file : load_plugins(line, read_files(line))) text += format("plug-in: {}\n", file);
+  for (const std::string& file : load_plugins(line, read_layers(line))) text += format("plug-in: {}\n", file);
   return text.empty() ? "" : text + "\n";
 }
 
