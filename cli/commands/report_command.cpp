@@ -51,7 +51,7 @@ void watch(const ReportCommand& command) {
     if (states == shown) continue;
     write_report(command, runs, /*reloads=*/true);
     shown = std::move(states);
-  } while (!signals.come_within(kPeriod));
+  } while (!signals.arrives_within(kPeriod));
   write_report(command, runs_of(command), /*reloads=*/false);
 }
 

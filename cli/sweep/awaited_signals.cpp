@@ -57,7 +57,7 @@ int AwaitedSignals::wait() const {
   return signal;
 }
 
-int AwaitedSignals::first_but(int signal) const {
+int AwaitedSignals::pending_except(int signal) const {
   const auto is_another = [&](const auto& awaited) {
     return awaited.first != signal && (arrived >> static_cast<unsigned>(awaited.first) & 1U) != 0;
   };
@@ -65,7 +65,7 @@ int AwaitedSignals::first_but(int signal) const {
   return found == before_.end() ? 0 : found->first;
 }
 
-bool AwaitedSignals::come_within(std::chrono::seconds time) const {
+bool AwaitedSignals::arrives_within(std::chrono::seconds time) const {
   return is_ready_by(std::chrono::steady_clock::now() + time, arrivals_.number(), POLLIN);
 }
 

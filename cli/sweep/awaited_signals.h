@@ -23,9 +23,9 @@ class AwaitedSignals {
   /// Waits for the next of them.
   int wait() const;
   /// The first that has come and is not this one, whether it was waited for or not; 0 for none.
-  int first_but(int signal) const;
+  int pending_except(int signal) const;
   /// True when one came before this time was over.
-  bool come_within(std::chrono::seconds time) const;
+  bool arrives_within(std::chrono::seconds time) const;
 
  private:
   Descriptor arrivals_;

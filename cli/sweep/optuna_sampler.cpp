@@ -81,7 +81,7 @@ void OptunaSampler::end() {
 void OptunaSampler::wait_for(short events, std::chrono::steady_clock::time_point deadline) const {
   constexpr std::chrono::milliseconds kBetweenLooks(100);
   while (true) {
-    if (const int signal = signals_.first_but(SIGCHLD); signal != 0)
+    if (const int signal = signals_.pending_except(SIGCHLD); signal != 0)
       throw Interrupted(signal, format("while {} chose values", python()));
     const auto now = std::chrono::steady_clock::now();
     if (is_ready_by(std::min(deadline, now + kBetweenLooks), stream_.number(), events)) return;

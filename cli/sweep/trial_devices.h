@@ -17,10 +17,10 @@ class TrialDevices {
   /// Of trials with these options, `jobs` at a time. Throws ConfigError as Accelerator::device_count() does.
   TrialDevices(const TrainerOptions& options, std::size_t jobs);
 
-  /// The variable of the trial that takes this place among those at a time, from 0: "CUDA_VISIBLE_DEVICES=2,3". With more
-  /// places than devices some share one. Empty: it sees all.
-  std::string variable(std::size_t place) const {
-    return parts_.empty() ? "" : name_ + "=" + join(parts_[place % parts_.size()], ",");
+  /// The variable of the trial that takes this slot among those at a time, from 0: "CUDA_VISIBLE_DEVICES=2,3". With more
+  /// slots than devices some share one. Empty: it sees all.
+  std::string variable(std::size_t slot) const {
+    return parts_.empty() ? "" : name_ + "=" + join(parts_[slot % parts_.size()], ",");
   }
 
  private:

@@ -105,22 +105,21 @@ void TrialRunner::run() {
 }
 
 void TrialRunner::run_rung(std::size_t rung) {
-  waiting_ = sweep_.participants(rung);
-  std::erase_if(waiting_, [&](std::size_t index) {
+  queue_ = sweep_.participants(rung);
+  std::erase_if(queue_, [&](std::size_t index) {
     return sweep_.trials[index].has_failed() || sweep_.trials[index].scores.size() > rung;
   });
-  if (waiting_.empty()) return;
+  if (queue_.empty()) return;
   if (sweep_.rungs.size() > 1)
-    std::cout << format("{} up to {}\n", counted(waiting_.size(), "trial"), counted(sweep_.rungs[rung], "epoch")) << std::flush;
-  std::reverse(waiting_.begin(), waiting_.end());
-  while (!running_.empty() || (!waiting_.empty() && stop_signal_ == 0)) {
-    while (stop_signal_ == 0 && !waiting_.empty() && running_.size() < jobs_ && start(waiting_.back(), rung))
-      waiting_.pop_back();
+    std::cout << format("{} up to {}\n", counted(queue_.size(), "trial"), counted(sweep_.rungs[rung], "epoch")) << std::flush;
+  std::reverse(queue_.begin(), queue_.end());
+  while (!running_.empty() || (!queue_.empty() && stop_signal_ == 0)) {
+    while (stop_signal_ == 0 && !queue_.empty() && running_.size() < jobs_ && start(queue_.back(), rung)) queue_.pop_back();
     if (const int signal = signals_.wait(); signal != SIGCHLD) {
       stop_signal_ = signal;
       for (const Running& run : running_) kill(-run.process, signal);
     }
-    take_ended(rung);
+    reap_ended(rung);
   }
   if (stop_signal_ != 0) throw_interrupted(stop_signal_);
 }
@@ -139,29 +138,29 @@ bool TrialRunner::start(std::size_t index, std::size_t rung) {
   const std::vector<std::string> words = trial_command(sweep_, trial, rung);
   write_command(sweep_.folder_of(trial), words);
   trial.status = "running";
-  const std::size_t place = free_place();
-  const pid_t process = start_child(words, sweep_.folder_of(trial) / "output.txt", devices_.variable(place));
-  running_.push_back({index, process, steady_seconds(), place});
+  const std::size_t slot = free_slot();
+  const pid_t process = start_child(words, sweep_.folder_of(trial) / "output.txt", devices_.variable(slot));
+  running_.push_back({index, process, steady_seconds(), slot});
   return true;
 }
 
-std::size_t TrialRunner::free_place() const {
-  std::size_t place = 0;
-  while (std::ranges::any_of(running_, [&](const Running& run) { return run.place == place; })) ++place;
-  return place;
+std::size_t TrialRunner::free_slot() const {
+  std::size_t slot = 0;
+  while (std::ranges::any_of(running_, [&](const Running& run) { return run.slot == slot; })) ++slot;
+  return slot;
 }
 
-void TrialRunner::take_ended(std::size_t rung) {
+void TrialRunner::reap_ended(std::size_t rung) {
   std::erase_if(running_, [&](const Running& run) {
     const std::optional<int> status = status_if_ended(run.process);
-    if (status) note_end(run, *status, rung);
+    if (status) record_end(run, *status, rung);
     return status.has_value();
   });
 }
 
-void TrialRunner::note_end(const Running& run, int status, std::size_t rung) {
+void TrialRunner::record_end(const Running& run, int status, std::size_t rung) {
   Trial& trial = sweep_.trials[run.index];
-  trial.seconds += steady_seconds() - run.began;
+  trial.seconds += steady_seconds() - run.start_seconds;
   if (status == 0) {
     trial.status = "finished";
     score(sweep_, trial);

@@ -32,17 +32,17 @@ class TrialRunner {
   struct Running {
     std::size_t index;  ///< of the trial
     pid_t process;
-    double began;  ///< in steady_seconds()
-    std::size_t place;
+    double start_seconds;  ///< in steady_seconds()
+    std::size_t slot;
   };
 
   void run_rung(std::size_t rung);
   /// False, and nothing is started, where a signal comes first.
   bool start(std::size_t index, std::size_t rung);
   /// The first that no running trial has.
-  std::size_t free_place() const;
-  void take_ended(std::size_t rung);
-  void note_end(const Running& run, int status, std::size_t rung);
+  std::size_t free_slot() const;
+  void reap_ended(std::size_t rung);
+  void record_end(const Running& run, int status, std::size_t rung);
   [[noreturn]] void throw_interrupted(int signal) const;
   std::string progress_text(const Trial& trial, std::size_t rung) const;
 
@@ -51,7 +51,7 @@ class TrialRunner {
   TrialDevices devices_;
   const AwaitedSignals signals_{{SIGINT, SIGTERM, SIGHUP, SIGCHLD}};
   std::optional<OptunaSampler> sampler_;
-  std::vector<std::size_t> waiting_;  ///< trials of the rung in work, the next one last
+  std::vector<std::size_t> queue_;  ///< trials of the rung in work, the next one last
   std::vector<Running> running_;
   int stop_signal_ = 0;
 };
