@@ -162,7 +162,7 @@ Value begun_with(const SweepOptions& options) {
 }
 
 /// Throws ConfigError, which names both, for an option that is given and is not what the sweep was begun with.
-void check_same(const SweepState& sweep, const SweepOptions& options) {
+void check_unchanged(const SweepState& sweep, const SweepOptions& options) {
   const auto check = [&](bool is_given, const std::string& name, const std::string& given, const std::string& begun) {
     if (!is_given || given == begun) return;
     throw ConfigError(Mark{"command line: --" + name},
@@ -177,14 +177,14 @@ void check_same(const SweepState& sweep, const SweepOptions& options) {
            : value->is_bool() || *value == Value(0) ? ""
                                                     : std::to_string(value->as_int());
   };
-  const auto check_kept = [&](bool is_given, const char* name) {
+  const auto check_saved = [&](bool is_given, const char* name) {
     check(is_given, name, text(now.find(name)), text(sweep.begun_with.find(name)));
   };
   check(!options.monitor.empty(), "monitor", options.monitor, sweep.monitor);
   check(!options.mode.empty(), "mode", options.mode, sweep.maximize ? "max" : "min");
-  check_kept(options.samples.has_value(), "random");
-  check_kept(options.seed.has_value(), "seed");
-  check_kept(options.sampler.has_value(), "sampler");
+  check_saved(options.samples.has_value(), "random");
+  check_saved(options.seed.has_value(), "seed");
+  check_saved(options.sampler.has_value(), "sampler");
   if (options.halving && sweep.rungs.size() < 2)
     throw ConfigError(
         Mark{"command line: --halving"},
@@ -193,7 +193,7 @@ void check_same(const SweepState& sweep, const SweepOptions& options) {
 
 /// Puts secrets, which no file of a sweep has, back into its arguments. Throws ConfigError where one is missing, and for what
 /// is given beside them.
-void take_secrets(SweepState& sweep, const CommandLine& line) {
+void restore_secrets(SweepState& sweep, const CommandLine& line) {
   std::map<std::string, std::string> given;
   for (std::size_t index = line.environment_sources; index < line.sources.size(); ++index) {
     const auto* const option = std::get_if<Override>(&line.sources[index]);
@@ -267,8 +267,8 @@ SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line, T
   if (!options.grid.empty() || !options.space.empty())
     throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out --grid and --space");
   SweepState sweep = SweepState::read(fs::absolute(options.resume).lexically_normal());
-  check_same(sweep, options);
-  take_secrets(sweep, line);
+  check_unchanged(sweep, options);
+  restore_secrets(sweep, line);
   for (Trial& trial : sweep.trials) {
     if (!options.retry || !trial.has_failed()) continue;
     trial.status = "waiting";
@@ -299,7 +299,7 @@ void write_report(const SweepState& sweep) {
 }
 
 /// Keeps others from running the sweep of this folder, as long as it is open. Throws IoError where another process does.
-Descriptor locked(const fs::path& folder) {
+Descriptor lock_sweep(const fs::path& folder) {
   Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw IoError(format("the sweep {} is being run by another process: wait for its end, or stop it", as_typed(folder)));
@@ -309,10 +309,10 @@ Descriptor locked(const fs::path& folder) {
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
   const bool is_new = options.resume.empty();
   if (is_new && options.retry) throw ConfigError(Mark{"command line: --retry"}, "say with --resume FOLDER of which sweep");
-  Descriptor lock = is_new ? Descriptor() : locked(options.resume);
+  Descriptor lock = is_new ? Descriptor() : lock_sweep(options.resume);
   TrialDevices devices;
   SweepState sweep = is_new ? new_sweep(options, line, devices) : resumed_sweep(options, line, devices);
-  if (is_new) lock = locked(sweep.folder);
+  if (is_new) lock = lock_sweep(sweep.folder);
   ignore_broken_pipes();  // of a console that is gone
   std::cout << format("sweep: {}, {}\n", one_line(as_typed(sweep.folder)), counted(sweep.trials.size(), "trial")) << std::flush;
   TrialRunner(sweep, options.jobs, devices).run();

@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A checkpoint that a callback kept, as its state has it.
-struct Kept {
+/// A checkpoint that a callback saved, as its state has it.
+struct SavedCheckpoint {
   fs::path file;
   std::string score;  ///< "val_loss 0.25"; empty: nothing was monitored
 };
 
-/// What a ModelCheckpoint, or another callback with such a state, kept as the best one, or the newest.
-std::optional<Kept> kept_by(const Callback& callback) {
+/// What a ModelCheckpoint, or another callback with such a state, saved as the best one, or the newest.
+std::optional<SavedCheckpoint> checkpoint_of(const Callback& callback) {
   if (!callback.saves_state()) return std::nullopt;
   const Value state = callback.state_dict();
   const auto text = [&](const char* key) {
@@ -38,16 +38,16 @@ std::optional<Kept> kept_by(const Callback& callback) {
   if (!fs::exists(file, ignored)) return std::nullopt;
   const Value* const score = state.find("best_model_score");
   const bool is_scored = !best.empty() && !text("monitor").empty() && score != nullptr && score->is_number();
-  return Kept{file, is_scored ? format("{} {:.4g}", text("monitor"), score->as_double()) : ""};
+  return SavedCheckpoint{file, is_scored ? format("{} {:.4g}", text("monitor"), score->as_double()) : ""};
 }
 
-/// Of the first callback that has a score, else of the first that kept one.
-std::optional<Kept> best_of(const Trainer& trainer) {
-  std::optional<Kept> first;
+/// Of the first callback that has a score, else of the first that saved one.
+std::optional<SavedCheckpoint> best_of(const Trainer& trainer) {
+  std::optional<SavedCheckpoint> first;
   for (const auto& callback : trainer.callbacks()) {
-    const std::optional<Kept> kept = kept_by(*callback);
-    if (kept && !kept->score.empty()) return kept;
-    if (kept && !first) first = kept;
+    const std::optional<SavedCheckpoint> saved = checkpoint_of(*callback);
+    if (saved && !saved->score.empty()) return saved;
+    if (saved && !first) first = saved;
   }
   return first;
 }
@@ -83,10 +83,10 @@ std::string fit_summary(const Trainer& trainer, const CommandLine& line, const f
     text += format("; folder: {}", as_typed(logger->log_dir()));
     break;
   }
-  const std::optional<Kept> kept = best_of(trainer);
-  if (!kept) return text;
-  return format("{}\n{} checkpoint: {}{}\nnext: {}", text, kept->score.empty() ? "newest" : "best", as_typed(kept->file),
-                kept->score.empty() ? "" : format(" ({})", kept->score), test_command(line, config, kept->file));
+  const std::optional<SavedCheckpoint> saved = best_of(trainer);
+  if (!saved) return text;
+  return format("{}\n{} checkpoint: {}{}\nnext: {}", text, saved->score.empty() ? "newest" : "best", as_typed(saved->file),
+                saved->score.empty() ? "" : format(" ({})", saved->score), test_command(line, config, saved->file));
 }
 
 }  // namespace levin::cli
