@@ -102,7 +102,7 @@ class Keys {
     bool is_file = false;
   };
 
-  void note(const std::string& word, const OptionInfo& option) {
+  void add_key(const std::string& word, const OptionInfo& option) {
     Key& key = keys_[word];
     for (const std::string& choice : option.choices) {
       if (!is_among(key.values, choice)) key.values.push_back(choice);
@@ -114,12 +114,13 @@ class Keys {
 
   /// An option; and, where its value is an object, the options of the classes that this may be of.
   void add(const std::string& name, const OptionInfo& option) {
-    note(format("--{}=", name), option);
+    add_key(format("--{}=", name), option);
     const std::string kind = kind_of(option.schema);
     if (kind.empty()) return;
-    if (option.schema.contains("items") || option.type.find("list") != std::string::npos) note(format("--{}+=", name), option);
+    if (option.schema.contains("items") || option.type.find("list") != std::string::npos)
+      add_key(format("--{}+=", name), option);
     for (const ClassInfo* info : class_kind(kind).classes()) {
-      for (const OptionInfo& argument : info->options) note(format("--{}.{}=", name, argument.name), argument);
+      for (const OptionInfo& argument : info->options) add_key(format("--{}.{}=", name, argument.name), argument);
     }
   }
 

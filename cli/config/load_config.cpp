@@ -111,7 +111,7 @@ RunConfig load_config(const CommandLine& line) {
     all_refer = true;
   });
   errors.run([&] { refuse_masked(whole); });
-  Remarks without_effect = translate_lightning(whole, errors);
+  IgnoredSettings ignored_settings = translate_lightning(whole, errors);
   errors.run([&] { take_misplaced(whole, section_names(), merged); });
   if (Value* trainer = whole.find("trainer")) {
     errors.run([&] {
@@ -122,7 +122,7 @@ RunConfig load_config(const CommandLine& line) {
   if (all_refer) errors.run([&] { config = read_options<RunConfig>(whole); });
   errors.throw_if_any();
   config.plugins = plugins;
-  config.without_effect = std::move(without_effect);
+  config.ignored_settings = std::move(ignored_settings);
   return config;
 }
 

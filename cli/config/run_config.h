@@ -50,10 +50,10 @@ using OptimizerSection = Section<OptimizerFactory, ParameterGroupOptions>;
 using SchedulerSection = Section<LrSchedulerFactory, SchedulerSettings>;
 
 /// What is said of a configuration that is read; no option.
-class Remarks {
+class IgnoredSettings {
  public:
-  Remarks() = default;
-  Remarks(std::vector<std::string> lines) : lines_(std::move(lines)) {}
+  IgnoredSettings() = default;
+  IgnoredSettings(std::vector<std::string> lines) : lines_(std::move(lines)) {}
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:
@@ -74,7 +74,7 @@ struct RunConfig {
   std::string key;
   bool report = false;
   std::vector<std::string> plugins;
-  Remarks without_effect;  ///< what Lightning has, and levin takes though it does nothing here, with its place
+  IgnoredSettings ignored_settings;  ///< what Lightning has, and levin takes though it does nothing here, with its place
 
   static void declare(OptionList<RunConfig>& options);
 };

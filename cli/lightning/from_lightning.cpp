@@ -150,7 +150,7 @@ class Translator {
     }
   }
 
-  std::vector<std::string> without_effect() && { return std::move(without_effect_); }
+  std::vector<std::string> ignored_settings() && { return std::move(ignored_); }
 
  private:
   /// Puts the name of what is looked at before errors.
@@ -165,9 +165,9 @@ class Translator {
 
   void fail(const Mark& mark, const std::string& text) { errors_.add({mark, place_ + text}); }
 
-  void note(const std::string& name, const Value& value) {
+  void add_ignored(const std::string& name, const Value& value) {
     const std::string where = value.mark().str();
-    without_effect_.push_back(format("{} {}{}", name, short_text(value), where.empty() ? "" : format(" ({})", where)));
+    ignored_.push_back(format("{} {}{}", name, short_text(value), where.empty() ? "" : format(" ({})", where)));
   }
   static std::string short_text(const Value& value) {
     return value.is_map() || value.is_list()
@@ -319,7 +319,7 @@ class Translator {
     const auto is_same = [&](const Value& idle) { return are_same(idle, value); };
     if (value.is_null() || std::ranges::any_of(argument.idle, is_same)) return;
     if (argument.instead.empty()) {
-      note(class_name.empty() ? argument.name : format("{} of {}", argument.name, class_name), value);
+      add_ignored(class_name.empty() ? argument.name : format("{} of {}", argument.name, class_name), value);
     } else {
       fail(value.key_mark(), format("{}: levin has no such {}: {}", argument.name,
                                     kind == kTopKeys     ? "key"
@@ -354,7 +354,7 @@ class Translator {
     if (!value.is_string() || !value.as_string().starts_with(kNotWritten)) return;
     const std::string text = value.as_string().substr(kNotWritten.size());
     if (text.starts_with('<')) {
-      note(name, value);
+      add_ignored(name, value);
       return clear(value);
     }
     value = Value(text).with_mark(Mark(value.mark()));
@@ -374,7 +374,7 @@ class Translator {
 
   ErrorCollector& errors_;
   std::string place_;
-  std::vector<std::string> without_effect_;
+  std::vector<std::string> ignored_;
 };
 
 }  // namespace
@@ -395,7 +395,7 @@ Value with_levin_shape(const std::string& key, Value value) {
 std::vector<std::string> translate_lightning(Value& config, ErrorCollector& errors) {
   Translator translator(errors);
   if (config.is_map()) translator.translate(config);
-  return std::move(translator).without_effect();
+  return std::move(translator).ignored_settings();
 }
 
 }  // namespace levin::cli

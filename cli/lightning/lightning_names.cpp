@@ -16,7 +16,7 @@ LightningArgument replaced(std::string name, std::vector<Value> idle, std::strin
   return {.name = std::move(name), .idle = std::move(idle), .instead = std::move(instead)};
 }
 /// One that does nothing here, whatever its value; a run says so of other values than these.
-LightningArgument without_effect(std::string name, std::vector<Value> idle = {}) {
+LightningArgument ignored_settings(std::string name, std::vector<Value> idle = {}) {
   return {.name = std::move(name), .idle = std::move(idle)};
 }
 LightningArgument renamed(std::string name, std::string levin_name) {
@@ -35,7 +35,7 @@ Arguments trainer_flags() {
                "`precision` and `process.requeue_signals` are flags, ModelCheckpoint writes in the background by itself, and "
                "libraries with your classes go under `plugins:` at the top of the file"),
       replaced("model_registry", {}, "`log_model` of WandbLogger or MLFlowLogger hands checkpoints over"),
-      without_effect("suggest_integrations", {true}),
+      ignored_settings("suggest_integrations", {true}),
       replaced("class_path", {}, "there is one Trainer, whose flags stand directly below `trainer:`"),
       replaced("init_args", {}, "its flags stand directly below `trainer:`"),
       replaced("amp_backend", {"native"}, "set `precision: 16-mixed` or `bf16-mixed`"),
@@ -46,16 +46,16 @@ Arguments trainer_flags() {
       replaced("automatic_optimization", {true}, "call set_automatic_optimization(false) in the module's constructor"),
       replaced("checkpoint_callback", {true}, "set `enable_checkpointing: false`"),
       replaced("distributed_backend", {}, "set `strategy`"),
-      without_effect("enable_pl_optimizer", {true, false}),
+      ignored_settings("enable_pl_optimizer", {true, false}),
       replaced("flush_logs_every_n_steps", {100}, "set it in CSVLogger's init_args"),
       replaced("gpus", {}, "set `devices` to how many or which, and `accelerator: gpu`"),
       replaced("ipus", {}, "levin computes on cpu and cuda, and on your accelerators"),
       replaced("log_gpu_memory", {}, "the callback DeviceStatsMonitor logs it"),
-      without_effect("move_metrics_to_cpu", {false}),
+      ignored_settings("move_metrics_to_cpu", {false}),
       replaced("multiple_trainloader_mode", {"max_size_cycle"}, "CombinedLoader has such modes, in C++"),
       replaced("num_processes", {1}, "set `devices`"),
       replaced("prepare_data_per_node", {true}, "prepare_data() runs on one process of each host"),
-      without_effect("process_position", {0}),
+      ignored_settings("process_position", {0}),
       replaced("progress_bar_refresh_rate", {1},
                "set `refresh_rate` of the callback ProgressBar, or `enable_progress_bar: false`"),
       replaced("reload_dataloaders_every_epoch", {false}, "set `reload_dataloaders_every_n_epochs: 1`"),
@@ -89,11 +89,11 @@ std::vector<LightningArguments> callback_arguments() {
   const Arguments averages = {replaced("avg_fn", {}, "EMAWeightAveraging weighs by `decay`, the others take the mean"),
                               replaced("multi_avg_fn", {}, "EMAWeightAveraging weighs by `decay`, the others take the mean")};
   return {
-      {"callback", {"BatchSizeFinder"}, {without_effect("batch_arg_name", {"batch_size"})}},
+      {"callback", {"BatchSizeFinder"}, {ignored_settings("batch_arg_name", {"batch_size"})}},
       {"callback", {"DeviceStatsMonitor"}, {replaced("filter_keys", {}, "all that is counted is logged: leave it out")}},
       {"callback",
        {"LearningRateFinder"},
-       {renamed("update_attr", "update"), without_effect("attr_name", {""}), without_effect("weights_only")}},
+       {renamed("update_attr", "update"), ignored_settings("attr_name", {""}), ignored_settings("weights_only")}},
       {"callback", {"LearningRateMonitor"}, {renamed("log_key_prefix", "prefix")}},
       {"callback",
        {"ModelCheckpoint"},
@@ -101,42 +101,43 @@ std::vector<LightningArguments> callback_arguments() {
         replaced("prefix", {""}, "set `filename`")}},
       {"callback",
        {"ProgressBar", "RichProgressBar", "TQDMProgressBar"},
-       {without_effect("console_kwargs"), without_effect("process_position", {0}), without_effect("theme", {rich_theme()})}},
+       {ignored_settings("console_kwargs"), ignored_settings("process_position", {0}),
+        ignored_settings("theme", {rich_theme()})}},
       {"callback", {"EMAWeightAveraging", "StochasticWeightAveraging", "WeightAveraging"}, averages},
       {"callback",
        {"ThroughputMonitor"},
-       {without_effect("available_flops"), without_effect("batch_size_fn"), without_effect("length_fn"),
-        without_effect("separator", {"/"})}},
+       {ignored_settings("available_flops"), ignored_settings("batch_size_fn"), ignored_settings("length_fn"),
+        ignored_settings("separator", {"/"})}},
   };
 }
 
 std::vector<LightningArguments> logger_arguments() {
   const Arguments of_wandb = {renamed("dir", "save_dir"),
                               renamed("version", "id"),
-                              without_effect("add_file_policy", {"mutable"}),
-                              without_effect("allow_val_change"),
-                              without_effect("anonymous"),
-                              without_effect("checkpoint_name"),
-                              without_effect("config"),
+                              ignored_settings("add_file_policy", {"mutable"}),
+                              ignored_settings("allow_val_change"),
+                              ignored_settings("anonymous"),
+                              ignored_settings("checkpoint_name"),
+                              ignored_settings("config"),
                               replaced("experiment", {}, "each logger has one run, which `id` names"),
-                              without_effect("force"),
+                              ignored_settings("force"),
                               replaced("mode", {"online"}, "set `offline: true`, or `logger: false` instead"),
-                              without_effect("monitor_gym"),
-                              without_effect("reinit"),
-                              without_effect("resume"),
-                              without_effect("save_code"),
-                              without_effect("settings"),
-                              without_effect("sync_tensorboard")};
+                              ignored_settings("monitor_gym"),
+                              ignored_settings("reinit"),
+                              ignored_settings("resume"),
+                              ignored_settings("save_code"),
+                              ignored_settings("settings"),
+                              ignored_settings("sync_tensorboard")};
   return {
       {"logger",
        {"MLFlowLogger", "MLflowLogger"},
        {replaced("checkpoint_path_prefix", {""}, "checkpoints are artifacts under their own names"),
-        without_effect("synchronous")}},
+        ignored_settings("synchronous")}},
       {"logger",
        {"TensorBoardLogger"},
-       {without_effect("comment", {""}), without_effect("default_hp_metric", {true, false}),
-        without_effect("filename_suffix", {""}), without_effect("log_graph", {false}), without_effect("max_queue", {10}),
-        replaced("prefix", {""}, "log the metrics under the names that they shall have"), without_effect("purge_step"),
+       {ignored_settings("comment", {""}), ignored_settings("default_hp_metric", {true, false}),
+        ignored_settings("filename_suffix", {""}), ignored_settings("log_graph", {false}), ignored_settings("max_queue", {10}),
+        replaced("prefix", {""}, "log the metrics under the names that they shall have"), ignored_settings("purge_step"),
         replaced("sub_dir", {""}, "`save_dir`, `name` and `version` make up the folder")}},
       {"logger", {"WandbLogger"}, of_wandb},
   };
@@ -147,27 +148,27 @@ std::vector<LightningArguments> strategy_arguments() {
                             replaced("checkpoint_io", {}, "ModelCheckpoint writes in the background by itself"),
                             replaced("precision_plugin", {}, "set `trainer.precision`")};
   const Arguments of_ddp = {
-      without_effect("batched_grad_copy", {false}),
-      without_effect("bucket_cap_mb_list"),
-      without_effect("check_reduction", {false}),
+      ignored_settings("batched_grad_copy", {false}),
+      ignored_settings("bucket_cap_mb_list"),
+      ignored_settings("check_reduction", {false}),
       replaced("cluster_environment", {}, "torchrun, Slurm and MPI are found by their variables"),
       replaced("ddp_comm_hook", {}, "set `comm_hook`"),
       replaced("ddp_comm_state", {}, "the options of `comm_hook: power_sgd` are those of ddp"),
       replaced("ddp_comm_wrapper", {}, "set `comm_hook`"),
-      without_effect("delay_all_reduce_named_params"),
+      ignored_settings("delay_all_reduce_named_params"),
       replaced("device_ids", {}, "set `trainer.devices`"),
-      without_effect("device_mesh"),
-      without_effect("dim", {0}),
-      without_effect("forward_sync_buffers"),
-      without_effect("init_sync", {true}),
+      ignored_settings("device_mesh"),
+      ignored_settings("dim", {0}),
+      ignored_settings("forward_sync_buffers"),
+      ignored_settings("init_sync", {true}),
       replaced("mixed_precision", {}, "set `trainer.precision`"),
       replaced("model_averaging_period", {}, "gradients are averaged in each step"),
-      without_effect("output_device"),
+      ignored_settings("output_device"),
       replaced("parallel_devices", {}, "set `trainer.devices`"),
-      without_effect("param_to_hook_all_reduce"),
-      without_effect("process_group"),
-      without_effect("skip_all_reduce_unused_params", {false}),
-      without_effect("start_method", {"popen"}),
+      ignored_settings("param_to_hook_all_reduce"),
+      ignored_settings("process_group"),
+      ignored_settings("skip_all_reduce_unused_params", {false}),
+      ignored_settings("start_method", {"popen"}),
   };
   return {{"strategy", {"ddp"}, joined(of_all, of_ddp)},
           {"strategy",
@@ -177,25 +178,25 @@ std::vector<LightningArguments> strategy_arguments() {
 
 std::vector<LightningArguments> profiler_arguments() {
   const Arguments of_torch = {
-      without_effect("acc_events", {false}),
-      without_effect("activities"),
+      ignored_settings("acc_events", {false}),
+      ignored_settings("activities"),
       replaced("emit_nvtx", {false}, "set `profiler: {class_path: nvtx, init_args: {operators: true}}`"),
-      without_effect("execution_trace_observer"),
-      without_effect("experimental_config"),
-      without_effect("export_to_chrome", {true}),
-      without_effect("group_by_input_shapes", {false}),
-      without_effect("on_trace_ready"),
-      without_effect("record_module_names", {true}),
-      without_effect("row_limit", {20}),
+      ignored_settings("execution_trace_observer"),
+      ignored_settings("experimental_config"),
+      ignored_settings("export_to_chrome", {true}),
+      ignored_settings("group_by_input_shapes", {false}),
+      ignored_settings("on_trace_ready"),
+      ignored_settings("record_module_names", {true}),
+      ignored_settings("row_limit", {20}),
       replaced("schedule", {}, "set `wait`, `warmup`, `active` and `repeat`"),
-      without_effect("sort_by_key"),
-      without_effect("table_kwargs"),
-      without_effect("use_cuda"),
-      without_effect("with_flops", {false}),
-      without_effect("with_modules", {false}),
-      without_effect("with_stack", {false}),
+      ignored_settings("sort_by_key"),
+      ignored_settings("table_kwargs"),
+      ignored_settings("use_cuda"),
+      ignored_settings("with_flops", {false}),
+      ignored_settings("with_modules", {false}),
+      ignored_settings("with_stack", {false}),
   };
-  return {{"profiler", {"simple", "SimpleProfiler"}, {without_effect("extended", {true})}},
+  return {{"profiler", {"simple", "SimpleProfiler"}, {ignored_settings("extended", {true})}},
           {"profiler", {"torch", "PyTorchProfiler"}, of_torch}};
 }
 
@@ -204,10 +205,10 @@ std::vector<LightningArguments> optimizer_arguments() {
   return {{"optimizer",
            {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "RAdam", "RMSprop",
             "Rprop", "SGD", "SparseAdam"},
-           {without_effect("capturable", {false}),
+           {ignored_settings("capturable", {false}),
             replaced("decoupled_weight_decay", {false}, "AdamW decouples it from Adam's steps"),
-            replaced("differentiable", {false}, "steps have no gradients"), without_effect("foreach", {true, false}),
-            without_effect("fused", {true, false}), replaced("maximize", {false}, "return the negative loss")}}};
+            replaced("differentiable", {false}, "steps have no gradients"), ignored_settings("foreach", {true, false}),
+            ignored_settings("fused", {true, false}), replaced("maximize", {false}, "return the negative loss")}}};
 }
 
 std::vector<LightningArguments> scheduler_arguments() {
@@ -216,11 +217,11 @@ std::vector<LightningArguments> scheduler_arguments() {
             "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
             "SWALR", "SequentialLR", "StepLR"},
            {replaced("last_epoch", {-1}, "a run that resumes with `ckpt_path` continues its schedule"),
-            without_effect("verbose", {false, "deprecated"})}},
+            ignored_settings("verbose", {false, "deprecated"})}},
           {"lr_scheduler", {"ReduceLROnPlateau"}, {renamed("monitor", "monitor")}},  // it goes beside class_path
           {"lr_scheduler",
            {"CyclicLR"},
-           {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), without_effect("scale_mode", {"cycle"})}}};
+           {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), ignored_settings("scale_mode", {"cycle"})}}};
 }
 
 constexpr const char* kOtherLoggers = "there are CSVLogger, TensorBoardLogger, MLFlowLogger, WandbLogger, and your loggers";
@@ -243,7 +244,7 @@ const std::vector<LightningArguments>& lightning_arguments() {
     std::vector<LightningArguments> list = {
         {std::string(kTopKeys),
          {},
-         {without_effect("return_predictions"), without_effect("verbose", {true}), without_effect("weights_only"),
+         {ignored_settings("return_predictions"), ignored_settings("verbose", {true}), ignored_settings("weights_only"),
           replaced("seed", {}, "set `seed_everything`"),
           replaced("defaults", {}, "Hydra reads it: name files under `include:`, or give --config for each"),
           replaced("hydra", {}, "each run has a folder below `default_root_dir` or the logger's `save_dir`")}},

@@ -99,14 +99,14 @@ TEST_CASE("what LightningCLI writes of a class with nothing but defaults loads, 
       }
       RunConfig loaded;
       REQUIRE_NOTHROW(loaded = load(config));
-      if (!loaded.without_effect.lines().empty()) told.insert(name);
+      if (!loaded.ignored_settings.lines().empty()) told.insert(name);
     }
   }
   CHECK(told == std::set<std::string>{"ThroughputMonitor"});  // batch_size_fn, which levin needs not
 }
 
 TEST_CASE("the Trainer's flags of any version of Lightning load with their defaults") {
-  const Value whole = load(map_of("trainer", defaults().at("trainer"))).without_effect.lines().empty();
+  const Value whole = load(map_of("trainer", defaults().at("trainer"))).ignored_settings.lines().empty();
   CHECK(whole == Value(true));
   for (const auto& [flag, values] : defaults().at("any_trainer").as_map()) {
     Value::List all = values.as_list();
@@ -115,18 +115,18 @@ TEST_CASE("the Trainer's flags of any version of Lightning load with their defau
       INFO(flag << " = " << describe(value));
       RunConfig loaded;
       REQUIRE_NOTHROW(loaded = load(map_of("trainer", map_of(flag, value))));
-      CHECK(loaded.without_effect.lines().empty());
+      CHECK(loaded.ignored_settings.lines().empty());
     }
   }
 }
 
 TEST_CASE("the other keys of LightningCLI's files load, in sections of commands, too") {
-  CHECK(load(defaults().at("top")).without_effect.lines().empty());
-  CHECK(load(map_of("fit", defaults().at("top"))).without_effect.lines().empty());
+  CHECK(load(defaults().at("top")).ignored_settings.lines().empty());
+  CHECK(load(map_of("fit", defaults().at("top"))).ignored_settings.lines().empty());
   const Value of_others = Value(Value::Map{{"test", Value(Value::Map{{"verbose", false}, {"weights_only", Value()}})},
                                            {"predict", map_of("return_predictions", true)}});
-  CHECK(load(of_others).without_effect.lines().empty());
-  CHECK_THAT(load(map_of("fit", map_of("weights_only", false))).without_effect.lines().at(0),
+  CHECK(load(of_others).ignored_settings.lines().empty());
+  CHECK_THAT(load(map_of("fit", map_of("weights_only", false))).ignored_settings.lines().at(0),
              Catch::StartsWith("weights_only = false (") && Catch::EndsWith("run.yaml:2:17)"));
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("an argument of Lightning's that asks for something says what has its 
                                                  Catch::EndsWith(": " + argument.instead) && !Catch::Contains("did you mean"));
       } else {
         std::vector<std::string> told;
-        REQUIRE_NOTHROW(told = load(config).without_effect.lines());
+        REQUIRE_NOTHROW(told = load(config).ignored_settings.lines());
         CHECK(std::ranges::any_of(told, [&](const std::string& line) { return line.starts_with(argument.name + " "); }));
       }
     }
@@ -206,8 +206,8 @@ TEST_CASE("arguments that levin has under other names, and values that it writes
 TEST_CASE("objects that have no text are told of, and stand for nothing") {
   const RunConfig config = load(config_with(
       "callback", spec_of("callback", "Timer", Value::Map{{"duration", "Unable to serialize instance <object at 0x7f>"}})));
-  REQUIRE(config.without_effect.lines().size() == 1);
-  CHECK(config.without_effect.lines()[0].starts_with("duration of Timer = 'Unable to serialize"));
+  REQUIRE(config.ignored_settings.lines().size() == 1);
+  CHECK(config.ignored_settings.lines()[0].starts_with("duration of Timer = 'Unable to serialize"));
 }
 
 TEST_CASE("Lightning's spellings of flags are taken, and values that levin lacks say what has their place") {

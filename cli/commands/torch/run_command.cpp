@@ -118,8 +118,8 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   for (const std::string& difference : different_shared_options(config.model.init_args(), config.data.init_args())) {
     rank_zero_info(difference);
   }
-  if (!config.without_effect.lines().empty()) {
-    rank_zero_warn("Taken from Lightning, and without effect in levin: ", join(config.without_effect.lines()), ".");
+  if (!config.ignored_settings.lines().empty()) {
+    rank_zero_warn("Taken from Lightning, and without effect in levin: ", join(config.ignored_settings.lines()), ".");
   }
   for (const std::string& plugin : config.plugins) {
     if (check_stamps(plugin).optimized) continue;
