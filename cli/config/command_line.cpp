@@ -118,11 +118,11 @@ Value whole_config(CommandLine line) {
   } catch (const ConfigError&) {
     // It is told when the options are right.
   }
-  return config_as_far_as_known(line);
+  return partial_config(line);
 }
 
 /// "; did you mean '--trainer.max_epochs=3'?" for an option that is none.
-std::string option_meant(const std::string& wrong, const CommandLine& line) {
+std::string suggested_option(const std::string& wrong, const CommandLine& line) {
   const std::size_t begin = wrong.find_first_not_of('-');
   const std::string key = wrong.substr(begin, wrong.find_first_of("=+", begin) - begin);
   const std::string value = wrong.substr(begin + key.size());
@@ -133,7 +133,7 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   std::vector<std::string> known = section_names();
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
   const std::string nearest = nearest_name(head, known);
-  std::vector<std::string> meant = keys_meant_by(key, whole_config(line));
+  std::vector<std::string> meant = suggested_keys(key, whole_config(line));
   // The last part alone leads to a key of another section only where the section is no slip of one.
   const bool is_whole = head == key && !meant.empty() && edit_distance(key, meant[0].substr(meant[0].rfind('.') + 1)) == 0;
   if (!nearest.empty() && !is_whole) meant = {nearest + key.substr(head.size())};
@@ -143,7 +143,7 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
 }
 
 /// "; did you mean 'fit'?" for a word that is no command of this program; other programs have it, or it is a slip.
-std::string command_meant(const std::string& wrong, const std::vector<std::string>& commands) {
+std::string suggested_command(const std::string& wrong, const std::vector<std::string>& commands) {
   static const std::map<std::string, std::string> kElsewhere = {
       {"train", "fit"},     {"run", "fit"},       {"resume", "fit --ckpt_path=last"}, {"eval", "test"},
       {"evaluate", "test"}, {"infer", "predict"}, {"version", "--version"},           {"init", "new"}};
@@ -163,14 +163,14 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
     const bool lacks_command = app.get_subcommands().empty();
     if (lacks_command && !is_yaml)
       throw ConfigError(Mark{"command line"},
-                        format("there is no command {}{}", quoted_text(wrong), command_meant(wrong, commands)));
+                        format("there is no command {}{}", quoted_text(wrong), suggested_command(wrong, commands)));
     throw ConfigError(Mark{"command line"}, format("unexpected argument {}; {}", quoted_text(wrong),
                                                    is_yaml ? "give it with --config"
                                                            : format("levin {} --help says what there may be",
                                                                     app.get_subcommands().front()->get_name())));
   }
   if (!app.get_subcommands().empty()) line.command = app.get_subcommands().front()->get_name();
-  throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), option_meant(wrong, line)));
+  throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), suggested_option(wrong, line)));
 }
 
 /// `levin help NAME` as the words that ask for it: of a command its own help, else what --help NAME tells.

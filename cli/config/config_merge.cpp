@@ -59,8 +59,8 @@ Value& child_of(Value& node, const std::string& key, const Mark& mark) {
 }
 
 /// `--trainer.logger.name=a` is for the logger that there is when nothing is said; of callbacks there is none.
-void put_default(const std::string& flag_name, Value& flag) {
-  if (flag_name == "logger" && (flag.is_null() || flag == Value(true))) flag = class_only(Value("CSVLogger"));
+void set_default(const std::string& flag_name, Value& flag) {
+  if (flag_name == "logger" && (flag.is_null() || flag == Value(true))) flag = class_spec(Value("CSVLogger"));
   if (flag_name == "callbacks" && flag.is_null()) flag = Value(Value::List{});
 }
 
@@ -76,9 +76,9 @@ void append(Value& node, const Value& value, const Mark& mark) {
 
 bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
 
-Value class_only(const Value& name) { return Value(Value::Map{{"class_path", name}}).with_mark(name.mark()); }
+Value class_spec(const Value& name) { return Value(Value::Map{{"class_path", name}}).with_mark(name.mark()); }
 
-bool is_direct_key(const std::vector<std::string>& key, const std::string& part) {
+bool is_spec_key(const std::vector<std::string>& key, const std::string& part) {
   if (part == "class_path" || part == "init_args") return true;
   return is_among(names_of(section_settings(key.front())), part);
 }
@@ -87,7 +87,7 @@ Value merged(Value base, const Value& overlay) {
   if (overlay.is_null() && base.is_map() && !names_class(base)) return base;
   if (overlay.is_string() && names_class(base)) return with_class(std::move(base), overlay);
   if (!overlay.is_map()) return overlay;
-  if (base.is_string() && names_class(overlay)) base = class_only(base);
+  if (base.is_string() && names_class(overlay)) base = class_spec(base);
   if (!base.is_map()) return overlay;
   if (const Value* class_path = overlay.find("class_path")) base = with_class(std::move(base), *class_path);
   // Maps look their keys up one by one, which takes too long where both have many.
@@ -114,15 +114,15 @@ void apply_override(Value& config, const Override& given) {
   Value* node = &child_of(config, parts[0], mark);
   for (std::size_t next = 1; next < parts.size();) {
     const std::string& part = parts[next];
-    const bool is_direct = is_direct_key(parts, part);
+    const bool is_direct = is_spec_key(parts, part);
     const auto name = [&] { return join(std::span(parts).first(next), "."); };
-    if (next == 2 && parts[0] == "trainer" && !is_direct) put_default(parts[1], *node);
+    if (next == 2 && parts[0] == "trainer" && !is_direct) set_default(parts[1], *node);
     if (node->is_list()) {
       node = &element_of(*node, part, name(), mark);
       if (is_index(part)) ++next;
       continue;
     }
-    if (node->is_string()) *node = class_only(*node);
+    if (node->is_string()) *node = class_spec(*node);
     if (!node->is_null() && !node->is_map())
       throw ConfigError(mark, format("'{}' is {}; it has no '{}'", name(), describe(*node), part));
     const bool is_class = names_class(*node) || (next == 1 && is_component_section(parts[0]));

@@ -16,9 +16,9 @@ Value merged(Value base, const Value& overlay);
 /// True for a map with class_path or init_args.
 bool names_class(const Value& value);
 /// A class that is named alone, as a map with its class_path.
-Value class_only(const Value& name);
+Value class_spec(const Value& name);
 /// True for a part of a key that is about the specification of a class itself, as against its init_args.
-bool is_direct_key(const std::vector<std::string>& key, const std::string& part);
+bool is_spec_key(const std::vector<std::string>& key, const std::string& part);
 
 /// Puts an override into a configuration. A key leads through maps; through a class to its init_args (or class_path and
 /// init_args when it names them); through a list to the element of that number, else to its last element.

@@ -44,9 +44,9 @@ Value value_at(const Value& config, const std::string& key, const Mark& mark) {
     const bool is_class = names_class(node) || (next == 1 && is_component_section(parts.front()) && !node.is_null()) ||
                           (next > 1 && node.is_string() && class_of(node) != nullptr);
     if (is_class) {
-      const bool is_direct = is_direct_key(parts, part);
+      const bool is_direct = is_spec_key(parts, part);
       options = is_direct ? std::vector<OptionInfo>{} : options_of(node);
-      if (node.is_string()) node = class_only(node);
+      if (node.is_string()) node = class_spec(node);
       if (!is_direct) node = node.contains("init_args") ? Value(node.at("init_args")) : Value(Value::Map{});
     }
     const Value* found = node.find(part);
@@ -77,7 +77,7 @@ bool leads_somewhere(const Value& config, const std::string& key) {
 
 /// `is_class`: a text here names a class.
 Value linked(const Value& value, bool is_class, const Value& config) {
-  Value result = value.is_string() && is_class ? class_only(value) : value;
+  Value result = value.is_string() && is_class ? class_spec(value) : value;
   if (result.is_list()) {
     for (Value& element : result.as_list()) element = linked(element, is_class, config);
   }

@@ -112,10 +112,10 @@ RunConfig load_config(const CommandLine& line) {
   });
   errors.run([&] { refuse_masked(whole); });
   IgnoredSettings ignored_settings = translate_lightning(whole, errors);
-  errors.run([&] { take_misplaced(whole, section_names(), merged); });
+  errors.run([&] { remove_misplaced(whole, section_names(), merged); });
   if (Value* trainer = whole.find("trainer")) {
     errors.run([&] {
-      detail::naming("trainer", [&] { take_misplaced(*trainer, names_of(describe_options<TrainerOptions>()), merged); });
+      detail::naming("trainer", [&] { remove_misplaced(*trainer, names_of(describe_options<TrainerOptions>()), merged); });
     });
   }
   // What a reference did not give is null, at which some option would be missing.
@@ -126,7 +126,7 @@ RunConfig load_config(const CommandLine& line) {
   return config;
 }
 
-Value config_as_far_as_known(const CommandLine& line) {
+Value partial_config(const CommandLine& line) {
   try {
     const std::vector<Layer> layers = read_layers(line);
     try {

@@ -16,7 +16,7 @@ RunConfig load_config(const CommandLine& line);
 std::string load_plugins_of(const CommandLine& line);
 
 /// What a command line and its files say, of which some may be wrong: for suggestions. Null where it cannot be read.
-Value config_as_far_as_known(const CommandLine& line);
+Value partial_config(const CommandLine& line);
 
 /// Throws ConfigError unless a model is given, as a run needs.
 void require_model(const CommandLine& line, const RunConfig& config);

@@ -45,7 +45,7 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 
 }  // namespace
 
-std::vector<std::string> keys_meant_by(const std::string& name, const Value& config) {
+std::vector<std::string> suggested_keys(const std::string& name, const Value& config) {
   constexpr std::size_t kMost = 4;
   const std::vector<std::string> all = all_keys(config);
   std::vector<std::string> parts;
@@ -81,7 +81,7 @@ bool takes_map(const std::string& key) {
 
 }  // namespace
 
-void take_misplaced(Value& map, const std::vector<std::string>& own, const Value& config) {
+void remove_misplaced(Value& map, const std::vector<std::string>& own, const Value& config) {
   if (!map.is_map()) return;
   constexpr int kMost = 20;  // nobody reads more, and a hostile file may have a million
   ErrorCollector errors;
@@ -92,7 +92,7 @@ void take_misplaced(Value& map, const std::vector<std::string>& own, const Value
     if (unknown == kMost || is_among(own, key)) return false;
     ++unknown;
     std::vector<std::string> meant;
-    if (nearest_name(key, own).empty()) meant = keys_meant_by(key, config);
+    if (nearest_name(key, own).empty()) meant = suggested_keys(key, config);
     const bool has_parts = value.is_map() || value.is_list();
     std::erase_if(meant, [&](const std::string& other) {
       const std::string section = other.substr(0, other.find('.'));

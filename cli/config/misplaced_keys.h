@@ -9,10 +9,10 @@ namespace levin::cli {
 
 /// The keys, at most four, that `name` may have been meant for where it leads nowhere, such as trainer.max_epochs for
 /// max_epochs: those whose last part it is, or else is a slip of, or is a word of. `config` says which classes there are.
-std::vector<std::string> keys_meant_by(const std::string& name, const Value& config);
+std::vector<std::string> suggested_keys(const std::string& name, const Value& config);
 
 /// Takes out of `map` what is none of its `own` keys, nor a slip of one, but leads elsewhere in `config`. ConfigError says
 /// where.
-void take_misplaced(Value& map, const std::vector<std::string>& own, const Value& config);
+void remove_misplaced(Value& map, const std::vector<std::string>& own, const Value& config);
 
 }  // namespace levin::cli
