@@ -98,7 +98,7 @@ std::vector<std::string> metric_names(const std::vector<RunMetrics>& runs) {
   return {names.begin(), names.end()};
 }
 
-void thin_to(std::vector<RunMetrics>& runs, std::size_t bytes) {
+void downsample_to(std::vector<RunMetrics>& runs, std::size_t bytes) {
   constexpr std::size_t kShortest = 8;
   std::size_t longest = MetricCurve::kLongest;
   const auto size = [&] {
@@ -107,7 +107,7 @@ void thin_to(std::vector<RunMetrics>& runs, std::size_t bytes) {
     return 4 * points * kNumberBytes;
   };
   while (longest > kShortest && size() > bytes) longest = longest * 3 / 4;
-  for_each_curve(runs, [&](MetricCurve& curve) { curve.thin(longest); });
+  for_each_curve(runs, [&](MetricCurve& curve) { curve.downsample(longest); });
 }
 
 std::string curves_json(const std::vector<RunMetrics>& runs) {

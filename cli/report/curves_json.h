@@ -11,8 +11,9 @@ namespace levin::cli {
 /// The names of all metrics of these runs, each once, sorted.
 std::vector<std::string> metric_names(const std::vector<RunMetrics>& runs);
 
-/// Thins the curves of all runs alike, until curves_json() is not much longer than so many bytes, or there is nothing to thin.
-void thin_to(std::vector<RunMetrics>& runs, std::size_t bytes);
+/// Thins the curves of all runs alike, until curves_json() is not much longer than so many bytes, or there is nothing to
+/// downsample.
+void downsample_to(std::vector<RunMetrics>& runs, std::size_t bytes);
 
 /// The curves as the page's script reads them: a JSON list of maps, one for each metric of each run:
 /// - "m": the metric's place in metric_names(), -1 for the epoch over steps; "r": the run's place;

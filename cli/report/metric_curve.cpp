@@ -78,7 +78,7 @@ void MetricCurve::merge_pairs() {
   ++shift_;
 }
 
-void MetricCurve::thin(std::size_t longest) {
+void MetricCurve::downsample(std::size_t longest) {
   while (size() > std::max<std::size_t>(longest, 1)) merge_pairs();
 }
 

@@ -28,7 +28,7 @@ class MetricCurve {
   /// Steps may come in any order, and several times: as of several ranks.
   void add(std::int64_t step, double value);
   /// Makes points stand for more steps until there are at most so many; at least 1.
-  void thin(std::size_t longest);
+  void downsample(std::size_t longest);
   /// The points that have values, by step.
   std::vector<CurvePoint> points() const;
   std::size_t size() const;  ///< of points()

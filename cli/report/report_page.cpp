@@ -178,7 +178,7 @@ std::string report_page(const std::vector<RunFolder>& runs, const ReportOptions&
     for (MediaSeries& series : find_media(run.path, run_values.size() - 1)) media.push_back(std::move(series));
   }
   // The rest is for tables and media.
-  thin_to(metrics, options.max_bytes / 5 * 3);
+  downsample_to(metrics, options.max_bytes / 5 * 3);
   const std::string curves = for_script(curves_json(metrics));
 
   Value report(Value::Map{{"reloads", options.reloads},

@@ -76,7 +76,7 @@ TEST_CASE("what is no finite number has a point, but no part in least and larges
   curve.add(0, 1);
   curve.add(1, kNan);
   curve.add(2, std::numeric_limits<double>::infinity());
-  curve.thin(1);
+  curve.downsample(1);
   const CurvePoint point = curve.points().at(0);
   CHECK(std::isnan(point.last));
   CHECK(point.step == 2);
@@ -94,9 +94,9 @@ TEST_CASE("what is no finite number has a point, but no part in least and larges
 TEST_CASE("a curve is thinned to a length") {
   MetricCurve curve;
   for (std::int64_t step = 0; step < 500; ++step) curve.add(step, 1);
-  curve.thin(100);
+  curve.downsample(100);
   CHECK(curve.size() == 63);
-  curve.thin(1);
+  curve.downsample(1);
   CHECK(curve.size() == 1);
   CHECK(curve.points()[0].values == 500);
 }

@@ -91,9 +91,9 @@ TEST_CASE("curves of many runs are thinned until they fit") {
       for (int step = 0; step < 600; ++step) run.by_name[name].curve.add(step, 0.12345 * step);
     }
   }
-  thin_to(runs, 10'000'000);
+  downsample_to(runs, 10'000'000);
   CHECK(runs[7].by_name["b"].curve.size() == 600);
-  thin_to(runs, 200'000);
+  downsample_to(runs, 200'000);
   CHECK(curves_json(runs).size() < 200'000);
   CHECK(runs[7].by_name["b"].curve.size() > 50);
 }
