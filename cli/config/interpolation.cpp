@@ -111,7 +111,7 @@ class Interpolation {
     ++level_;
     Value resolved = value;
     if (value.is_string()) {
-      resolved = errors_ != nullptr && open_.empty() ? resolved_or_null(value) : resolve_text(value);
+      resolved = errors_ != nullptr && resolving_.empty() ? resolved_or_null(value) : resolve_text(value);
     } else if (value.is_list()) {
       for (Value& element : resolved.as_list()) element = resolve(element);
     } else if (value.is_map()) {
@@ -129,10 +129,10 @@ class Interpolation {
       return resolve_text(value);
     } catch (const ConfigError& error) {
       const bool is_own = error.mark().str() == value.mark().str();  // what else refers there has a place of its own
-      for (const std::string& reference : is_own ? std::vector<std::string>{} : open_) failed_.emplace(reference, error);
-      open_.clear();
+      for (const std::string& reference : is_own ? std::vector<std::string>{} : resolving_) failed_.emplace(reference, error);
+      resolving_.clear();
       level_ = level;
-      if (said_.insert(error.what()).second) errors_->add(error);
+      if (reported_.insert(error.what()).second) errors_->add(error);
       return Value().with_mark(Mark(value.mark()));
     }
   }
@@ -175,14 +175,14 @@ class Interpolation {
       throw ConfigError(mark,
                         format("${{{}:…}} is computed by no resolver of levin's: write its value, or ${{env:NAME,DEFAULT}}",
                                printable(reference.substr(0, colon))));
-    if (std::find(open_.begin(), open_.end(), reference) != open_.end())
-      throw ConfigError(mark, format("refers to itself: {}, {}", join(open_), reference));
+    if (std::find(resolving_.begin(), resolving_.end(), reference) != resolving_.end())
+      throw ConfigError(mark, format("refers to itself: {}, {}", join(resolving_), reference));
     if (const auto failed = failed_.find(reference); failed != failed_.end()) throw ConfigError(failed->second);
     auto known = found_.find(reference);
     if (known == found_.end()) {
-      open_.push_back(reference);
+      resolving_.push_back(reference);
       known = found_.emplace(reference, resolve(value_at(config_, reference, mark))).first;
-      open_.pop_back();
+      resolving_.pop_back();
     }
     size_.add(known->second, level_ - 1, mark);
     return known->second;
@@ -207,9 +207,9 @@ class Interpolation {
 
   const Value& config_;
   ErrorCollector* errors_;  ///< of all that fails; nullptr: the first is thrown
-  std::set<std::string> said_;
+  std::set<std::string> reported_;
   std::map<std::string, ConfigError> failed_;  ///< references, and what is wrong with them
-  std::vector<std::string> open_;
+  std::vector<std::string> resolving_;
   std::size_t level_ = 0;  ///< how many values the one that is resolved stands in, itself counted
   ConfigSize size_;        ///< of what references stand for
   std::map<std::string, Value> found_;

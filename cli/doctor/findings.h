@@ -41,7 +41,7 @@ int report_status(const std::vector<DoctorSection>& sections);
 
 /// What `look` finds, in a thread of its own: a disk or a name server may not answer, which then is what has been found. So is
 /// an error.
-Findings look_within(double seconds, const std::string& what, std::function<Findings()> look);
+Findings run_with_timeout(double seconds, const std::string& what, std::function<Findings()> look);
 
 /// What a program came to.
 struct Ended {

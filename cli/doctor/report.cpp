@@ -91,7 +91,7 @@ Value report_value(const std::vector<DoctorSection>& sections) {
 
 int report_status(const std::vector<DoctorSection>& sections) { return count_of(sections, Verdict::kWrong) > 0 ? 1 : 0; }
 
-Findings look_within(double seconds, const std::string& what, std::function<Findings()> look) {
+Findings run_with_timeout(double seconds, const std::string& what, std::function<Findings()> look) {
   auto task = std::make_shared<std::packaged_task<Findings()>>(std::move(look));
   std::future<Findings> found = task->get_future();
   quiet_thread([task] { (*task)(); }).detach();

@@ -146,7 +146,7 @@ void take_state(RunFolder& run, const Value& record) {
   const std::int64_t process = int_at(record, "pid", 0);
   if (text_at(record, "host") != host_name()) {
     // It cannot be asked for.
-    run.is_silent = is_older_than_an_hour(run.path / kRunFile) && is_older_than_an_hour(run.metrics_file());
+    run.is_stale = is_older_than_an_hour(run.path / kRunFile) && is_older_than_an_hour(run.metrics_file());
     return;
   }
   if (is_alive(record)) return;

@@ -8,7 +8,7 @@ RunRecord read_run_record(const std::filesystem::path& folder, RunParts parts) {
   RunFolder run = read_run_folder(folder, parts);
   return {.path = run.path,
           .name = run.name,
-          .status = run.is_silent ? run.status + "?" : run.status,
+          .status = run.is_stale ? run.status + "?" : run.status,
           .started = run.started,
           .seconds = run.seconds,
           .failure = run.failure,

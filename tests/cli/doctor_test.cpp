@@ -304,14 +304,14 @@ TEST_CASE("a host name that leads nowhere is told") {
 
 TEST_CASE("a look that does not end, or fails, is what has been found") {
   // The thread stays until the program ends.
-  const Findings hangs = look_within(0.05, "disk", [] {
+  const Findings hangs = run_with_timeout(0.05, "disk", [] {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
     return Findings();
   });
   CHECK(hangs[0].verdict == Verdict::kWrong);
   CHECK_THAT(hangs[0].value, Contains("no answer within"));
-  CHECK(look_within(60, "disk", []() -> Findings { throw std::runtime_error("it is gone"); })[0].value == "it is gone");
-  CHECK(look_within(60, "disk", [] { return Findings{{"disk", "spins"}}; })[0].value == "spins");
+  CHECK(run_with_timeout(60, "disk", []() -> Findings { throw std::runtime_error("it is gone"); })[0].value == "it is gone");
+  CHECK(run_with_timeout(60, "disk", [] { return Findings{{"disk", "spins"}}; })[0].value == "spins");
 }
 
 TEST_CASE("the report fits 100 columns, and says how much is wrong") {

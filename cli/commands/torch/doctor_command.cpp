@@ -36,9 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Seconds that a look may take, not more than 30 in all.
-constexpr double kPatience = 3;
-constexpr double kPatienceWithDevices = 6;  // CUDA is read from the disk
-constexpr double kPatienceWithRanks = 10;
+constexpr double kTimeout = 3;
+constexpr double kDevicesTimeout = 6;  // CUDA is read from the disk
+constexpr double kRanksTimeout = 10;
 
 const fs::path kRoot = "/";
 
@@ -81,7 +81,7 @@ fs::path cache_folder() { return environment_or("LEVIN_CACHE", environment_or("H
 
 Findings storage_findings() {
   const auto look_at = [](const char* what, const fs::path& folder) {
-    return look_within(kPatience, what, [=] { return folder_findings(what, folder); });
+    return run_with_timeout(kTimeout, what, [=] { return folder_findings(what, folder); });
   };
   std::error_code error;
   const fs::path cache = cache_folder();
@@ -115,7 +115,7 @@ Findings process_findings() {
 std::vector<DoctorSection> examine() {
   // Beside all else: what is asked for its version may not answer.
   std::future<Findings> programs = std::async(std::launch::async, [] {
-    return look_within(kPatienceWithRanks, "programs", [] { return program_findings(kPatience); });
+    return run_with_timeout(kRanksTimeout, "programs", [] { return program_findings(kTimeout); });
   });
   Dl_info torch{};
   dladdr(reinterpret_cast<const void*>(&at::show_config), &torch);
@@ -125,19 +125,19 @@ std::vector<DoctorSection> examine() {
     // Our own main() sets it.
     if (*entry != format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins)) variables.emplace_back(*entry);
   }
-  return {{"versions", joined({version_findings(own_stamp(), at::show_config(), torch_file),
-                               other_libtorch_findings(torch_file, environment_or("LD_LIBRARY_PATH", ""), cache_folder()),
-                               system_findings(kRoot)})},
-          {"devices", joined({processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr),
-                              memory_findings(kRoot), look_within(kPatienceWithDevices, "accelerators", accelerator_findings),
-                              graphics_findings(kRoot, at::show_config())})},
-          {"links",
-           joined({look_within(kPatienceWithRanks + 1, "ranks", [] { return rank_findings(rank_bench(), kPatienceWithRanks); }),
-                   interface_findings(), look_within(kPatience, "host name", own_host_name_findings)})},
-          {"storage", storage_findings()},
-          {"limits and clock", process_findings()},
-          {"programs", programs.get()},
-          {"environment", environment_findings(variables)}};
+  return {
+      {"versions", joined({version_findings(own_stamp(), at::show_config(), torch_file),
+                           other_libtorch_findings(torch_file, environment_or("LD_LIBRARY_PATH", ""), cache_folder()),
+                           system_findings(kRoot)})},
+      {"devices", joined({processor_findings(kRoot, usable_cores(), std::getenv("OMP_NUM_THREADS") != nullptr),
+                          memory_findings(kRoot), run_with_timeout(kDevicesTimeout, "accelerators", accelerator_findings),
+                          graphics_findings(kRoot, at::show_config())})},
+      {"links", joined({run_with_timeout(kRanksTimeout + 1, "ranks", [] { return rank_findings(rank_bench(), kRanksTimeout); }),
+                        interface_findings(), run_with_timeout(kTimeout, "host name", own_host_name_findings)})},
+      {"storage", storage_findings()},
+      {"limits and clock", process_findings()},
+      {"programs", programs.get()},
+      {"environment", environment_findings(variables)}};
 }
 
 }  // namespace
