@@ -49,7 +49,7 @@ struct Section {
 using OptimizerSection = Section<OptimizerFactory, ParameterGroupOptions>;
 using SchedulerSection = Section<LrSchedulerFactory, SchedulerSettings>;
 
-/// What is said of a configuration that is read; no option.
+/// A line for each setting of Lightning that a configuration has and levin ignores; no option.
 class IgnoredSettings {
  public:
   IgnoredSettings() = default;
@@ -74,7 +74,7 @@ struct RunConfig {
   std::string key;
   bool report = false;
   std::vector<std::string> plugins;
-  IgnoredSettings ignored_settings;  ///< what Lightning has, and levin takes though it does nothing here, with its place
+  IgnoredSettings ignored_settings;
 
   static void declare(OptionList<RunConfig>& options);
 };

@@ -16,7 +16,7 @@ LightningArgument replaced(std::string name, std::vector<Value> idle, std::strin
   return {.name = std::move(name), .idle = std::move(idle), .instead = std::move(instead)};
 }
 /// One that does nothing here, whatever its value; a run says so of other values than these.
-LightningArgument ignored_settings(std::string name, std::vector<Value> idle = {}) {
+LightningArgument ignored(std::string name, std::vector<Value> idle = {}) {
   return {.name = std::move(name), .idle = std::move(idle)};
 }
 LightningArgument renamed(std::string name, std::string levin_name) {
@@ -35,7 +35,7 @@ Arguments trainer_flags() {
                "`precision` and `process.requeue_signals` are flags, ModelCheckpoint writes in the background by itself, and "
                "libraries with your classes go under `plugins:` at the top of the file"),
       replaced("model_registry", {}, "`log_model` of WandbLogger or MLFlowLogger hands checkpoints over"),
-      ignored_settings("suggest_integrations", {true}),
+      ignored("suggest_integrations", {true}),
       replaced("class_path", {}, "there is one Trainer, whose flags stand directly below `trainer:`"),
       replaced("init_args", {}, "its flags stand directly below `trainer:`"),
       replaced("amp_backend", {"native"}, "set `precision: 16-mixed` or `bf16-mixed`"),
@@ -46,16 +46,16 @@ Arguments trainer_flags() {
       replaced("automatic_optimization", {true}, "call set_automatic_optimization(false) in the module's constructor"),
       replaced("checkpoint_callback", {true}, "set `enable_checkpointing: false`"),
       replaced("distributed_backend", {}, "set `strategy`"),
-      ignored_settings("enable_pl_optimizer", {true, false}),
+      ignored("enable_pl_optimizer", {true, false}),
       replaced("flush_logs_every_n_steps", {100}, "set it in CSVLogger's init_args"),
       replaced("gpus", {}, "set `devices` to how many or which, and `accelerator: gpu`"),
       replaced("ipus", {}, "levin computes on cpu and cuda, and on your accelerators"),
       replaced("log_gpu_memory", {}, "the callback DeviceStatsMonitor logs it"),
-      ignored_settings("move_metrics_to_cpu", {false}),
+      ignored("move_metrics_to_cpu", {false}),
       replaced("multiple_trainloader_mode", {"max_size_cycle"}, "CombinedLoader has such modes, in C++"),
       replaced("num_processes", {1}, "set `devices`"),
       replaced("prepare_data_per_node", {true}, "prepare_data() runs on one process of each host"),
-      ignored_settings("process_position", {0}),
+      ignored("process_position", {0}),
       replaced("progress_bar_refresh_rate", {1},
                "set `refresh_rate` of the callback ProgressBar, or `enable_progress_bar: false`"),
       replaced("reload_dataloaders_every_epoch", {false}, "set `reload_dataloaders_every_n_epochs: 1`"),
@@ -89,11 +89,11 @@ std::vector<LightningArguments> callback_arguments() {
   const Arguments averages = {replaced("avg_fn", {}, "EMAWeightAveraging weighs by `decay`, the others take the mean"),
                               replaced("multi_avg_fn", {}, "EMAWeightAveraging weighs by `decay`, the others take the mean")};
   return {
-      {"callback", {"BatchSizeFinder"}, {ignored_settings("batch_arg_name", {"batch_size"})}},
+      {"callback", {"BatchSizeFinder"}, {ignored("batch_arg_name", {"batch_size"})}},
       {"callback", {"DeviceStatsMonitor"}, {replaced("filter_keys", {}, "all that is counted is logged: leave it out")}},
       {"callback",
        {"LearningRateFinder"},
-       {renamed("update_attr", "update"), ignored_settings("attr_name", {""}), ignored_settings("weights_only")}},
+       {renamed("update_attr", "update"), ignored("attr_name", {""}), ignored("weights_only")}},
       {"callback", {"LearningRateMonitor"}, {renamed("log_key_prefix", "prefix")}},
       {"callback",
        {"ModelCheckpoint"},
@@ -101,43 +101,40 @@ std::vector<LightningArguments> callback_arguments() {
         replaced("prefix", {""}, "set `filename`")}},
       {"callback",
        {"ProgressBar", "RichProgressBar", "TQDMProgressBar"},
-       {ignored_settings("console_kwargs"), ignored_settings("process_position", {0}),
-        ignored_settings("theme", {rich_theme()})}},
+       {ignored("console_kwargs"), ignored("process_position", {0}), ignored("theme", {rich_theme()})}},
       {"callback", {"EMAWeightAveraging", "StochasticWeightAveraging", "WeightAveraging"}, averages},
       {"callback",
        {"ThroughputMonitor"},
-       {ignored_settings("available_flops"), ignored_settings("batch_size_fn"), ignored_settings("length_fn"),
-        ignored_settings("separator", {"/"})}},
+       {ignored("available_flops"), ignored("batch_size_fn"), ignored("length_fn"), ignored("separator", {"/"})}},
   };
 }
 
 std::vector<LightningArguments> logger_arguments() {
   const Arguments of_wandb = {renamed("dir", "save_dir"),
                               renamed("version", "id"),
-                              ignored_settings("add_file_policy", {"mutable"}),
-                              ignored_settings("allow_val_change"),
-                              ignored_settings("anonymous"),
-                              ignored_settings("checkpoint_name"),
-                              ignored_settings("config"),
+                              ignored("add_file_policy", {"mutable"}),
+                              ignored("allow_val_change"),
+                              ignored("anonymous"),
+                              ignored("checkpoint_name"),
+                              ignored("config"),
                               replaced("experiment", {}, "each logger has one run, which `id` names"),
-                              ignored_settings("force"),
+                              ignored("force"),
                               replaced("mode", {"online"}, "set `offline: true`, or `logger: false` instead"),
-                              ignored_settings("monitor_gym"),
-                              ignored_settings("reinit"),
-                              ignored_settings("resume"),
-                              ignored_settings("save_code"),
-                              ignored_settings("settings"),
-                              ignored_settings("sync_tensorboard")};
+                              ignored("monitor_gym"),
+                              ignored("reinit"),
+                              ignored("resume"),
+                              ignored("save_code"),
+                              ignored("settings"),
+                              ignored("sync_tensorboard")};
   return {
       {"logger",
        {"MLFlowLogger", "MLflowLogger"},
-       {replaced("checkpoint_path_prefix", {""}, "checkpoints are artifacts under their own names"),
-        ignored_settings("synchronous")}},
+       {replaced("checkpoint_path_prefix", {""}, "checkpoints are artifacts under their own names"), ignored("synchronous")}},
       {"logger",
        {"TensorBoardLogger"},
-       {ignored_settings("comment", {""}), ignored_settings("default_hp_metric", {true, false}),
-        ignored_settings("filename_suffix", {""}), ignored_settings("log_graph", {false}), ignored_settings("max_queue", {10}),
-        replaced("prefix", {""}, "log the metrics under the names that they shall have"), ignored_settings("purge_step"),
+       {ignored("comment", {""}), ignored("default_hp_metric", {true, false}), ignored("filename_suffix", {""}),
+        ignored("log_graph", {false}), ignored("max_queue", {10}),
+        replaced("prefix", {""}, "log the metrics under the names that they shall have"), ignored("purge_step"),
         replaced("sub_dir", {""}, "`save_dir`, `name` and `version` make up the folder")}},
       {"logger", {"WandbLogger"}, of_wandb},
   };
@@ -148,27 +145,27 @@ std::vector<LightningArguments> strategy_arguments() {
                             replaced("checkpoint_io", {}, "ModelCheckpoint writes in the background by itself"),
                             replaced("precision_plugin", {}, "set `trainer.precision`")};
   const Arguments of_ddp = {
-      ignored_settings("batched_grad_copy", {false}),
-      ignored_settings("bucket_cap_mb_list"),
-      ignored_settings("check_reduction", {false}),
+      ignored("batched_grad_copy", {false}),
+      ignored("bucket_cap_mb_list"),
+      ignored("check_reduction", {false}),
       replaced("cluster_environment", {}, "torchrun, Slurm and MPI are found by their variables"),
       replaced("ddp_comm_hook", {}, "set `comm_hook`"),
       replaced("ddp_comm_state", {}, "the options of `comm_hook: power_sgd` are those of ddp"),
       replaced("ddp_comm_wrapper", {}, "set `comm_hook`"),
-      ignored_settings("delay_all_reduce_named_params"),
+      ignored("delay_all_reduce_named_params"),
       replaced("device_ids", {}, "set `trainer.devices`"),
-      ignored_settings("device_mesh"),
-      ignored_settings("dim", {0}),
-      ignored_settings("forward_sync_buffers"),
-      ignored_settings("init_sync", {true}),
+      ignored("device_mesh"),
+      ignored("dim", {0}),
+      ignored("forward_sync_buffers"),
+      ignored("init_sync", {true}),
       replaced("mixed_precision", {}, "set `trainer.precision`"),
       replaced("model_averaging_period", {}, "gradients are averaged in each step"),
-      ignored_settings("output_device"),
+      ignored("output_device"),
       replaced("parallel_devices", {}, "set `trainer.devices`"),
-      ignored_settings("param_to_hook_all_reduce"),
-      ignored_settings("process_group"),
-      ignored_settings("skip_all_reduce_unused_params", {false}),
-      ignored_settings("start_method", {"popen"}),
+      ignored("param_to_hook_all_reduce"),
+      ignored("process_group"),
+      ignored("skip_all_reduce_unused_params", {false}),
+      ignored("start_method", {"popen"}),
   };
   return {{"strategy", {"ddp"}, joined(of_all, of_ddp)},
           {"strategy",
@@ -178,25 +175,25 @@ std::vector<LightningArguments> strategy_arguments() {
 
 std::vector<LightningArguments> profiler_arguments() {
   const Arguments of_torch = {
-      ignored_settings("acc_events", {false}),
-      ignored_settings("activities"),
+      ignored("acc_events", {false}),
+      ignored("activities"),
       replaced("emit_nvtx", {false}, "set `profiler: {class_path: nvtx, init_args: {operators: true}}`"),
-      ignored_settings("execution_trace_observer"),
-      ignored_settings("experimental_config"),
-      ignored_settings("export_to_chrome", {true}),
-      ignored_settings("group_by_input_shapes", {false}),
-      ignored_settings("on_trace_ready"),
-      ignored_settings("record_module_names", {true}),
-      ignored_settings("row_limit", {20}),
+      ignored("execution_trace_observer"),
+      ignored("experimental_config"),
+      ignored("export_to_chrome", {true}),
+      ignored("group_by_input_shapes", {false}),
+      ignored("on_trace_ready"),
+      ignored("record_module_names", {true}),
+      ignored("row_limit", {20}),
       replaced("schedule", {}, "set `wait`, `warmup`, `active` and `repeat`"),
-      ignored_settings("sort_by_key"),
-      ignored_settings("table_kwargs"),
-      ignored_settings("use_cuda"),
-      ignored_settings("with_flops", {false}),
-      ignored_settings("with_modules", {false}),
-      ignored_settings("with_stack", {false}),
+      ignored("sort_by_key"),
+      ignored("table_kwargs"),
+      ignored("use_cuda"),
+      ignored("with_flops", {false}),
+      ignored("with_modules", {false}),
+      ignored("with_stack", {false}),
   };
-  return {{"profiler", {"simple", "SimpleProfiler"}, {ignored_settings("extended", {true})}},
+  return {{"profiler", {"simple", "SimpleProfiler"}, {ignored("extended", {true})}},
           {"profiler", {"torch", "PyTorchProfiler"}, of_torch}};
 }
 
@@ -205,10 +202,9 @@ std::vector<LightningArguments> optimizer_arguments() {
   return {{"optimizer",
            {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "RAdam", "RMSprop",
             "Rprop", "SGD", "SparseAdam"},
-           {ignored_settings("capturable", {false}),
-            replaced("decoupled_weight_decay", {false}, "AdamW decouples it from Adam's steps"),
-            replaced("differentiable", {false}, "steps have no gradients"), ignored_settings("foreach", {true, false}),
-            ignored_settings("fused", {true, false}), replaced("maximize", {false}, "return the negative loss")}}};
+           {ignored("capturable", {false}), replaced("decoupled_weight_decay", {false}, "AdamW decouples it from Adam's steps"),
+            replaced("differentiable", {false}, "steps have no gradients"), ignored("foreach", {true, false}),
+            ignored("fused", {true, false}), replaced("maximize", {false}, "return the negative loss")}}};
 }
 
 std::vector<LightningArguments> scheduler_arguments() {
@@ -217,11 +213,11 @@ std::vector<LightningArguments> scheduler_arguments() {
             "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
             "SWALR", "SequentialLR", "StepLR"},
            {replaced("last_epoch", {-1}, "a run that resumes with `ckpt_path` continues its schedule"),
-            ignored_settings("verbose", {false, "deprecated"})}},
+            ignored("verbose", {false, "deprecated"})}},
           {"lr_scheduler", {"ReduceLROnPlateau"}, {renamed("monitor", "monitor")}},  // it goes beside class_path
           {"lr_scheduler",
            {"CyclicLR"},
-           {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), ignored_settings("scale_mode", {"cycle"})}}};
+           {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), ignored("scale_mode", {"cycle"})}}};
 }
 
 constexpr const char* kOtherLoggers = "there are CSVLogger, TensorBoardLogger, MLFlowLogger, WandbLogger, and your loggers";
@@ -244,7 +240,7 @@ const std::vector<LightningArguments>& lightning_arguments() {
     std::vector<LightningArguments> list = {
         {std::string(kTopKeys),
          {},
-         {ignored_settings("return_predictions"), ignored_settings("verbose", {true}), ignored_settings("weights_only"),
+         {ignored("return_predictions"), ignored("verbose", {true}), ignored("weights_only"),
           replaced("seed", {}, "set `seed_everything`"),
           replaced("defaults", {}, "Hydra reads it: name files under `include:`, or give --config for each"),
           replaced("hydra", {}, "each run has a folder below `default_root_dir` or the logger's `save_dir`")}},
