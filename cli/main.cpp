@@ -33,9 +33,7 @@ bool is_watched() {
 int main(int argc, char** argv) {
   std::error_code error;
   if (std::filesystem::current_path(error).empty()) {
-    std::fputs(
-        "levin: the folder that this was started in is gone: it was deleted, or cannot be read. Change to one that exists.\n",
-        stderr);
+    std::fputs("levin: the working folder is gone: it was deleted, or cannot be read. Change to one that exists.\n", stderr);
     return 1;
   }
   levin::shorten_openmp_waits();
@@ -50,7 +48,7 @@ int main(int argc, char** argv) {
   if (run == nullptr) {
     const bool is_led_astray = std::getenv("LD_LIBRARY_PATH") != nullptr;
     std::fprintf(stderr, "levin: %s%s\n", dlerror(),
-                 is_led_astray ? "; does LD_LIBRARY_PATH lead to another LibTorch? Without it levin finds its own" : "");
+                 is_led_astray ? "; does LD_LIBRARY_PATH name another LibTorch? Without it levin finds its own" : "");
     return 1;
   }
   if (!is_watched()) on_exit(end_at_once, nullptr);

@@ -78,7 +78,7 @@ void launch(const std::function<void()>& program) {
   const auto& [status, failure] = *permit.outcome();
   constexpr int kSignalStatus = 128;
   if (failure.empty() && status > kSignalStatus) throw Interrupted(status - kSignalStatus, "in all ranks");
-  throw Error(failure.empty() ? format("the ranks ended with status {}", status) : failure, status);
+  throw Error(failure.empty() ? format("the ranks exited with status {}", status) : failure, status);
 }
 
 }  // namespace levin

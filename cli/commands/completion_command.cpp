@@ -142,7 +142,7 @@ std::string completion_script(const std::string& shell) {
   declare_program(program, subcommands());
   std::string rows;
   for_each_command(program, [&](const std::string& words, const CLI::App& command) { add_command(rows, words, command); });
-  rows += row("*", "--help", help_topics(), "Print help, also of a class, a section or a key");
+  rows += row("*", "--help", help_topics(), "Print help, also on a class, a section or a key");
   Keys().add_to(rows);
   return filled(embedded_text(kScripts, "levin." + shell), {{"@ROWS@", shell_quoted(rows)}});
 }
@@ -151,17 +151,16 @@ std::string completion_script(const std::string& shell) {
 
 Subcommand completion_subcommand() {
   const auto shell = std::make_shared<std::string>();
-  return {
-      "completion", "Print a script that completes what is typed, with the classes of --config's plug-ins",
-      [shell](CLI::App& app) {
-        app.add_option("shell", *shell, "The shell that it is for")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-        declare_sources(app);
-      },
-      [shell](const CommandLine& line) {
-        load_plugins_of(line);
-        std::cout << completion_script(*shell);
-        return 0;
-      }};
+  return {"completion", "Print a completion script for a shell, with the classes of --config's plug-ins",
+          [shell](CLI::App& app) {
+            app.add_option("shell", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+            declare_sources(app);
+          },
+          [shell](const CommandLine& line) {
+            load_plugins_of(line);
+            std::cout << completion_script(*shell);
+            return 0;
+          }};
 }
 
 }  // namespace levin::cli

@@ -16,9 +16,9 @@ namespace levin::cli {
 
 Subcommand list_subcommand() {
   const auto kind = std::make_shared<std::string>();
-  return {"list", "List the classes that YAML may name, those of --config's plug-ins among them",
+  return {"list", "List the classes that YAML may name, with those of --config's plug-ins",
           [kind](CLI::App& app) {
-            app.add_option("kind", *kind, "Of what; all when left out")->type_name(choice_name([] {
+            app.add_option("kind", *kind, "The kind; default: all")->type_name(choice_name([] {
               std::vector<std::string> plurals;
               for (const ClassKind& kind : class_catalog()) plurals.push_back(kind.plural);
               return plurals;

@@ -50,13 +50,13 @@ void check_name(const std::string& name) {
   const bool begins_well = !name.empty() && is_word(name[0]) && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
   if (!begins_well || !std::all_of(name.begin(), name.end(), is_known))
     throw ConfigError(mark,
-                      format("{} cannot be the name of a class: it begins with a letter, and has letters, digits, - and _",
+                      format("{} cannot be the name of a class: a name begins with a letter, and has letters, digits, - and _",
                              quoted_text(name)));
   // Targets that CMake has in every project, and levin itself.
   if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
-    throw ConfigError(mark, format("'{}' is taken in every project: choose another name", name));
+    throw ConfigError(mark, format("'{}' is reserved in every project: choose another name", name));
   if (class_kind("model").find(class_name(name)) != nullptr)
-    throw ConfigError(mark, format("levin has a model '{}' itself: choose another name", class_name(name)));
+    throw ConfigError(mark, format("levin itself has a model '{}': choose another name", class_name(name)));
 }
 
 /// The levin program as one types it in another folder, `typed` being how it was typed in this one, and the folder in which
@@ -100,7 +100,7 @@ std::string next_steps(const fs::path& folder, const std::string& template_name,
                                    values.at("@LEVIN_DIR@"), levin);
   std::string text = format("{} is a {} that trains as it is:\n\n  cd {}\n", folder, template_name, folder);
   text += fs::exists(folder / "module.yaml")
-              ? format("  {} fit\n\nWith a module of your own:\n\n{} --config module.yaml\n", levin, build)
+              ? format("  {} fit\n\nWith your own module:\n\n{} --config module.yaml\n", levin, build)
               : build + "\n";
   return text + "\nREADME.md says what each file is for.\n";
 }
@@ -116,7 +116,7 @@ std::string new_project(const fs::path& folder, const std::string& template_name
   std::error_code error;
   if (fs::exists(folder, error))
     throw ConfigError(Mark{"command line: new"},
-                      format("{} is there already: choose another name, or remove it", quoted_text(folder.string())));
+                      format("{} already exists: choose another name, or remove it", quoted_text(folder.string())));
   make_folder(folder);
   std::map<std::string, std::string> values = places(typed);
   values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});
@@ -143,7 +143,7 @@ Subcommand new_subcommand() {
           [options](CLI::App& app) {
             app.add_option("name", options->folder, "The folder to make; its name becomes that of the plug-in and its classes")
                 ->required();
-            app.add_option("-t,--template", options->template_name, "What to begin with")
+            app.add_option("-t,--template", options->template_name, "The template")
                 ->type_name(choice_name(template_names()))
                 ->default_val("classifier");
           },

@@ -59,19 +59,20 @@ void watch(const ReportCommand& command) {
 
 Subcommand report_subcommand() {
   const auto command = std::make_shared<ReportCommand>();
-  return {"report", "Write a page of HTML that shows runs: curves, settings, times, images",
+  return {"report", "Write an HTML page that shows runs: curves, settings, times, images",
           [command](CLI::App& app) {
-            app.add_option("folders", command->folders,
-                           "Folders of runs, or folders that have some below them; left out: logs and sweeps, else here");
+            app.add_option(
+                "folders", command->folders,
+                "Folders of runs, or folders with some below them; default: logs and sweeps, else the working folder");
             app.add_option("-o,--output", command->output, "The file to write")->type_name("FILE")->capture_default_str();
-            app.add_option("--max_megabytes", command->max_megabytes, "How large the page may become")
+            app.add_option("--max_megabytes", command->max_megabytes, "The largest size of the page")
                 ->check(CLI::Range(1.0, 1000.0))
                 ->capture_default_str();
-            app.add_flag("--watch", command->watch, "Write it again whenever a run goes on, until Ctrl-C");
+            app.add_flag("--watch", command->watch, "Write it again whenever a run advances, until Ctrl-C");
           },
           [command](const CommandLine&) {
             if (command->watch) {
-              std::cout << format("{} follows the runs until Ctrl-C", one_line(command->output.native())) << std::endl;
+              std::cout << format("{} is updated with the runs until Ctrl-C", one_line(command->output.native())) << std::endl;
               watch(*command);
             }
             const std::vector<RunFolder> runs = runs_of(*command);

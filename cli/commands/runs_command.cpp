@@ -64,7 +64,7 @@ fs::path folder_of_run(const std::string& given) {
   } catch (const IoError&) {
     // There is no run here at all.
   }
-  throw ConfigError(Mark{"command line"}, format("{} is no run, neither its folder nor its name{}", quoted_text(given),
+  throw ConfigError(Mark{"command line"}, format("{} is neither the folder nor the name of a run{}", quoted_text(given),
                                                  names.empty() ? "" : did_you_mean(given, names, "runs")));
 }
 
@@ -102,7 +102,7 @@ void compare(const RunsOptions& options) {
 void best(const RunsOptions& options) {
   std::error_code ignored;
   if (fs::is_directory(options.metric, ignored))
-    throw ConfigError(Mark{"command line"}, format("{} is a folder: the metric comes before it, levin runs best METRIC {}",
+    throw ConfigError(Mark{"command line"}, format("{} is a folder: give the metric before it, levin runs best METRIC {}",
                                                    quoted_text(options.metric), options.metric));
   const std::vector<RunRecord> runs = records_of(options);
   if (!is_among(metric_names(runs), options.metric))
@@ -142,25 +142,24 @@ std::string deletion_question(const RunFolder& run, const RunContents& contents)
   const std::string others = others_text(contents);
   return format("Delete {}, {} with {}?{}", shown(run.path), counted(contents.own.size(), "file"),
                 counted(run.checkpoints.size(), "checkpoint"),
-                others.empty() ? "" : format(" The run has not written, and there stays: {}.", others));
+                others.empty() ? "" : format(" Files that the run did not write are not deleted: {}.", others));
 }
 
 void remove(const RunsOptions& options) {
   for (const fs::path& folder : folders_of_runs(options)) {
     const RunFolder run = read_run_folder(folder);
     if (run.status == "running")
-      throw ConfigError(Mark{"command line"},
-                        format("{} is still on: stop it before it is deleted", quoted_text(folder.native())));
+      throw ConfigError(Mark{"command line"}, format("{} is still running: stop it first", quoted_text(folder.native())));
     if (find_run_paths({folder}).size() > 1)
       throw ConfigError(Mark{"command line"}, format("{} has other runs below it", quoted_text(folder.native())));
     const RunContents contents = contents_of_run(run.path);
     const std::string others = others_text(contents);
     if (!options.yes && !is_confirmed(deletion_question(run, contents))) {
-      std::cout << format("{} stays\n", shown(folder));
+      std::cout << format("{} not deleted\n", shown(folder));
       continue;
     }
     remove_run_files(run.path, contents);
-    const std::string rest = others.empty() ? "" : format(", but for what the run has not written, which stays: {}", others);
+    const std::string rest = others.empty() ? "" : format(", except files that the run did not write: {}", others);
     std::cout << format("{} deleted{}\n", shown(folder), rest);
   }
 }
@@ -179,14 +178,14 @@ void sync(const RunsOptions& options) {
 }
 
 void add_folders(CLI::App& app, RunsOptions& options) {
-  app.add_option("folders", options.folders, "Where to look for runs, in any depth; left out: logs and sweeps, else here");
+  app.add_option("folders", options.folders,
+                 "Where to look for runs, at any depth; default: logs and sweeps, else the working folder");
 }
 
 void add_mode(CLI::App& app, RunsOptions& options) {
-  app.add_option(
-         "--mode", options.mode,
-         "Whether the metric's best value is the lowest or the highest; left out: as the run's callback that monitors it "
-         "has it, else as its name says")
+  app.add_option("--mode", options.mode,
+                 "Whether the lowest or the highest value is best; default: the mode of the run's callback that monitors it, "
+                 "else what its name suggests")
       ->check(CLI::IsMember({"min", "max"}));
 }
 
@@ -201,10 +200,9 @@ CLI::App& add_action(CLI::App& app, RunsOptions& options, const char* name, cons
 void declare(CLI::App& app, RunsOptions& options) {
   options.action = list;
   app.require_subcommand(0, 1);
-  CLI::App& listing =
-      add_action(app, options, "list", "Runs with their states and a metric: what is done without a word", list);
+  CLI::App& listing = add_action(app, options, "list", "Runs with their states and a metric (default)", list);
   for (CLI::App* command : {&app, &listing}) {
-    command->add_option("--metric", options.metric, "The metric to show; left out: val_loss, or the first");
+    command->add_option("--metric", options.metric, "The metric to show; default: val_loss, or the first");
     add_mode(*command, options);
     add_folders(*command, options);
   }
@@ -213,17 +211,17 @@ void declare(CLI::App& app, RunsOptions& options) {
     command.add_option("runs", options.runs, "Folders of runs, or names in the list")->required()->expected(least, kMost);
   };
   add_runs(add_action(app, options, "compare", "What differs between runs: configuration and metrics", compare), 2);
-  CLI::App& ranking = add_action(app, options, "best", "Runs in the order of a metric, the best first", best);
+  CLI::App& ranking = add_action(app, options, "best", "Runs sorted by a metric, the best first", best);
   ranking.add_option("metric", options.metric, "The metric, such as val_loss")->required();
   add_folders(ranking, options);
   add_mode(ranking, options);
-  CLI::App& tagging = add_action(app, options, "tag", "Mark a run with words of your own", tag);
+  CLI::App& tagging = add_action(app, options, "tag", "Add tags to a run", tag);
   tagging.add_option("run", options.run, "The folder of a run, or its name in the list")->required();
-  tagging.add_option("tags", options.tags, "The words")->required();
+  tagging.add_option("tags", options.tags, "The tags")->required();
   CLI::App& removal = add_action(app, options, "delete", "Delete runs, checkpoints included", remove);
   add_runs(removal, 1);
   removal.add_flag("--yes", options.yes, "Without asking");
-  add_runs(add_action(app, options, "sync", "Send MLflow what it has not got of a run, also of one that was killed", sync), 1);
+  add_runs(add_action(app, options, "sync", "Upload the rest of a run, also of a killed one, to MLflow", sync), 1);
   CLI::App& table = add_action(app, options, "export", "Write all runs, with options and metrics, as CSV", export_csv);
   table.add_option("file", options.file, "The file")->required();
   add_folders(table, options);
@@ -233,8 +231,7 @@ void declare(CLI::App& app, RunsOptions& options) {
 
 Subcommand runs_subcommand() {
   const auto options = std::make_shared<RunsOptions>();
-  return {"runs", "List, compare, tag and delete the runs that are on the disk",
-          [options](CLI::App& app) { declare(app, *options); },
+  return {"runs", "List, compare, tag and delete runs on the disk", [options](CLI::App& app) { declare(app, *options); },
           [options](const CommandLine& line) {
             // The word behind `runs` may be meant as a command of it.
             std::error_code ignored;

@@ -10,7 +10,7 @@
 namespace levin::cli {
 
 Subcommand schema_subcommand() {
-  return {"schema", "Print the JSON Schema of the YAML, for editors, with the classes of --config's plug-ins", declare_sources,
+  return {"schema", "Print the JSON Schema of the YAML for editors, with the classes of --config's plug-ins", declare_sources,
           [](const CommandLine& line) {
             load_plugins_of(line);
             std::cout << plain_json(config_schema());

@@ -17,10 +17,10 @@ Subcommand setup_subcommand() {
     bool cpu = false;
   };
   const auto options = std::make_shared<Options>();
-  return {"setup", "Bring LibTorch from PyPI to where levin finds it",
+  return {"setup", "Download LibTorch from PyPI to where levin finds it",
           [options](CLI::App& app) {
-            auto* const cuda = app.add_flag("--cuda", options->cuda, "With CUDA's libraries, also where there is no GPU");
-            app.add_flag("--cpu", options->cpu, "Without them, also where there is one")->excludes(cuda);
+            auto* const cuda = app.add_flag("--cuda", options->cuda, "With CUDA's libraries, even without a GPU");
+            app.add_flag("--cpu", options->cpu, "Without CUDA's libraries, even with a GPU")->excludes(cuda);
           },
           [options](const CommandLine&) {
             std::vector<std::string> arguments;

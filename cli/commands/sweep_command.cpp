@@ -61,28 +61,28 @@ struct SweepOptions {
 
 void declare(CLI::App& app, SweepOptions& options) {
   const auto one_each = [](CLI::Option* option) { option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); };
-  one_each(app.add_option("--grid", options.grid, "KEY=VALUE,VALUE: all combinations of such values are tried")
-               ->type_name("KEY=VALUES"));
+  one_each(
+      app.add_option("--grid", options.grid, "KEY=VALUE,VALUE: try all combinations of these values")->type_name("KEY=VALUES"));
   one_each(
       app.add_option("--space", options.space,
                      "KEY=log:LOW..HIGH, uniform:LOW..HIGH, int:LOW..HIGH or choice:VALUE,VALUE: what --random draws from; "
-                     "or a YAML file that says it under `sweep:`")
+                     "or a YAML file with a section `sweep:`")
           ->type_name("KEY=RANGE"));
-  app.add_option("--random", options.samples, "Draw so many times from --space")->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "Of what is drawn")->default_str("0");
+  app.add_option("--random", options.samples, "Number of draws from --space")->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "Seed of the draws")->default_str("0");
   app.add_option("--sampler", options.sampler,
-                 "Who draws: optuna learns from the trials before (TPE), and needs a Python ($PYTHON) with Optuna")
+                 "What draws: optuna learns from earlier trials (TPE), and needs a Python ($PYTHON) with Optuna")
       ->check(CLI::IsMember({"random", "optuna"}))
       ->default_str("random");
-  app.add_option("--monitor", options.monitor, "The metric to compare by; left out: that of the configuration's callbacks");
-  app.add_option(
-         "--mode", options.mode,
-         "Whether its best value is the lowest or the highest; left out: as the callbacks have it, else as its name says")
+  app.add_option("--monitor", options.monitor, "The metric to compare by; default: that of the configuration's callbacks");
+  app.add_option("--mode", options.mode,
+                 "Whether its lowest or highest value is best; default: the callbacks' mode, else what its name suggests")
       ->check(CLI::IsMember({"min", "max"}));
-  app.add_flag("--halving", options.halving,
-               "Begin with few epochs; the best third goes on with three times as many, until the configuration's max_epochs");
+  app.add_flag(
+      "--halving", options.halving,
+      "Begin with few epochs; the best third continues with three times as many, up to the configuration's max_epochs");
   app.add_option("--jobs", options.jobs, "Trials at a time")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--resume", options.resume, "Finish the sweep of this folder: what has ended is not run again")
+  app.add_option("--resume", options.resume, "Finish the sweep of this folder, without trials that have ended")
       ->type_name("FOLDER");
   app.add_flag("--retry", options.retry, "With --resume: try failed trials again");
   declare_sources(app);
@@ -95,12 +95,11 @@ SearchSpace space_of(const SweepOptions& options) {
     text.find('=') == std::string::npos ? space.add_file(text) : space.add_distribution(text);
   }
   if (space.grid.empty() && space.random.empty())
-    throw ConfigError(
-        "sweep: there is nothing to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
+    throw ConfigError("sweep: no values to try: give --grid KEY=VALUE,VALUE, or --random N with --space KEY=log:LOW..HIGH");
   if (!space.random.empty() && !options.samples)
-    throw ConfigError(Mark{"command line: --space"}, "say with --random N how often to draw from it");
+    throw ConfigError(Mark{"command line: --space"}, "give the number of draws with --random N");
   if (space.random.empty() && options.samples)
-    throw ConfigError(Mark{"command line: --random"}, "there is nothing to draw from: give --space KEY=log:LOW..HIGH");
+    throw ConfigError(Mark{"command line: --random"}, "nothing to draw from: give --space KEY=log:LOW..HIGH");
   return space;
 }
 
@@ -166,13 +165,13 @@ void check_unchanged(const SweepState& sweep, const SweepOptions& options) {
   const auto check = [&](bool is_given, const std::string& name, const std::string& given, const std::string& begun) {
     if (!is_given || given == begun) return;
     throw ConfigError(Mark{"command line: --" + name},
-                      format("the sweep was begun with {}, and goes on as it was begun: it cannot become {}. Leave it out, or "
-                             "begin another sweep",
+                      format("the sweep was started with {}, which cannot become {}. Remove the option, or "
+                             "start another sweep",
                              begun.empty() ? format("no --{}", name) : format("--{} {}", name, begun), quoted_text(given)));
   };
   const Value now = begun_with(options);
   const auto text = [](const Value* value) {
-    if (value == nullptr) return std::string("one that its file does not tell");  // of an earlier levin
+    if (value == nullptr) return std::string("an unknown value");  // of an earlier levin
     return value->is_string()                       ? value->as_string()
            : value->is_bool() || *value == Value(0) ? ""
                                                     : std::to_string(value->as_int());
@@ -186,9 +185,8 @@ void check_unchanged(const SweepState& sweep, const SweepOptions& options) {
   check_saved(options.seed.has_value(), "seed");
   check_saved(options.sampler.has_value(), "sampler");
   if (options.halving && sweep.rungs.size() < 2)
-    throw ConfigError(
-        Mark{"command line: --halving"},
-        "the sweep was begun without --halving, and goes on as it was begun. Leave it out, or begin another sweep");
+    throw ConfigError(Mark{"command line: --halving"},
+                      "the sweep was started without --halving. Remove the option, or start another sweep");
 }
 
 /// Puts secrets, which no file of a sweep has, back into its arguments. Throws ConfigError where one is missing, and for what
@@ -202,7 +200,7 @@ void restore_secrets(SweepState& sweep, const CommandLine& line) {
     const auto is_same = [&](const std::string& word) { return word.substr(0, word.find('=')) == name && has_mask(word); };
     if (option == nullptr || std::ranges::none_of(sweep.arguments, is_same))
       throw ConfigError(Mark{"command line: --resume"},
-                        format("the sweep goes on as it was begun: leave out {}", quoted_text(without_secrets(text))));
+                        format("a resumed sweep keeps its options: remove {}", quoted_text(without_secrets(text))));
     given[name] = text;
   }
   for (std::string& word : sweep.arguments) {
@@ -210,7 +208,7 @@ void restore_secrets(SweepState& sweep, const CommandLine& line) {
     const auto again = given.find(word.substr(0, word.find('=')));
     if (again == given.end())
       throw ConfigError(Mark{"command line: --resume"},
-                        format("a sweep keeps no secrets: give {} again", word.substr(0, word.find('='))));
+                        format("a sweep does not save secrets: give {} again", word.substr(0, word.find('='))));
     word = again->second;
   }
 }
@@ -221,7 +219,7 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
   const std::int64_t samples = options.samples.value_or(0);
   const std::uint64_t seed = options.seed.value_or(0);
   if (samples > kMostTrials)
-    throw ConfigError(Mark{"command line: --random"}, format("a sweep has {} trials at most, not {}", kMostTrials, samples));
+    throw ConfigError(Mark{"command line: --random"}, format("a sweep has at most {} trials, not {}", kMostTrials, samples));
   std::vector<Assignment> trials = space.trials(samples, seed);
   // What is wrong with a key is wrong in all trials.
   const RunConfig config = load_config(with_values(line, trials.front()));
@@ -235,20 +233,19 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
   choose_metric(sweep, options, written);
   if (learns) {
     const Mark mark{"command line: --sampler"};
-    if (!options.samples) throw ConfigError(mark, "say with --random N, and --space, how many trials optuna chooses");
+    if (!options.samples) throw ConfigError(mark, "give the number of optuna's trials with --random N, and --space");
     if (options.halving)
-      throw ConfigError(mark, "optuna chooses each trial when others have ended, which --halving does not wait for");
-    if (sweep.monitor.empty()) throw ConfigError(mark, "say with --monitor METRIC what optuna is to learn from");
+      throw ConfigError(mark, "optuna chooses each trial after others have ended, so it cannot be combined with --halving");
+    if (sweep.monitor.empty()) throw ConfigError(mark, "name the metric that optuna learns from with --monitor METRIC");
     sweep.sampler = OptunaSampler::settings(space, seed);
   }
   sweep.begun_with = begun_with(options);
   if (options.halving) {
     const Value& epochs = written.at("trainer").at("max_epochs");
     if (sweep.monitor.empty())
-      throw ConfigError(Mark{"command line: --halving"}, "say with --monitor METRIC which trials are the best");
+      throw ConfigError(Mark{"command line: --halving"}, "name the metric that ranks trials with --monitor METRIC");
     if (!epochs.is_int() || epochs.as_int() < 1)
-      throw ConfigError(Mark{"command line: --halving"},
-                        "say with --trainer.max_epochs=N how many epochs the last trials have");
+      throw ConfigError(Mark{"command line: --halving"}, "give the epochs of the last trials with --trainer.max_epochs=N");
     sweep.rungs = halving_rungs(trials.size(), epochs.as_int());
   }
   for (const Assignment& values : trials) {
@@ -265,7 +262,7 @@ SweepState new_sweep(const SweepOptions& options, const CommandLine& line, Trial
 
 SweepState resumed_sweep(const SweepOptions& options, const CommandLine& line, TrialDevices& devices) {
   if (!options.grid.empty() || !options.space.empty())
-    throw ConfigError(Mark{"command line: --resume"}, "the sweep goes on as it was begun: leave out --grid and --space");
+    throw ConfigError(Mark{"command line: --resume"}, "a resumed sweep keeps its options: remove --grid and --space");
   SweepState sweep = SweepState::read(fs::absolute(options.resume).lexically_normal());
   check_unchanged(sweep, options);
   restore_secrets(sweep, line);
@@ -302,13 +299,13 @@ void write_report(const SweepState& sweep) {
 Descriptor lock_sweep(const fs::path& folder) {
   Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw IoError(format("the sweep {} is being run by another process: wait for its end, or stop it", as_typed(folder)));
+    throw IoError(format("another process runs the sweep {}: wait for its end, or stop it", as_typed(folder)));
   return descriptor;
 }
 
 int run_sweep(const SweepOptions& options, const CommandLine& line) {
   const bool is_new = options.resume.empty();
-  if (is_new && options.retry) throw ConfigError(Mark{"command line: --retry"}, "say with --resume FOLDER of which sweep");
+  if (is_new && options.retry) throw ConfigError(Mark{"command line: --retry"}, "name the sweep with --resume FOLDER");
   Descriptor lock = is_new ? Descriptor() : lock_sweep(options.resume);
   TrialDevices devices;
   SweepState sweep = is_new ? new_sweep(options, line, devices) : resumed_sweep(options, line, devices);
@@ -326,8 +323,7 @@ int run_sweep(const SweepOptions& options, const CommandLine& line) {
 
 Subcommand sweep_subcommand() {
   const auto options = std::make_shared<SweepOptions>();
-  return {"sweep", "Run fit with many values of some keys, and say which are best",
-          [options](CLI::App& app) { declare(app, *options); },
+  return {"sweep", "Run fit with many values of some keys, and rank them", [options](CLI::App& app) { declare(app, *options); },
           [options](const CommandLine& line) { return run_sweep(*options, line); }};
 }
 

@@ -164,10 +164,10 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
     if (lacks_command && !is_yaml)
       throw ConfigError(Mark{"command line"},
                         format("there is no command {}{}", quoted_text(wrong), suggested_command(wrong, commands)));
-    throw ConfigError(Mark{"command line"}, format("unexpected argument {}; {}", quoted_text(wrong),
-                                                   is_yaml ? "give it with --config"
-                                                           : format("levin {} --help says what there may be",
-                                                                    app.get_subcommands().front()->get_name())));
+    throw ConfigError(
+        Mark{"command line"},
+        format("unexpected argument {}; {}", quoted_text(wrong),
+               is_yaml ? "give it with --config" : format("see levin {} --help", app.get_subcommands().front()->get_name())));
   }
   if (!app.get_subcommands().empty()) line.command = app.get_subcommands().front()->get_name();
   throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), suggested_option(wrong, line)));

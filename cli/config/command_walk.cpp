@@ -26,7 +26,7 @@ void declare_program(CLI::App& app, const std::vector<Subcommand>& subcommands) 
       "--cmake-dir", [] { throw CLI::CallForVersion(cmake_folder(), 0); }, "Print the folder for CMake's -Dlevin_DIR");
   app.set_version_flag("-V,--version", build_info());
   app.set_help_flag("-h,--help",
-                    "Print this help; --help NAME, or levin help NAME, tells of a command, a class, a section or a key");
+                    "Print this help; --help NAME, or levin help NAME, describes a command, a class, a section or a key");
   app.allow_extras();
   app.fallthrough();
   for (const Subcommand& subcommand : subcommands) {

@@ -172,7 +172,7 @@ Value config_schema() {
   Value list = detail::schema_of_type("array");
   list["items"] = text;
   properties["include"] = detail::any_of({text, list});
-  properties["include"]["description"] = "Configurations that are read before this one, which wins over them";
+  properties["include"]["description"] = "Configurations to read before this one, which overrides them";
   for (const std::string& command : run_command_names()) {
     properties[command] = detail::any_of({reference_to("sections"), detail::schema_of_type("null")});
     properties[command]["description"] = format("Sections for `levin {}` alone", command);

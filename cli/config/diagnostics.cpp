@@ -86,8 +86,8 @@ std::vector<std::string> diagnostics(const ConfigError& error) {
   for (const ConfigError& each : errors) {
     const std::string version = files.insert(each.mark().file).second ? other_version_of(each.mark().file) : "";
     if (version.empty()) continue;
-    texts.push_back(format("{} was written by levin {}, and this is {}: CHANGELOG.md says what has changed since",
-                           each.mark().file, version, kVersion));
+    texts.push_back(format("{} was written by levin {}, and this is {}: CHANGELOG.md lists the changes", each.mark().file,
+                           version, kVersion));
   }
   return texts;
 }

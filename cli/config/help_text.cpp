@@ -62,7 +62,7 @@ namespace {
 std::string key_help(const OptionInfo& option) {
   const std::string kind = kind_of(option.schema);
   return option_help(option) +
-         (kind.empty() ? "" : format("\n{}\n--help CLASS tells of one of them.\n", kind_help(class_kind(kind))));
+         (kind.empty() ? "" : format("\n{}\n--help CLASS describes one of them.\n", kind_help(class_kind(kind))));
 }
 
 // The class that is named by, or whose arguments stand at, a path that ends with class_path or init_args.
@@ -88,8 +88,8 @@ std::string run_command_footer() {
   std::string text = "\nThe YAML's sections, each also an option (--trainer.max_epochs=5, --model.lr=1e-3):\n";
   for (const OptionInfo& option : describe_options<RunConfig>()) text += format("  {:<18}{}\n", option.name, option.help);
   return text +
-         "\n--help trainer lists the Trainer's flags, --help callbacks (or models, loggers, …) the classes there are,\n"
-         "--help CLASS the arguments of one, and --print_config everything with its present value.\n";
+         "\n--help trainer lists the Trainer's flags, --help callbacks (or models, loggers, …) the known classes,\n"
+         "--help CLASS the arguments of one, and --print_config everything with its current value.\n";
 }
 
 std::string topic_help(const std::string& topic) {
@@ -103,7 +103,7 @@ std::string topic_help(const std::string& topic) {
   if (const OptionInfo* section = find_option(sections, topic)) {
     const std::vector<OptionInfo> settings = section_settings(topic);
     if (settings.empty()) return key_help(*section);
-    return format("{}\nBeside class_path and init_args:\n{}", key_help(*section), options_help(settings));
+    return format("{}\nNext to class_path and init_args:\n{}", key_help(*section), options_help(settings));
   }
   std::vector<std::string> known;
   for (const ClassKind& kind : class_catalog()) {
@@ -117,7 +117,7 @@ std::string topic_help(const std::string& topic) {
   const std::string nearest = nearest_name(topic, known);
   throw ConfigError(Mark{"command line"},
                     format("no help on '{}'{}", topic,
-                           nearest.empty() ? "; `levin list` names the classes, and with --config FILE those of its plug-ins"
+                           nearest.empty() ? "; `levin list` lists the classes, with --config FILE those of its plug-ins too"
                                            : format("; did you mean '{}'?", nearest)));
 }
 

@@ -172,9 +172,8 @@ class Interpolation {
     }
     const std::size_t colon = reference.find(':');
     if (colon != std::string::npos)
-      throw ConfigError(mark,
-                        format("${{{}:…}} is computed by no resolver of levin's: write its value, or ${{env:NAME,DEFAULT}}",
-                               printable(reference.substr(0, colon))));
+      throw ConfigError(mark, format("levin has no resolver for ${{{}:…}}: write its value, or ${{env:NAME,DEFAULT}}",
+                                     printable(reference.substr(0, colon))));
     if (std::find(resolving_.begin(), resolving_.end(), reference) != resolving_.end())
       throw ConfigError(mark, format("refers to itself: {}, {}", join(resolving_), reference));
     if (const auto failed = failed_.find(reference); failed != failed_.end()) throw ConfigError(failed->second);

@@ -155,7 +155,7 @@ void require_model(const CommandLine& line, const RunConfig& config) {
     std::error_code ignored;
     throw ConfigError(format(
         "there is no configuration: no --config FILE is given, and no config.yaml is in '{}', where levin {} looks for one. "
-        "levin new NAME writes a project with one; --model=CLASS and --data=CLASS do without ({}).",
+        "levin new NAME writes a project with one; or give --model=CLASS and --data=CLASS ({}).",
         fs::current_path(ignored), line.command, known));
   }
   throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
@@ -171,7 +171,8 @@ std::vector<std::string> different_shared_options(const Value& model, const Valu
     if (of_model.is_number() && of_data->is_number() && of_model.as_double() == of_data->as_double()) continue;
     if (of_model.mark().str().empty() && of_data->mark().str().empty()) continue;
     lines.push_back(
-        format("model and data both have an option {}, each its own: {} for the model, {} for the data. For one value in both, "
+        format("model and data both have an option {}, with different values: {} for the model, {} for the data. For one value "
+               "in both, "
                "write ${{data.{}}} for the model's.",
                name, with_place(of_model), with_place(*of_data), name));
   }

@@ -102,7 +102,7 @@ void remove_misplaced(Value& map, const std::vector<std::string>& own, const Val
     });
     if (meant.empty()) return false;
     errors.add({value.key_mark(), is_among(meant, key)
-                                      ? format("unknown key {} here: it stands at the top of the file", quoted_text(key))
+                                      ? format("unknown key {} here: it belongs at the top of the file", quoted_text(key))
                                       : format("unknown key {}; did you mean '{}'?", quoted_text(key), join(meant, "' or '"))});
     return true;
   };

@@ -54,7 +54,7 @@ std::string misfit_of(std::string_view stamp) {
     compare("C++ ABI", stamp_field(stamp, "cxx_abi"), stamp_field(kOwnStamp, "cxx_abi"));
   if (differences.empty()) return "";
   return format(
-      "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",
+      "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler compatible with {}",
       join(differences), stamp_field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
 }
 
@@ -140,7 +140,7 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   const StampCheck stamp = check_stamps(file);
   if (!stamp.misfit.empty()) refuse(stamp.misfit);
   if (stamp.registers && !stamp.stamped)
-    refuse("does not say which levin it was built for; rebuild it with the headers of this levin");
+    refuse("has no stamp of the levin that it was built for; rebuild it with the headers of this levin");
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
@@ -150,7 +150,7 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   if (const std::vector<std::string> errors = detail::take_registration_errors(); !errors.empty())
     throw ConfigError(mark, format("the plug-in '{}': {}", file, join(errors, "; ")));
   if (stamp.stamped && class_count() == before)
-    refuse("registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be linked with this levin");
+    refuse("registers no class; it must use LEVIN_REGISTER_MODULE or a similar macro, and link with this levin");
   loaded.insert(canonical);
 }
 

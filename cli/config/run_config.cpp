@@ -19,7 +19,7 @@ void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
   options.add("frequency", &T::frequency, "A step of the schedule every so many intervals").min(1);
   options.add("monitor", &T::monitor, "The metric that ReduceLROnPlateau looks at");
   options.add("strict", &T::strict, "A missing monitor is an error, not a warning");
-  options.add("name", &T::name, "What LearningRateMonitor calls it. Unset: lr-<optimizer class>");
+  options.add("name", &T::name, "Its name in LearningRateMonitor. Unset: lr-<optimizer class>");
 }
 
 void RunConfig::declare(OptionList<RunConfig>& options) {
@@ -27,8 +27,8 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("seed_everything", &T::seed_everything, "Seed of every random number; true: 0, false: none");
   options.add("trainer", &T::trainer, "Flags of the Trainer");
   options.add("model", &T::model, "The Module to run");
-  options.add("data", &T::data, "The DataModule with its data; not needed where the model gives its loaders");
-  options.add("optimizer", &T::optimizer, "Optimizer in place of the module's own");
+  options.add("data", &T::data, "The DataModule with its data; not needed if the model gives its loaders");
+  options.add("optimizer", &T::optimizer, "Optimizer to use instead of the module's own");
   options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
   options.add("ckpt_path", &T::ckpt_path,
               "Checkpoint to start from: a file; best or last of this experiment, or of a run (logs/version_3:best)");
@@ -36,16 +36,16 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
               "Weights that fit begins with, of any file that ckpt_path takes; a path, or a map with path, key, strict, prefix "
               "and rename");
   options.add("map_location", &T::map_location,
-              "Device onto which a checkpoint's tensors go when they are read (cpu, cuda:1); empty: at once to the model's");
+              "Device that a checkpoint's tensors are read to (cpu, cuda:1); empty: the model's");
   options.add("key", &T::key,
               "Which dict of tensors are the weights, where ckpt_path or init_from is a file of torch.save() with several: "
               "generator, models.a");
   options.add("report", &T::report, "When fit ends, write what levin report shows of the run to report.html in its folder");
-  options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
+  options.add("plugins", &T::plugins, "Plug-in libraries to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
     return !config.lr_scheduler.component.empty() && config.optimizer.component.empty()
-               ? "it needs an `optimizer:` beside it (optimizer: Adam), which takes the place of the module's "
-                 "configure_optimizers; or let configure_optimizers give the scheduler together with its optimizer"
+               ? "it needs an `optimizer:` too (optimizer: Adam), which replaces the module's "
+                 "configure_optimizers; or let configure_optimizers return the scheduler together with its optimizer"
                : "";
   });
 }
@@ -83,23 +83,23 @@ struct InitFromOptions {
   static void declare(OptionList<InitFromOptions>& options) {
     using T = InitFromOptions;
     options.add("path", &T::path, "The file").required().input_file();
-    options.add("key", &T::key, "Which dict of tensors, where a file of torch.save() holds several: generator, models.a");
+    options.add("key", &T::key, "Which dict of tensors, if a file of torch.save() holds several: generator, models.a");
     options.add("strict", &T::strict, "A name that only the file or the model has, or another shape, is an error");
-    options.add("prefix", &T::prefix, "Only weights whose names begin with this are read, without it");
-    options.add("rename", &T::rename, "Beginnings of names, and what stands in their place");
+    options.add("prefix", &T::prefix, "Read only weights whose names begin with this, and remove it");
+    options.add("rename", &T::rename, "Prefixes of names, and their replacements");
   }
 };
 
 /// What is wrong with a key that is no argument of the section's class.
 std::string no_argument(const std::string& key, const std::vector<std::string>& arguments,
                         const std::vector<std::string>& settings) {
-  if (is_among(settings, key)) return format("{} goes beside class_path and init_args, not into init_args", key);
+  if (is_among(settings, key)) return format("{} goes next to class_path and init_args, not into init_args", key);
   std::vector<std::string> all = arguments;
   all.insert(all.end(), settings.begin(), settings.end());
   const std::string nearest = nearest_name(key, all);
   const std::string wrong = "unknown key " + quoted_text(key);
-  if (is_among(settings, nearest)) return format("{}; did you mean '{}', which goes beside class_path?", wrong, nearest);
-  const std::string beside = nearest.empty() ? format("; beside class_path go {}", quoted_list(settings)) : "";
+  if (is_among(settings, nearest)) return format("{}; did you mean '{}', which goes next to class_path?", wrong, nearest);
+  const std::string beside = nearest.empty() ? format("; next to class_path go {}", quoted_list(settings)) : "";
   return wrong + did_you_mean(key, arguments, "keys") + beside;
 }
 
@@ -140,9 +140,9 @@ void check(const OptimizerSection& section, const Value&) {
 void check(const SchedulerSection& section, const Value& value) {
   const std::string monitor = section.settings.monitor.value_or("");
   if (monitor == "step" || monitor == "epoch")
-    throw ConfigError(value.mark(), "monitor: step and epoch grow however training goes: name a metric");
+    throw ConfigError(value.mark(), "monitor: step and epoch always grow: name a metric");
   if (section.component.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
-    throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
+    throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` next to class_path: the metric to watch");
 }
 
 }  // namespace

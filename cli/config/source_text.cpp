@@ -31,7 +31,7 @@ std::string content_of(const fs::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > ConfigSize::kMostBytes)
-    throw ConfigError(format("'{}' is larger than 16 MiB; that is no configuration", file));
+    throw ConfigError(format("'{}' is larger than 16 MiB, too large for a configuration", file));
   return text;
 }
 
@@ -55,8 +55,9 @@ void SourceText::check() const {
     const std::size_t length = utf8_length(std::string_view(text_).substr(i));
     if (length == 0 || is_control(text_[i])) {
       const auto line = std::upper_bound(line_starts_.begin(), line_starts_.end(), i) - line_starts_.begin() - 1;
-      throw ConfigError(mark_at(static_cast<int>(line), static_cast<int>(i - line_starts_[line])),
-                        length == 0 ? "not a text file: this is no UTF-8" : "not a text file: it has a control character here");
+      throw ConfigError(
+          mark_at(static_cast<int>(line), static_cast<int>(i - line_starts_[line])),
+          length == 0 ? "not a text file: this is not UTF-8" : "not a text file: it has a control character here");
     }
     i += length;
   }

@@ -43,7 +43,7 @@ class YamlBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto anchored = anchors_.find(anchor);
-    if (anchored == anchors_.end()) throw ConfigError(mark_of(mark), "this alias stands inside the node that it names");
+    if (anchored == anchors_.end()) throw ConfigError(mark_of(mark), "this alias is inside the node that it names");
     if (expects_key()) throw ConfigError(mark_of(mark), "an alias cannot be a key");
     size_.add(anchored->second, open_.size(), mark_of(mark));
     place(anchored->second);
@@ -115,8 +115,8 @@ class YamlBuilder final : public YAML::EventHandler {
     Open& map = open_.back();
     if (!key.is_merge && !map.keys.insert(key.name).second) {
       const int first_line = map.container.at(key.name).key_mark().line;
-      throw ConfigError(key.mark, format("the key {} is here for the second time; the first is in line {}",
-                                         quoted_text(key.name), first_line));
+      throw ConfigError(key.mark,
+                        format("the key {} is given twice; it is first in line {}", quoted_text(key.name), first_line));
     }
     map.key = std::move(key);
   }
@@ -208,10 +208,10 @@ Value read_yaml(const SourceText& source) {
     const bool is_indented_by_itself = error.msg == YAML::ErrorMsg::END_OF_MAP || error.msg == YAML::ErrorMsg::END_OF_SEQ;
     // "a:1" is a text, which no key on the next line fits.
     const std::string text = is_indented_by_itself
-                                 ? "the indentation of this line fits that of none above it, or the line above lacks "
-                                   "the space behind its ':'"
+                                 ? "the indentation of this line matches no line above, or the line above lacks "
+                                   "the space after its ':'"
                              : error.msg == YAML::ErrorMsg::MAP_VALUE
-                                 ? "no key can be here: does a line above lack the space behind its ':', or the end of a quote?"
+                                 ? "no key can be here: does a line above lack the space after its ':', or a closing quote?"
                                  : error.msg;
     throw ConfigError(source.mark_at(error.mark.line, error.mark.column), "YAML syntax: " + text);
   }

@@ -86,7 +86,7 @@ Value tagged_scalar(const Mark& mark, const std::string& tag, const std::string&
   const std::string type = tag.starts_with(kTag) ? tag.substr(kTag.size()) : "";
   if (type == "str") return text;
   if (type == "binary") {
-    if (!is_base64(text)) throw ConfigError(mark, "this is no base64, as !!binary needs");
+    if (!is_base64(text)) throw ConfigError(mark, "this is not base64, which !!binary needs");
     const std::vector<unsigned char> bytes = YAML::DecodeBase64(text);
     return std::string(bytes.begin(), bytes.end());
   }

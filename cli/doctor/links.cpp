@@ -93,11 +93,11 @@ Ended ended_program(const std::vector<std::string>& words, double seconds) {
 
 Findings rank_findings(const std::vector<std::string>& bench, double seconds) {
   const auto [status, lines] = ended_program(bench, seconds);
-  const std::string said = lines.empty() ? "without a word" : lines.front();  // the first failure
+  const std::string said = lines.empty() ? "without any output" : lines.front();  // the first failure
   if (status == 0) return times_in(lines);
   const std::string end = status ? format("ended with status {}", *status) : format("did not end within {} s", seconds);
   return {{"ranks", format("two ranks {}: {}", end, said), Verdict::kWrong,
-           "no run on several ranks will work here: levin bench comm --trainer.devices=2 says more"}};
+           "runs on several ranks fail on this machine: levin bench comm --trainer.devices=2 shows why"}};
 }
 
 Findings interface_findings() {
@@ -110,13 +110,13 @@ Findings interface_findings() {
     if (!address.empty()) addresses.push_back(format("{} {}", entry->ifa_name, address));
   }
   return {{"interfaces", addresses.empty() ? "none" : join(addresses), addresses.empty() ? Verdict::kWrong : Verdict::kOk,
-           "ranks that levin has not started find one another over lo at least: ip link set lo up"}};
+           "ranks that another launcher starts need at least lo to connect: ip link set lo up"}};
 }
 
 Findings host_name_findings(const std::string& host, const std::vector<std::string>& addresses, const std::string& error) {
   if (!error.empty())
-    return {{"host name", format("{} leads nowhere ({})", host, error), Verdict::kWarning,
-             "what looks for this host by its name, as torchrun and Gloo of other programs do, waits or fails: add "
+    return {{"host name", format("{} cannot be resolved ({})", host, error), Verdict::kWarning,
+             "programs that look this host up by its name, such as torchrun and Gloo, wait or fail: add "
              "it to /etc/hosts, and give MASTER_ADDR as a number"}};
   const auto is_loopback = [](const std::string& address) { return address.starts_with("127.") || address == "::1"; };
   const char* const note =

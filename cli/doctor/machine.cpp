@@ -134,11 +134,12 @@ Findings version_findings(std::string_view stamp, const std::string& loaded_conf
   const std::string built_with(stamp_field(stamp, "torch"));
   const std::string loaded = setting_of(loaded_config, "TORCH_VERSION=");
   const bool is_same = loaded.substr(0, loaded.find('+')) == built_with.substr(0, built_with.find('+'));
-  found.push_back({"LibTorch",
-                   format("built with {}, loaded {} ({})", built_with, loaded.empty() ? "an unknown one" : loaded, loaded_file),
-                   is_same ? Verdict::kOk : Verdict::kWrong,
-                   "classes of the two do not fit; is another one in LD_LIBRARY_PATH or LD_PRELOAD? Build levin with the one "
-                   "that is loaded (Torch_DIR), or let it find its own"});
+  found.push_back(
+      {"LibTorch",
+       format("built with {}, loaded {} ({})", built_with, loaded.empty() ? "an unknown version" : loaded, loaded_file),
+       is_same ? Verdict::kOk : Verdict::kWrong,
+       "their classes are incompatible; is another LibTorch in LD_LIBRARY_PATH or LD_PRELOAD? Build levin with the one "
+       "that is loaded (Torch_DIR), or unset these variables"});
   return found;
 }
 
@@ -149,8 +150,8 @@ Findings other_libtorch_findings(const std::string& loaded_file, const std::stri
   for (const fs::path folder : split(search_path, ":")) {
     if (folder.empty() || !fs::exists(folder / "libtorch_cpu.so", ignored) || fs::weakly_canonical(folder, ignored) == loaded)
       continue;
-    found.push_back({"LD_LIBRARY_PATH", format("leads to another LibTorch: {}", folder), Verdict::kWarning,
-                     "plug-ins and their libraries may take it, whose classes do not fit: take it out of LD_LIBRARY_PATH"});
+    found.push_back({"LD_LIBRARY_PATH", format("has another LibTorch: {}", folder), Verdict::kWarning,
+                     "plug-ins may load it, and its classes are incompatible: remove it from LD_LIBRARY_PATH"});
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(cache, ignored)) {
     if (!fs::exists(entry.path() / "torch/lib/libtorch_cpu.so", ignored)) continue;
@@ -169,7 +170,7 @@ Findings processor_findings(const fs::path& root, int usable_cores, bool chooses
     Finding& cores = found.back();
     cores.value += format(", time of {:.3g} of them (cgroup)", *quota);
     if (*quota + 0.5 < usable_cores && !chooses_threads) cores.verdict = Verdict::kWarning;
-    cores.advice = format("a run has a thread for each core, and they hold up one another: set OMP_NUM_THREADS={:.0f}",
+    cores.advice = format("a run starts a thread for each core, and these slow each other down: set OMP_NUM_THREADS={:.0f}",
                           std::max(1.0, *quota));
   }
   found.push_back({"NUMA nodes", nodes.empty() ? "unknown" : nodes});
@@ -207,7 +208,8 @@ Findings memory_findings(const fs::path& root) {
   const auto verdict_on = [&](double bytes) {
     return bytes < kLeast ? Verdict::kWrong : bytes < 2 * kGibi ? Verdict::kWarning : Verdict::kOk;
   };
-  const char* const advice = "a rank takes 0.4 GiB with LibTorch alone, and the kernel kills what takes too much (status 137)";
+  const char* const advice =
+      "a rank takes 0.4 GiB for LibTorch alone, and the kernel kills processes that take too much (status 137)";
   Findings found = {{"memory", format("{}, {} available", bytes_text(memory["MemTotal"]), bytes_text(available)),
                      verdict_on(available), advice}};
   if (const auto limit = group_limit(root, "memory", "memory.limit_in_bytes", "memory.max")) {
@@ -226,11 +228,11 @@ Findings limit_findings(const fs::path& root, rlim_t open_files, rlim_t threads,
   const bool locks_all = locked_bytes == RLIM_INFINITY;
   const bool needs_more = !locks_all && fs::exists(root / "sys/class/infiniband");
   return {{"open files", count_text(open_files), verdict_on(open_files, kFewFiles, kManyFiles),
-           "each rank needs some for every other and for its data: ulimit -n 4096"},
+           "each rank needs some for every other rank and for its data: ulimit -n 4096"},
           {"threads", count_text(threads), verdict_on(threads, kFewThreads, kManyThreads),
            "each rank has one for each core and loader: raise ulimit -u, or pids.max of the control group"},
           {"locked memory", locks_all ? "unlimited" : bytes_text(static_cast<double>(locked_bytes)),
-           needs_more ? Verdict::kWarning : Verdict::kOk, "InfiniBand, which this host has, needs it: ulimit -l unlimited"}};
+           needs_more ? Verdict::kWarning : Verdict::kOk, "this host has InfiniBand, which needs it: ulimit -l unlimited"}};
 }
 
 int count_steps_back() {
@@ -250,11 +252,11 @@ Findings clock_findings(const fs::path& root, bool is_synchronized, int steps_ba
   const bool is_slow = source == "hpet" || source == "acpi_pm" || source == "jiffies" || source == "pit";
   return {
       {"clock source", source.empty() ? "unknown" : source, is_slow ? Verdict::kWarning : Verdict::kOk,
-       "each look at the clock takes a microsecond, and profilers show longer steps"},
+       "reading the clock takes a microsecond, so profilers show longer steps"},
       {"steady clock", steps_back == 0 ? "does not go back" : format("went back {} times", steps_back),
-       steps_back == 0 ? Verdict::kOk : Verdict::kWrong, "times and time-outs are not to be trusted on this machine"},
+       steps_back == 0 ? Verdict::kOk : Verdict::kWrong, "times and time-outs are unreliable on this machine"},
       {"time of day", is_synchronized ? "synchronized" : "not synchronized", is_synchronized ? Verdict::kOk : Verdict::kWarning,
-       "logs of several hosts do not fit together, and certificates may seem to be out of date: run chrony or "
+       "logs of several hosts do not match, and certificates may appear expired: run chrony or "
        "systemd-timesyncd (in a container, on its host)"}};
 }
 
@@ -268,7 +270,7 @@ Findings environment_findings(const std::vector<std::string>& variables) {
     found.push_back({name, is_secret(name, value) ? "set (not shown)" : value.empty() ? "empty" : value});
   }
   std::ranges::sort(found, {}, &Finding::what);
-  if (found.empty()) found.push_back({"variables", "none that changes what levin does"});
+  if (found.empty()) found.push_back({"variables", "none that affects levin"});
   return found;
 }
 

@@ -73,17 +73,16 @@ Finding compiler_finding(double seconds) {
   }
   const bool is_clang = said.find("clang version ") != std::string::npos;
   // "g++ (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", "Debian clang version 14.0.6"
-  return tool_finding(
-      "compiler", name, said, version_at(after(said, is_clang ? "clang version " : ") ")), is_clang ? kClang : kGcc,
-      "plug-ins of your own need g++ 12 or clang 14, or a newer one: apt-get install g++; CXX=g++-12 names another");
+  return tool_finding("compiler", name, said, version_at(after(said, is_clang ? "clang version " : ") ")),
+                      is_clang ? kClang : kGcc,
+                      "plug-ins need g++ 12 or clang 14, or newer: apt-get install g++; CXX=g++-12 names another");
 }
 
 Finding build_tool_finding(double seconds) {
   if (const std::string version = first_line({"ninja", "--version"}, seconds); !version.empty())
     return {"build tool", "Ninja " + version};
   if (const std::string version = first_line({"make", "--version"}, seconds); !version.empty()) return {"build tool", version};
-  return {"build tool", "neither ninja nor make", Verdict::kMissing,
-          "plug-ins of your own need one: apt-get install ninja-build"};
+  return {"build tool", "neither ninja nor make", Verdict::kMissing, "plug-ins need one: apt-get install ninja-build"};
 }
 
 /// wandb-core, where WandbLogger looks for it.
@@ -96,14 +95,14 @@ Finding wandb_finding(const std::string& version) {
     }
   }
   const char* const advice =
-      "WandbLogger uploads by wandb-core, and without it writes what `wandb sync` uploads later: pip install wandb";
+      "WandbLogger uploads by wandb-core; without it, it writes files for `wandb sync`: pip install wandb";
   if (!core.empty() && access(core.c_str(), X_OK) == 0)
     return {"wandb-core", version.empty() ? core : format("{}, {}", version, core)};
   if (!core.empty())
-    return {"wandb-core", format("WANDB_CORE={} is no program", core), Verdict::kWarning,
+    return {"wandb-core", format("WANDB_CORE={} is not a program", core), Verdict::kWarning,
             "WandbLogger will end the run: unset WANDB_CORE"};
   if (!version.empty())
-    return {"wandb-core", format("wandb {} is installed, and its program is not on PATH", version), Verdict::kMissing,
+    return {"wandb-core", format("wandb {} is installed, but its program is not on PATH", version), Verdict::kMissing,
             "WandbLogger finds it when its environment is active (. v/bin/activate), or by WANDB_CORE=FILE"};
   return {"wandb-core", "none", Verdict::kMissing, advice};
 }
@@ -121,7 +120,7 @@ Findings program_findings(double seconds) {
   const std::string cmake = first_line({"cmake", "--version"}, seconds);
   Findings found = {compiler_finding(seconds),
                     tool_finding("CMake", "cmake", cmake, version_at(after(cmake, "version ")), {3, 25},
-                                 "plug-ins of your own need CMake 3.25 or newer: apt-get install cmake, or pip install cmake"),
+                                 "plug-ins need CMake 3.25 or newer: apt-get install cmake, or pip install cmake"),
                     build_tool_finding(seconds)};
   const std::string python = environment_or("PYTHON", "python3");
   std::map<std::string, std::string> versions;
@@ -137,11 +136,11 @@ Findings program_findings(double seconds) {
     const bool has_venv = versions.contains("venv");
     found.push_back({"Python", format("{} {}{}", python, versions["python"], has_venv ? "" : ", without venv"),
                      has_venv ? Verdict::kOk : Verdict::kMissing,
-                     "python3 -m venv, with which the wheel is installed, fails: apt-get install python3-venv"});
+                     "python3 -m venv, which installing the wheel needs, fails: apt-get install python3-venv"});
   }
   found.push_back(versions.contains("optuna") ? Finding{"Optuna", versions["optuna"]}
                                               : Finding{"Optuna", format("none in {}", python), Verdict::kMissing,
-                                                        "levin sweep --sampler optuna asks it for values: pip install optuna"});
+                                                        "levin sweep --sampler optuna needs it: pip install optuna"});
   found.push_back(wandb_finding(versions["wandb"]));
   found.push_back(curl_finding());
   return found;

@@ -96,7 +96,7 @@ Findings run_with_timeout(double seconds, const std::string& what, std::function
   std::future<Findings> found = task->get_future();
   quiet_thread([task] { (*task)(); }).detach();
   if (found.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::timeout)
-    return {{what, format("no answer within {:.0f} s", seconds), Verdict::kWrong, "whoever uses it waits as long"}};
+    return {{what, format("no answer within {:.0f} s", seconds), Verdict::kWrong, "programs that use it wait as long"}};
   try {
     return found.get();
   } catch (const std::exception& error) {

@@ -26,7 +26,7 @@ void check_mapping(const fs::path& file, std::string_view content) {
   if (memory == MAP_FAILED) throw IoError(format("mmap: {}", std::strerror(errno)));
   const bool is_same = std::memcmp(memory, content.data(), content.size()) == 0;
   munmap(memory, content.size());
-  if (!is_same) throw IoError("what is read is not what was written");
+  if (!is_same) throw IoError("the bytes read differ from those written");
 }
 
 }  // namespace
@@ -61,11 +61,11 @@ Findings folder_findings(const std::string& what, const fs::path& folder) {
 
 Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available) {
   constexpr std::uint64_t kLittle = 64 << 20;
-  return {
-      {"/dev/shm", format("{}, {} free", bytes_text(static_cast<double>(capacity)), bytes_text(static_cast<double>(available))),
-       available < kLittle ? Verdict::kWarning : Verdict::kOk,
-       "levin's own shared memory lies elsewhere, but NCCL keeps there what GPUs exchange, and PyTorch what its loaders read: "
-       "remove what was left there; in a container, docker run --shm-size=1g"}};
+  return {{"/dev/shm",
+           format("{}, {} free", bytes_text(static_cast<double>(capacity)), bytes_text(static_cast<double>(available))),
+           available < kLittle ? Verdict::kWarning : Verdict::kOk,
+           "levin's own shared memory is elsewhere, but NCCL and PyTorch's loaders use it: "
+           "remove stale files from it; in a container, docker run --shm-size=1g"}};
 }
 
 }  // namespace levin::cli

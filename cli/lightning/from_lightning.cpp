@@ -194,8 +194,8 @@ class Translator {
     if ((flag != "callbacks" && flag != "logger") || !value.is_map() || value.size() == 0 || names_class(value)) return;
     if (!std::ranges::all_of(value.as_map(), [](const auto& entry) { return entry.second.is_map() || entry.second.is_null(); }))
       return;
-    fail(value.key_mark(), format("these are arguments under names, and no classes: write a list of `class_path: NAME` and "
-                                  "`init_args: …`, or `_target_: NAME` beside the arguments of each ({})",
+    fail(value.key_mark(), format("these are arguments under names, not classes: write a list of `class_path: NAME` and "
+                                  "`init_args: …`, or `_target_: NAME` next to the arguments of each ({})",
                                   quoted_list(names_of_entries(value))));
     clear(value);
   }
@@ -241,7 +241,7 @@ class Translator {
         fail(spec.mark(), format("unknown key {}; did you mean 'class_path'?", quoted_text(entry.first)));
         return clear(spec);
       }
-      fail(spec.mark(), format("it has arguments, and names no class, as LightningCLI writes where it was made for one class: "
+      fail(spec.mark(), format("it has arguments but names no class, as LightningCLI writes if it was made for one class: "
                                "give the name, --{}=NAME or `class_path: NAME`{}",
                                section, known_classes(section)));
       return clear(spec);

@@ -115,7 +115,7 @@ Value run_value(const RunFolder& run, const RunMetrics& metrics) {
   return Value::Map{{"name", run.name},
                     {"path", run.path.string()},
                     {"kind", kind_of(run, metrics)},
-                    {"status", run.is_lost ? "ended without a word" : run.status},
+                    {"status", run.is_lost ? "process gone" : run.status},
                     {"last_sign", run.is_lost || run.status == "running" ? last_sign(run.path) : ""},
                     {"started", run.started},
                     {"seconds", run.seconds},

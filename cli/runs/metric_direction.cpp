@@ -44,10 +44,11 @@ std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, cons
     const std::optional<bool> larger = monitored_as_larger(run.config, metric);
     if (!larger) continue;
     if (known && *known != *larger)
-      throw ConfigError(kMode, format("{} monitors {} with mode: {}, and {} with mode: {}: say with --mode min or --mode max "
-                                      "which value is the better one",
-                                      one_line(first->name), quoted_text(metric), *known ? "max" : "min", one_line(run.name),
-                                      *larger ? "max" : "min"));
+      throw ConfigError(kMode,
+                        format("{} monitors {} with mode: {}, and {} with mode: {}: choose with --mode min or --mode max "
+                               "which value is better",
+                               one_line(first->name), quoted_text(metric), *known ? "max" : "min", one_line(run.name),
+                               *larger ? "max" : "min"));
     if (!known) first = &run;
     known = larger;
   }
@@ -55,7 +56,7 @@ std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, cons
 }
 
 void ask_for_mode(const std::string& metric) {
-  throw ConfigError(kMode, format("neither a callback that monitors {} nor its name says which value is the better one: say it "
+  throw ConfigError(kMode, format("neither a callback that monitors {} nor its name says which value is better: choose it "
                                   "with --mode min or --mode max",
                                   quoted_text(metric)));
 }

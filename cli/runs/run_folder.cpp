@@ -152,7 +152,7 @@ void take_state(RunFolder& run, const Value& record) {
   if (is_alive(record)) return;
   run.status = "failed";
   run.is_lost = true;
-  run.failure = format("its process {} has gone without a word: it was killed, or the machine was", process);
+  run.failure = format("its process {} is gone: it was killed, or the machine restarted", process);
 }
 
 /// The path without "." and "..", and without a slash at its end.

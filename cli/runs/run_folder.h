@@ -30,7 +30,7 @@ struct RunFolder {
   std::string started;      ///< "2026-11-26 14:02:47", local time; "" unknown
   double seconds = 0;       ///< how long it ran; 0: unknown
   std::string failure;      ///< of a failed run: what it said
-  bool is_lost = false;     ///< its process has gone without a word
+  bool is_lost = false;     ///< its process is gone, and no end is recorded
   bool is_stale = false;    ///< "running" on another host, with no sign of life for an hour
   std::string stop_reason;  ///< of a finished run: "max_epochs=5 reached"
   std::int64_t ranks = 1;

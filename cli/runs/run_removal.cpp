@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 RunContents contents_of_run(const fs::path& run) {
   const auto written = written_files(run);
   if (!written)
-    throw IoError(format(
-        "{} has no list of what its run has written ({}), as runs of this levin have, so nobody can tell what else is in "
-        "it: remove the folder yourself",
-        quoted_text(run.native()), list_of_written_files("")));
+    throw IoError(
+        format("{} has no list of the files that its run wrote ({}), so levin cannot tell these from others in "
+               "it: remove the folder yourself",
+               quoted_text(run.native()), list_of_written_files("")));
   const std::set<fs::path> listed(written->begin(), written->end());
   RunContents contents;
   std::error_code error;

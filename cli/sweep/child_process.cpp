@@ -42,7 +42,7 @@ namespace fs = std::filesystem;
 fs::path own_program() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
-  if (error) throw IoError(format("cannot tell which program this is: /proc/self/exe: {}", error.message()));
+  if (error) throw IoError(format("cannot find the file of this program: /proc/self/exe: {}", error.message()));
   return path;
 }
 

@@ -86,7 +86,7 @@ void OptunaSampler::wait_for(short events, std::chrono::steady_clock::time_point
     const auto now = std::chrono::steady_clock::now();
     if (is_ready_by(std::min(deadline, now + kBetweenLooks), stream_.number(), events)) return;
     if (now < deadline) continue;
-    throw IoError(format("--sampler optuna: {} has not answered for {} s. The sweep goes on with --resume", python(),
+    throw IoError(format("--sampler optuna: {} has not answered for {} s. Continue the sweep with --resume", python(),
                          std::chrono::duration<double>(patience_).count()));
   }
 }
@@ -134,8 +134,8 @@ Value OptunaSampler::read() {
   unread_.erase(0, end + 1);
   if (const Value* const error = answer.find("error"))
     throw IoError(
-        format("--sampler optuna: {}. Install it with `{} -m pip install optuna`, or say with the environment variable "
-               "PYTHON which Python has it.",
+        format("--sampler optuna: {}. Install it with `{} -m pip install optuna`, or name with the environment variable "
+               "PYTHON a Python that has it.",
                error->as_string(), python()));
   return answer;
 }

@@ -163,7 +163,7 @@ void SearchSpace::check_count(std::int64_t samples) const {
   }
   if (count <= static_cast<double>(kMostTrials)) return;
   throw ConfigError(Mark{format("command line: {}", grid.empty() ? "--random" : "--grid")},
-                    format("these are {}{:.6g} trials, and a sweep has {} at most: give fewer values, or draw some of them "
+                    format("these are {}{:.6g} trials, and a sweep has at most {}: give fewer values, or draw some of them "
                            "with --random and --space",
                            factors.size() > 1 ? join(factors, " x ") + " = " : "", count, kMostTrials));
 }

@@ -70,7 +70,7 @@ std::vector<std::string> trial_command(const SweepState& sweep, const Trial& tri
   if (sweep.rungs[rung] > 0) words.push_back(format("--trainer.max_epochs={}", sweep.rungs[rung]));
   if (rung == 0) return words;
   const std::optional<RunRecord> earlier = newest_run(folder);
-  if (!earlier) throw IoError(format("{} is to go on from its checkpoint, but its run is gone from {}", trial.name(), folder));
+  if (!earlier) throw IoError(format("{} is to resume from its checkpoint, but its run is gone from {}", trial.name(), folder));
   words.push_back(format("--ckpt_path={}", as_argument(earlier->path.string() + ":last")));
   words.emplace_back("--init_from=null");
   return words;
@@ -125,7 +125,7 @@ void TrialRunner::run_rung(std::size_t rung) {
 }
 
 void TrialRunner::throw_interrupted(int signal) const {
-  throw Interrupted(signal, format("in a sweep. To go on: levin sweep --resume {}", shell_quoted(sweep_.folder)));
+  throw Interrupted(signal, format("in a sweep. To resume: levin sweep --resume {}", shell_quoted(sweep_.folder)));
 }
 
 bool TrialRunner::start(std::size_t index, std::size_t rung) {

@@ -291,13 +291,13 @@ TEST_CASE("two ranks that fail or hang are wrong") {
   const Finding failed = found("printf 'levin: no port\\nlevin: the others end\\n'; exit 3", 60)[0];
   CHECK(failed.verdict == Verdict::kWrong);
   CHECK(failed.value == "two ranks ended with status 3: levin: no port");
-  CHECK(found("sleep 1000", 0.1)[0].value == "two ranks did not end within 0.1 s: without a word");
+  CHECK(found("sleep 1000", 0.1)[0].value == "two ranks did not end within 0.1 s: without any output");
 }
 
-TEST_CASE("a host name that leads nowhere is told") {
+TEST_CASE("a host name that cannot be resolved is reported") {
   const Finding lost = host_name_findings("node7", {}, "Name or service not known")[0];
   CHECK(lost.verdict == Verdict::kWarning);
-  CHECK(lost.value == "node7 leads nowhere (Name or service not known)");
+  CHECK(lost.value == "node7 cannot be resolved (Name or service not known)");
   CHECK(host_name_findings("node7", {"10.0.0.7"}, "")[0].value == "node7 is 10.0.0.7");
   CHECK_THAT(host_name_findings("node7", {"127.0.1.1"}, "")[0].value, Contains("MASTER_ADDR"));
 }

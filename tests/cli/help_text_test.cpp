@@ -36,10 +36,10 @@ TEST_CASE("help on a kind, a section or a key") {
   CHECK_THAT(topic_help("trainer.callbacks"), Catch::Contains("FakeStopper"));
   CHECK_THAT(topic_help("model"), Catch::Contains("FakeNet") && Catch::Contains("FakeDeepNet"));
   CHECK_THAT(topic_help("seed_everything"), Catch::Contains("default 0"));
-  CHECK_THAT(topic_help("lr_scheduler"), Catch::Contains("FakeStep") && Catch::Contains("Beside class_path and init_args:") &&
+  CHECK_THAT(topic_help("lr_scheduler"), Catch::Contains("FakeStep") && Catch::Contains("Next to class_path and init_args:") &&
                                              Catch::Contains("interval  (") && Catch::Contains("frequency  (int, default 1") &&
                                              Catch::Contains("monitor  ("));
-  CHECK_THAT(topic_help("optimizer"), Catch::Contains("FakeSgd") && Catch::Contains("Beside class_path and init_args:") &&
+  CHECK_THAT(topic_help("optimizer"), Catch::Contains("FakeSgd") && Catch::Contains("Next to class_path and init_args:") &&
                                           Catch::Contains("no_decay  (list of string, default []") &&
                                           Catch::Contains("groups  (list of map of parameters and options"));
 }

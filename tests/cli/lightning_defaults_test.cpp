@@ -243,7 +243,7 @@ TEST_CASE("Lightning's spellings of flags are taken, and values that levin lacks
   refused("accelerator", "mps", "levin has no accelerator 'mps'");
   refused("accelerator", "ddp", "it is a strategy");
   refused("plugins", Value(Value::List{"AsyncCheckpointIO"}), "plugins: levin has no such flag: `precision`");
-  refused("seed_everything", 1, "unknown key 'seed_everything' here: it stands at the top of the file");
+  refused("seed_everything", 1, "unknown key 'seed_everything' here: it belongs at the top of the file");
   CHECK_THAT(error_of_loading(map_of("ckpt_path", "hpc")), Catch::Contains("ckpt_path: got string 'hpc': a job of Slurm's"));
 }
 

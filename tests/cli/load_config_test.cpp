@@ -213,9 +213,9 @@ TEST_CASE("an option that model and data share with other values is told with bo
       {"num_classes", placed(3, 8)}, {"batch_size", placed(64, 9)}, {"path", placed("x", 10)}, {"scale", placed(1.0, 11)}});
   CHECK(different_shared_options(model, data) ==
         std::vector<std::string>{
-            "model and data both have an option num_classes, each its own: int 10 (run.yaml:4:3) for the model, int 3 "
+            "model and data both have an option num_classes, with different values: int 10 (run.yaml:4:3) for the model, int 3 "
             "(run.yaml:8:3) for the data. For one value in both, write ${data.num_classes} for the model's.",
-            "model and data both have an option batch_size, each its own: int 32 (the default) for the model, int 64 "
+            "model and data both have an option batch_size, with different values: int 32 (the default) for the model, int 64 "
             "(run.yaml:9:3) for the data. For one value in both, write ${data.batch_size} for the model's."});
 }
 

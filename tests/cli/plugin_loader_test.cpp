@@ -136,7 +136,7 @@ TEST_CASE("a plug-in of this levin and this LibTorch fits, whatever compiled it"
 TEST_CASE("a plug-in that does not fit is told what differs, and what to rebuild it with") {
   const std::string torch = LEVIN_TEST_TORCH_VERSION;
   const std::string rebuild = " (by c++ 9); rebuild it with the headers of this levin " LEVIN_ABI_VERSION ", LibTorch " +
-                              torch + " and a compiler that fits " LEVIN_COMPILER;
+                              torch + " and a compiler compatible with " LEVIN_COMPILER;
   const auto misfit = [](const std::string& text) { return check_stamps_in(library_with(text)).misfit; };
   CHECK(misfit(stamp("9.9", torch, "1", "1017")) == "was built with levin 9.9 instead of " LEVIN_ABI_VERSION + rebuild);
   CHECK(misfit(stamp(LEVIN_ABI_VERSION, "1.2.3", "0", "1017")) ==

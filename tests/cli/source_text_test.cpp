@@ -43,7 +43,7 @@ TEST_CASE("columns are found anywhere in a long line") {
 
 TEST_CASE("what is no text is refused with its place") {
   CHECK_THROWS_WITH(SourceText("a", std::string("ok\nx\0y", 6)), "a:2:2: not a text file: it has a control character here");
-  CHECK_THROWS_WITH(SourceText("a", "ok: \xff"), "a:1:5: not a text file: this is no UTF-8");
+  CHECK_THROWS_WITH(SourceText("a", "ok: \xff"), "a:1:5: not a text file: this is not UTF-8");
   CHECK_THROWS_AS(SourceText("a", "cut \xe2\x82"), ConfigError);
   CHECK_THROWS_AS(SourceText("a", "\x04"), ConfigError);
   CHECK(SourceText("a", "\xef\xbb\xbfkey: 1").text() == "key: 1");

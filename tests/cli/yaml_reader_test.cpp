@@ -111,8 +111,7 @@ TEST_CASE("anchors, aliases and merge keys are resolved, explicit keys first") {
 }
 
 TEST_CASE("a key written twice is an error at the second one") {
-  CHECK(error_of("a: 1\nb:\n  c: 1\n  c: 2\n") ==
-        "run.yaml:4:3: the key 'c' is here for the second time; the first is in line 3");
+  CHECK(error_of("a: 1\nb:\n  c: 1\n  c: 2\n") == "run.yaml:4:3: the key 'c' is given twice; it is first in line 3");
   CHECK_THAT(error_of("{a: 1, a: 2}"), Catch::Contains("run.yaml:1:8"));
 }
 

@@ -65,7 +65,7 @@ void show(const BenchOptions& options, const RankGroup& ranks, const std::vector
 void bench_comm(const BenchOptions& options, const RunConfig& config) {
   const Launched launched = join_ranks(request_of(config.trainer));
   if (launched.ranks->world_size() == 1)
-    throw ConfigError("bench comm: one rank has nobody to talk to: give --trainer.devices=2 or more");
+    throw ConfigError("bench comm: one rank has no others to communicate with: give --trainer.devices=2 or more");
   try {
     const std::vector<CollectiveTime> times =
         measure_collectives(*launched.accelerator, launched.device, options.min_bytes, options.max_bytes);
@@ -82,7 +82,7 @@ void bench_comm(const BenchOptions& options, const RunConfig& config) {
 Subcommand bench_subcommand() {
   const auto options = std::make_shared<BenchOptions>();
   return {
-      "bench", "Measure what ranks say to one another",
+      "bench", "Measure the communication between ranks",
       [options](CLI::App& app) {
         app.add_option("what", options->what, "comm: time all-reduce, all-gather and broadcast among --trainer.devices ranks")
             ->required()

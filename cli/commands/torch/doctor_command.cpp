@@ -51,9 +51,9 @@ Findings joined(std::initializer_list<Findings> parts) {
 /// The devices of an accelerator, or why it has none.
 Finding accelerator_finding(const Accelerator& accelerator) {
   const bool is_cuda = accelerator.device_type() == at::kCUDA;
-  if (is_cuda && !has_gpu()) return {accelerator.name(), "no GPU of NVIDIA's"};
+  if (is_cuda && !has_gpu()) return {accelerator.name(), "no NVIDIA GPU"};
   Finding found{accelerator.name(), counted(0, accelerator.device_noun())};
-  found.advice = "this machine has a GPU that levin cannot use: see docs/gpu.md";
+  found.advice = "levin cannot use this machine's GPU: see docs/gpu.md";
   int count = 0;
   try {
     count = accelerator.device_count();
@@ -144,7 +144,7 @@ std::vector<DoctorSection> examine() {
 
 Subcommand doctor_subcommand() {
   const auto as_json = std::make_shared<bool>(false);
-  return {"doctor", "Say what is wrong with this machine, in at most 30 s: what belongs into a bug report",
+  return {"doctor", "Check this machine, in at most 30 s; include the output in a bug report",
           [as_json](CLI::App& app) { app.add_flag("--json", *as_json, "As JSON"); },
           [as_json](const CommandLine&) {
             const std::vector<DoctorSection> sections = examine();

@@ -43,7 +43,7 @@ void export_weights(const ExportCommand& options) {
   std::filesystem::path output = options.output;
   if (output.empty()) output = std::filesystem::path(options.file).replace_extension(to.ending);
   if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
-    throw ConfigError(format("'{}' is there already: give --force to replace it, or --output to write elsewhere.", output));
+    throw ConfigError(format("'{}' already exists: give --force to replace it, or --output to write elsewhere.", output));
   }
   ExportOptions weights = options.weights;
   weights.format = to.format;
@@ -55,7 +55,7 @@ void export_weights(const ExportCommand& options) {
 
 Subcommand export_subcommand() {
   const auto options = std::make_shared<ExportCommand>();
-  return {"export", "Write the weights of a checkpoint, or of another file, as other programs read them",
+  return {"export", "Convert the weights of a checkpoint, or of another file, for other programs",
           [options](CLI::App& app) {
             declare_weights_file(app, options->file, options->weights.key);
             ExportOptions& weights = options->weights;
@@ -63,10 +63,10 @@ Subcommand export_subcommand() {
                            "safetensors, state_dict (torch.load) or lightning (ckpt_path of Lightning's fit)")
                 ->required()
                 ->check(CLI::IsMember({kFormats[0].name, kFormats[1].name, kFormats[2].name}));
-            app.add_option("-o,--output", options->output, "The file to write; beside FILE when left out");
-            app.add_flag("--force", options->force, "Replace a file that is there already");
-            app.add_option("--prefix", weights.prefix, "Only weights whose names begin with this, without it");
-            app.add_option("--add_prefix", weights.add_prefix, "What stands before each name then, such as model.");
+            app.add_option("-o,--output", options->output, "The file to write; default: next to FILE");
+            app.add_flag("--force", options->force, "Replace an existing file");
+            app.add_option("--prefix", weights.prefix, "Only weights whose names begin with this prefix, which is removed");
+            app.add_option("--add_prefix", weights.add_prefix, "A prefix to add to each name, such as model.");
           },
           [options](const CommandLine&) {
             export_weights(*options);

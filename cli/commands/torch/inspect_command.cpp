@@ -113,7 +113,7 @@ struct InspectCommand {
 
 Subcommand inspect_subcommand() {
   const auto options = std::make_shared<InspectCommand>();
-  return {"inspect", "Print what a checkpoint or another file of weights holds, and whether it is whole",
+  return {"inspect", "Print the content of a checkpoint or another file of weights, and check that it is intact",
           [options](CLI::App& app) {
             declare_weights_file(app, options->file, options->key);
             app.add_flag("--json", options->as_json, "As JSON");

@@ -58,7 +58,7 @@ class CheckReport final : public Callback {
     for (const RunCheck* check : trainer.callbacks_of<RunCheck>()) {
       if (!check->findings().empty()) found.push_back(check->class_name());
     }
-    if (!found.empty()) throw Error("levin check: something was found by " + join(found));
+    if (!found.empty()) throw Error("levin check: problems found by " + join(found));
   }
 };
 
@@ -90,7 +90,7 @@ void write_report(const Trainer& trainer) try {
     return rank_zero_info("report: ", as_typed(folder / "report.html"));
   }
 } catch (const IoError& error) {
-  rank_zero_warn("there is no report: ", error.what());
+  rank_zero_warn("the report cannot be written: ", error.what());
 }
 
 /// A fit, with its report also where it fails.
@@ -119,7 +119,7 @@ void run_config(const CommandLine& line, const RunConfig& config) {
     rank_zero_info(difference);
   }
   if (!config.ignored_settings.lines().empty()) {
-    rank_zero_warn("Taken from Lightning, and without effect in levin: ", join(config.ignored_settings.lines()), ".");
+    rank_zero_warn("Settings of Lightning without effect in levin: ", join(config.ignored_settings.lines()), ".");
   }
   for (const std::string& plugin : config.plugins) {
     if (check_stamps(plugin).optimized) continue;
@@ -143,8 +143,8 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   override_optimizers(trainer, config);
   if (command != "fit" && command != "check" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
     rank_zero_warn(
-        format("{} without a checkpoint: the weights are those that the model begins with, untrained unless it loads "
-               "some itself. To {} what was trained, add --ckpt_path=best (or last, or a file).",
+        format("{} without a checkpoint: the weights are the model's initial ones, untrained unless it loads "
+               "some itself. To {} a trained model, add --ckpt_path=best (or last, or a file).",
                command, command));
   }
   const bool has_init_from = config.init_from.value.has_value();
@@ -189,12 +189,12 @@ Subcommand run_subcommand(const std::string& name, const std::string& help) {
 
 }  // namespace
 
-Subcommand fit_subcommand() { return run_subcommand("fit", "Train a model, and validate it on the way"); }
+Subcommand fit_subcommand() { return run_subcommand("fit", "Train a model, and validate it during training"); }
 Subcommand validate_subcommand() { return run_subcommand("validate", "Run the validation loop"); }
 Subcommand test_subcommand() { return run_subcommand("test", "Run the test loop"); }
 Subcommand predict_subcommand() { return run_subcommand("predict", "Run the prediction loop"); }
 Subcommand check_subcommand() {
-  return run_subcommand("check", "Look for what is wrong with data, weights and gradients, without training");
+  return run_subcommand("check", "Check data, weights and gradients for errors, without training");
 }
 
 }  // namespace levin::cli

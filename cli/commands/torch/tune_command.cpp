@@ -66,7 +66,7 @@ std::string key_of(const RunConfig& config, const std::vector<std::string>& sect
 
 /// What to put into the configuration.
 std::string advice(const std::string& key, const std::string& number) {
-  if (key.empty()) return "No option of the configuration has it by its usual name: set it where your code has it.";
+  if (key.empty()) return "No option of the configuration has its usual name: set it in your code.";
   const std::vector<std::string> parts = split(key, ".");
   return format("For the YAML file:\n\n{}:\n  {}:\n    {}: {}\n\nor the command line: --{}={}", parts[0], parts[1], parts[2],
                 number, key, number);
@@ -119,7 +119,7 @@ void tune(const CommandLine& line, const TuneOptions& options) {
   const RunConfig config = begin_run(fit);
   require_model(line, config);
   if (config.ckpt_path.value)
-    throw ConfigError("levin tune begins with the first step: leave ckpt_path out, and give weights by init_from.");
+    throw ConfigError("levin tune begins with the first step: remove ckpt_path, and give weights by init_from.");
   seed(config);
   const Component<Callback> finder = make_finder(options);
   const std::shared_ptr<Callback> callback = finder.get();
@@ -147,10 +147,10 @@ void tune(const CommandLine& line, const TuneOptions& options) {
 
 Subcommand tune_subcommand() {
   const auto options = std::make_shared<TuneOptions>();
-  return {"tune", "Find a learning rate, or a batch size, before the first epoch of a fit",
+  return {"tune", "Find a learning rate or a batch size before a fit",
           [options](CLI::App& app) {
-            app.add_flag("--batch_size", options->batch_size, "Find a batch size, and not a learning rate");
-            app.add_option("--output", options->output, "Where the table (.csv) and the plot (.svg) go")->default_str("tune");
+            app.add_flag("--batch_size", options->batch_size, "Find a batch size instead of a learning rate");
+            app.add_option("--output", options->output, "Name of the table (.csv) and the plot (.svg)")->default_str("tune");
             for (const char* name : {kRateFinder, kSizeFinder}) {
               for (const OptionInfo& option : finder_options(name)) {
                 const bool is_new = options->finder.emplace(option.name, "").second;

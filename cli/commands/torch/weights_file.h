@@ -7,8 +7,8 @@ namespace levin::cli {
 
 /// Declares the file of weights that a command reads, and the key within it.
 inline void declare_weights_file(CLI::App& app, std::string& file, std::string& key) {
-  app.add_option("file", file, "The file, or a folder of Hugging Face's")->required();
-  app.add_option("--key", key, "Which dict of tensors, where a file of torch.save() holds several: as generator or models.a");
+  app.add_option("file", file, "The file, or a Hugging Face folder")->required();
+  app.add_option("--key", key, "Which dict of tensors, if a file of torch.save() holds several: generator or models.a");
 }
 
 }  // namespace levin::cli

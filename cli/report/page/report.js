@@ -279,7 +279,7 @@ function statusOf(run) {
   const kHour = 3600e3;
   const isSilent = run.status === 'running' && run.last_sign && Date.now() - new Date(run.last_sign.replace(' ', 'T')) > kHour;
   if (!run.last_sign || run.status === 'running' && !isSilent) return make('span', {className: run.status}, (run.kind === 'fit' ? '' : run.kind + ' ') + run.status);
-  return make('span', {className: 'lost'}, `${isSilent ? 'running, or ended without a word' : run.status}; last sign of life ${run.last_sign}`);
+  return make('span', {className: 'lost'}, `${isSilent ? 'running, or its process is gone' : run.status}; last sign of life ${run.last_sign}`);
 }
 
 function addRuns() {

@@ -153,7 +153,7 @@ def reader(levin, chromium, folder):
         }.items():
             if seen[what] != expected:
                 wrong.append(f"{width} wide: {what} is {seen[what]}, not {expected}")
-        if not re.fullmatch(r"ended without a word; last sign of life \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "|".join(seen["status"])):
+        if not re.fullmatch(r"process gone; last sign of life \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "|".join(seen["status"])):
             wrong.append(f"status is {seen['status']}")
     return wrong
 

@@ -183,7 +183,7 @@ TEST_CASE("a run that only evaluated is no fit") {
   CHECK(kind_of("epoch,step,val_acc\n0,9,0.9\n1,19,0.95\n") == "fit");
 }
 
-TEST_CASE("a run whose process is gone has ended without a word, with its last sign of life") {
+TEST_CASE("a run whose process is gone says so, with its last sign of life") {
   const TemporaryFolder folder;
   write_file(folder / "metrics.csv", "step,loss\n0,1\n");
   write_file(folder / "run.json", levin::format(R"({{"status": "running", "pid": {}, "process_start": 1, "host": "{}"}})",
@@ -202,7 +202,7 @@ TEST_CASE("a run whose process is gone has ended without a word, with its last s
   const RunFolder run = levin::cli::read_run_folder(folder.path());
   CHECK(run.is_lost);
   const Value data = levin::parse_json(element(report_page({run}), "report-data"));
-  CHECK(data.at("runs").as_list()[0].at("status").as_string() == "ended without a word");
+  CHECK(data.at("runs").as_list()[0].at("status").as_string() == "process gone");
   CHECK(data.at("runs").as_list()[0].at("last_sign").as_string() == "2026-11-26 15:00:00");
 }
 

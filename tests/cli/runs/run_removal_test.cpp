@@ -90,5 +90,5 @@ TEST_CASE("a folder without a list is nobody's to delete") {
   write_of_user(folder / "project/metrics.csv");
   write_of_user(folder / "project/run.json");
   CHECK_THAT(error_of<IoError>([&] { contents_of_run(folder / "project"); }),
-             Catch::Contains("project' has no list of what its run has written (run_files.txt)"));
+             Catch::Contains("project' has no list of the files that its run wrote (run_files.txt)"));
 }
