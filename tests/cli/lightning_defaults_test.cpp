@@ -256,7 +256,7 @@ TEST_CASE("sections that hold the arguments of their class alone take the class 
   line.command = "fit";
   line.sources = {ConfigFile{folder / "own.yaml"}};
   const std::string error = levin::test::error_of<ConfigError>([&] { load_config(line); });
-  for (const char* text : {"own.yaml:1:8: model: it has arguments, and names no class", "--model=NAME", "MLPRegressor",
+  for (const char* text : {"own.yaml:1:8: model: it has arguments but names no class", "--model=NAME", "MLPRegressor",
                            "own.yaml:2:12: optimizer: it has arguments", "own.yaml:3:15: lr_scheduler: it has arguments"})
     CHECK_THAT(error, Catch::Contains(text));
   line.sources.insert(line.sources.end(), {Override{"model", "MLPRegressor"}, Override{"optimizer", "Adam"},

@@ -109,7 +109,7 @@ TEST_CASE("a plug-in from before stamps is refused before any of its code runs")
   REQUIRE(::unsetenv("LEVIN_UNSTAMPED_PLUGIN_RAN") == 0);
   CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_UNSTAMPED_PLUGIN, Mark{"run.yaml", 2, 3}),
                     Catch::StartsWith("run.yaml:2:3: the plug-in '") &&
-                        Catch::Contains("does not say which levin it was built for; rebuild it"));
+                        Catch::Contains("has no stamp of the levin that it was built for; rebuild it"));
   CHECK(std::getenv("LEVIN_UNSTAMPED_PLUGIN_RAN") == nullptr);
 }
 

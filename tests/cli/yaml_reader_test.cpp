@@ -83,7 +83,7 @@ TEST_CASE("explicit tags are YAML's own") {
   CHECK(read("!!binary \"aGFs\\n bG8=\"") == Value("hallo"));
   CHECK(read("!!binary ''") == Value(""));
   for (const std::string wrong : {"ä", "a", "aGFsbG8", "aGFsbG8=aGFs", "a===", "=", "aG=s", "a-_b"})
-    CHECK_THAT(error_of("a: !!binary " + wrong), Catch::Contains("run.yaml:1:4: this is no base64"));
+    CHECK_THAT(error_of("a: !!binary " + wrong), Catch::Contains("run.yaml:1:4: this is not base64"));
   CHECK_THAT(error_of("!!int five"), Catch::Contains("run.yaml:1:1") && Catch::Contains("expected int"));
   CHECK_THAT(error_of("a: !Mine {}"), Catch::Contains("run.yaml:1:4: unknown tag '!Mine'"));
   CHECK_THAT(error_of("a: !!python/object x"), Catch::Contains("unknown tag"));
@@ -120,7 +120,7 @@ TEST_CASE("keys are plain text") {
   CHECK(read("!!int 1: x").at("1") == Value("x"));
   CHECK(read("!!str 1: x").at("1") == Value("x"));
   CHECK(read("!!binary /w==: x").at("\xff") == Value("x"));
-  CHECK_THAT(error_of("!!binary ä: x"), Catch::Contains("run.yaml:1:1: this is no base64"));
+  CHECK_THAT(error_of("!!binary ä: x"), Catch::Contains("run.yaml:1:1: this is not base64"));
   CHECK_THAT(error_of("!mine k: x"), Catch::Contains("run.yaml:1:1: unknown tag '!mine'"));
   CHECK_THAT(error_of("? [a, b]\n: 1"), Catch::Contains("a list cannot be a key"));
   CHECK_THAT(error_of("? {a: b}\n: 1"), Catch::Contains("a map cannot be a key"));
@@ -140,7 +140,7 @@ TEST_CASE("a syntax error has its place") {
   CHECK_THAT(error_of("a: 'open"), Catch::Contains("YAML syntax"));
   for (const char* text : {"a:\n    b: 1\n  c: 2\n", "a:\n    - 1\n  - 2\n"}) {
     CHECK_THAT(error_of(text),
-               Catch::Contains("run.yaml:3:3: YAML syntax: the indentation of this line fits that of none above it"));
+               Catch::Contains("run.yaml:3:3: YAML syntax: the indentation of this line matches no line above"));
   }
   CHECK_THAT(error_of("a: b: c"), Catch::Contains("run.yaml:1:") && Catch::Contains("YAML syntax"));
   CHECK_THAT(error_of("\ta: 1"), Catch::Contains("run.yaml:1:"));

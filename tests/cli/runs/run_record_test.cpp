@@ -24,7 +24,7 @@ constexpr const char* kRows = "epoch,step,loss,rank_0_loss\n0,0,0.5,9\n1,1,0.25,
 std::string run_json(const std::string& status, std::size_t bytes) {
   return R"({"status": ")" + status +
          R"(", "started": "2026-11-26 14:02:47", "seconds": 1.5, "epochs": 7, "metrics_csv_bytes": )" + std::to_string(bytes) +
-         R"(, "metrics": {"loss": {"last": null, "min": 1.0, "max": 3.0}, "none": {"last": 1.0, "min": null}, "odd": 1}})";
+         R"(, "metrics": {"loss": {"last": "nan", "min": 1.0, "max": 3.0}, "none": {"last": 1.0, "min": "-inf"}, "odd": 1}})";
 }
 
 RunRecord read(const TemporaryFolder& folder) { return find_run_records({folder.path()}).at(0); }
