@@ -34,7 +34,8 @@ fs::path folder_of(void* library) {
 void* load(const fs::path& library) { return dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL); }
 
 std::string advice(const std::string& version) {
-  return "install torch==" + version + " from PyPI beside levin, run `levin setup`, or name its folder with " + kFolderVariable;
+  return "install torch==" + version + " from PyPI next to levin, run `levin setup`, or name its folder with " +
+         kFolderVariable;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@
 namespace levin {
 namespace {
 
-/// Shows the error that is being handled, in one text or several; one that the run has told already to the log file only.
+/// Shows the error that is being handled, in one text or several; one that the run has shown already to the log file only.
 void show_error(const std::vector<std::string>& texts) {
   Console& console = Console::instance();
   const bool was_reported = console.was_reported(std::current_exception());

@@ -127,7 +127,7 @@ class Keys {
   std::map<std::string, Key> keys_;
 };
 
-/// What --help tells of.
+/// The topics of --help.
 std::string help_topics() {
   std::vector<std::string> topics = section_names();
   for (const ClassKind& kind : class_catalog()) {

@@ -17,7 +17,7 @@ struct Curve {
   std::optional<std::size_t> marked = {};  ///< a point that stands out
 };
 
-/// Lines of characters: 60 columns by 16 rows, with what is written beside and below them.
+/// Lines of characters: 60 columns by 16 rows, with labels next to and below them.
 std::string text_plot(const Curve& curve);
 /// A whole SVG file, 640 by 400.
 std::string svg_plot(const Curve& curve);

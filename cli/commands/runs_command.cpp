@@ -74,7 +74,7 @@ std::vector<fs::path> folders_of_runs(const RunsOptions& options) {
   return folders;
 }
 
-/// Nothing where nobody says it.
+/// Nothing where it is unknown.
 std::optional<bool> maximizes(const RunsOptions& options, const std::vector<RunRecord>& runs, const std::string& metric) {
   return options.mode.empty() ? is_larger_better_in(runs, metric) : std::optional(options.mode == "max");
 }

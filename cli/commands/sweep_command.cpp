@@ -146,13 +146,13 @@ fs::path make_sweep_folder(const fs::path& root) {
   fs::create_directories(root, error);
   for (int number = 0; !error; ++number) {
     const fs::path folder = root / format("sweep_{}", number);
-    // Of two sweeps, one makes the folder and the other is told that it is there.
+    // Of two sweeps, one makes the folder and the other gets an error.
     if (fs::create_directory(folder, error)) return folder;
   }
   throw IoError(format("cannot make a folder in {}: {}", root, error.message()));
 }
 
-/// What the options say of how a sweep is begun, as the sweep keeps it.
+/// The options that a sweep is started with, as its file has them.
 Value begun_with(const SweepOptions& options) {
   return Value::Map{{"random", options.samples.value_or(0)},
                     {"seed", std::to_string(options.seed.value_or(0))},
@@ -190,7 +190,7 @@ void check_unchanged(const SweepState& sweep, const SweepOptions& options) {
 }
 
 /// Puts secrets, which no file of a sweep has, back into its arguments. Throws ConfigError where one is missing, and for what
-/// is given beside them.
+/// is given in addition.
 void restore_secrets(SweepState& sweep, const CommandLine& line) {
   std::map<std::string, std::string> given;
   for (std::size_t index = line.environment_sources; index < line.sources.size(); ++index) {

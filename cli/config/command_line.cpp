@@ -73,7 +73,7 @@ class Splitter {
     std::string key = name_.substr(2);
     const bool append = key.ends_with('+');
     if (append) key.pop_back();
-    // What the launcher is told is not the run's own, and may be said without its section.
+    // Options of the launcher may be given without their section.
     if (key == "max_restarts" || key == "min_devices") key.insert(0, "trainer.");
     if (!is_among(section_names(), key.substr(0, key.find('.')))) return false;
     if (key.ends_with(".help")) {
@@ -116,7 +116,7 @@ Value whole_config(CommandLine line) {
   try {
     add_environment(line);
   } catch (const ConfigError&) {
-    // It is told when the options are right.
+    // Reported when the options are right.
   }
   return partial_config(line);
 }
@@ -173,7 +173,7 @@ void check_extras(const CLI::App& app, const std::vector<std::string>& commands,
   throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), suggested_option(wrong, line)));
 }
 
-/// `levin help NAME` as the words that ask for it: of a command its own help, else what --help NAME tells.
+/// `levin help NAME` as the options for it: the help of a command, else --help NAME.
 std::vector<std::string> without_help_command(std::vector<std::string> arguments, const std::vector<std::string>& commands) {
   if (arguments.empty() || arguments.front() != "help") return arguments;
   if (arguments.size() > 1 && is_among(commands, arguments[1])) {

@@ -26,7 +26,7 @@ struct CommandLine {
   std::string configured_as() const { return command == "check" || command == "sweep" ? "fit" : command; }
   std::vector<ConfigSource> sources;
   std::size_t environment_sources = 0;  ///< so many of them, the first, are not of the command line: see add_environment()
-  bool has_project_file = false;        ///< the last of these is config.yaml, which nobody has named
+  bool has_project_file = false;        ///< the last of these is config.yaml, found and not named
   std::vector<std::string> plugins;
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::vector<std::string> words;         ///< all of it as a person types it, the program first; set by run()

@@ -14,7 +14,7 @@ class Option;
 
 namespace levin::cli {
 
-// What is declared of the command line, for those who tell of it: completion and the manual page.
+// What is declared of the command line, for completion and the manual page.
 
 /// Declares the options of the program and all subcommands.
 void declare_program(CLI::App& app, const std::vector<Subcommand>& subcommands);

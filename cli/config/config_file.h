@@ -14,7 +14,7 @@ namespace levin::cli {
 /// - `fit:`, `validate:`, `test:`, `predict:`: sections for that command alone, after the others of the file. Those of other
 ///   commands are left out.
 ///
-/// Files are looked for beside the file that names them, then from the working folder. Throws ConfigError, also when files
+/// Files are looked for next to the file that names them, then from the working folder. Throws ConfigError, also when files
 /// include one another in a circle.
 std::vector<Value> read_config_file(const std::filesystem::path& file, const std::string& command);
 

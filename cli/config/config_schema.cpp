@@ -142,7 +142,7 @@ void admit_references(Value& schema) {
   }
 }
 
-/// A section may be a file of its own.
+/// A section may be in its own file.
 void admit_section_files(Value& properties) {
   for (auto& [section, schema] : properties.as_map()) {
     if (section != "trainer" && !is_component_section(section)) continue;

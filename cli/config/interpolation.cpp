@@ -128,7 +128,7 @@ class Interpolation {
     try {
       return resolve_text(value);
     } catch (const ConfigError& error) {
-      const bool is_own = error.mark().str() == value.mark().str();  // what else refers there has a place of its own
+      const bool is_own = error.mark().str() == value.mark().str();  // others that refer there have their own position
       for (const std::string& reference : is_own ? std::vector<std::string>{} : resolving_) failed_.emplace(reference, error);
       resolving_.clear();
       level_ = level;
@@ -197,7 +197,7 @@ class Interpolation {
     return read_yaml_argument("environment: " + name, text != nullptr ? text : reference.substr(comma + 1));
   }
 
-  /// Errors about it are told where it was referred to.
+  /// Errors about it name the reference.
   static Value marked_as(const Value& place, Value value) {
     value.set_mark(place.mark());
     value.set_key_position(place.key_mark().line, place.key_mark().column);

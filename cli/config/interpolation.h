@@ -5,7 +5,7 @@
 
 namespace levin::cli {
 
-/// The configuration with `${key}` in place of each option of a class that is not given and is linked to that key
+/// The configuration with `${key}` for each option of a class that is not given and is linked to that key
 /// (OptionList::Builder::linked_to), where the key leads somewhere.
 Value with_links(const Value& config);
 

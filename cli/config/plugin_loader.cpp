@@ -146,7 +146,7 @@ void load_plugin(const fs::path& file, const Mark& mark) {
     const char* reason = ::dlerror();
     throw ConfigError(mark, format("cannot load the plug-in '{}': {}", file, reason != nullptr ? reason : "unknown reason"));
   }
-  // They are kept aside while libraries load.
+  // Errors are stored while libraries load.
   if (const std::vector<std::string> errors = detail::take_registration_errors(); !errors.empty())
     throw ConfigError(mark, format("the plug-in '{}': {}", file, join(errors, "; ")));
   if (stamp.stamped && class_count() == before)

@@ -27,7 +27,7 @@ StampCheck check_stamps(const std::filesystem::path& file);
 /// The same for the content of a file.
 StampCheck check_stamps_in(std::string_view content);
 
-/// The file that a plug-in's name stands for: tried beside the YAML file that names it, as written, and in
+/// The file that a plug-in's name stands for: tried next to the YAML file that names it, as written, and in
 /// `../lib/levin/plugins` of the program's folder; there "digits" also stands for "libdigits.so".
 /// Throws ConfigError with the value's mark and the places looked at when there is none.
 std::filesystem::path find_plugin(const Value& name);

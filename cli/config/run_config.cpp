@@ -103,8 +103,8 @@ std::string no_argument(const std::string& key, const std::vector<std::string>& 
   return wrong + did_you_mean(key, arguments, "keys") + beside;
 }
 
-/// Takes out of a section what stands beside class_path and init_args. An error about a key knows the class's arguments, below
-/// init_args, and the section's settings, beside class_path.
+/// Takes out of a section what is next to class_path and init_args. An error about a key knows the class's arguments, below
+/// init_args, and the section's settings, next to class_path.
 Value take_settings(const std::string& section, Value& value) {
   Value taken(Value::Map{});
   if (!value.is_map()) return taken;

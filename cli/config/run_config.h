@@ -40,7 +40,7 @@ struct SchedulerSettings {
   static void declare(OptionList<SchedulerSettings>& options);
 };
 
-/// `optimizer:` and `lr_scheduler:`: a class, with settings beside class_path and init_args.
+/// `optimizer:` and `lr_scheduler:`: a class, with settings next to class_path and init_args.
 template <class Base, class Settings>
 struct Section {
   Component<Base> component;
@@ -85,7 +85,7 @@ const std::vector<std::string>& run_command_names();
 std::vector<std::string> section_names();
 /// True for a section that is a class: model, data, optimizer, lr_scheduler.
 bool is_component_section(const std::string& name);
-/// What such a section may say beside class_path and init_args: `interval` of lr_scheduler and the like.
+/// What such a section may have next to class_path and init_args: `interval` of lr_scheduler and the like.
 std::vector<OptionInfo> section_settings(const std::string& section);
 
 }  // namespace levin::cli

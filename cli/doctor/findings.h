@@ -39,7 +39,7 @@ Value report_value(const std::vector<DoctorSection>& sections);
 /// 1 where something is wrong.
 int report_status(const std::vector<DoctorSection>& sections);
 
-/// What `look` finds, in a thread of its own: a disk or a name server may not answer, which then is what has been found. So is
+/// What `look` finds, in another thread: a disk or a name server may not answer, which then is the finding. So is
 /// an error.
 Findings run_with_timeout(double seconds, const std::string& what, std::function<Findings()> look);
 

@@ -28,14 +28,14 @@ bool has_arguments_alone(const Value& section) {
          std::ranges::none_of(section.as_map(), [](const auto& entry) { return is_slip_of_class_keys(entry.first); });
 }
 
-/// A value in place of another one, whose place it gets.
+/// A value that replaces another one, with its position.
 Value as_marked(const Value& other, Value value) {
   value.set_mark(other.mark());
   value.set_key_position(other.key_mark().line, other.key_mark().column);
   return value;
 }
 
-/// The arguments below init_args, and what a section has beside them.
+/// The arguments below init_args, and what a section has next to them.
 Value with_init_args(const std::string& section, Value arguments) {
   const std::vector<std::string> settings = names_of(section_settings(section));
   Value::Map beside;
@@ -206,7 +206,7 @@ class Translator {
     return names;
   }
 
-  /// A LightningCLI may have sections of its own, most often the arguments of a callback.
+  /// A LightningCLI may have more sections, most often the arguments of a callback.
   void take_own_sections(Value& config) {
     const std::vector<std::string> known = section_names();
     std::erase_if(config.as_map(), [&](const auto& entry) {

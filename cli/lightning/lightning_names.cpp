@@ -214,7 +214,7 @@ std::vector<LightningArguments> scheduler_arguments() {
             "SWALR", "SequentialLR", "StepLR"},
            {replaced("last_epoch", {-1}, "a run that resumes with `ckpt_path` continues its schedule"),
             ignored("verbose", {false, "deprecated"})}},
-          {"lr_scheduler", {"ReduceLROnPlateau"}, {renamed("monitor", "monitor")}},  // it goes beside class_path
+          {"lr_scheduler", {"ReduceLROnPlateau"}, {renamed("monitor", "monitor")}},  // it goes next to class_path
           {"lr_scheduler",
            {"CyclicLR"},
            {replaced("scale_fn", {}, "`mode` and `gamma` say how high cycles are"), ignored("scale_mode", {"cycle"})}}};

@@ -6,7 +6,7 @@
 
 namespace levin::cli {
 
-/// What is kept of the values of some neighbouring steps.
+/// A summary of the values of some neighbouring steps.
 struct CurvePoint {
   std::int64_t step = 0;  ///< of the last value
   double last = 0;        ///< NaN where the last value was none or infinite

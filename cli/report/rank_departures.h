@@ -10,7 +10,7 @@ namespace levin::cli {
 
 /// What ranks did otherwise than the others, in words, the strongest first: "rank 2 departs in train_loss: 1.92 in the mean,
 /// the others 0.31 to 0.33". Of three ranks or more one departs that is farther from the others than three times what they
-/// differ among themselves, and than a twentieth of the value; of two both are told where they are a quarter apart.
+/// differ among themselves, and than a twentieth of the value; of two both are reported where they are a quarter apart.
 std::vector<std::string> departures_in_metrics(const RunMetrics& metrics);
 
 /// The rank that the others waited for, in words, where that was half as long again as for any other one: of the tables of

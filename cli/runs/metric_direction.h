@@ -20,7 +20,7 @@ std::optional<bool> is_larger_better_in(const Value& config, const std::string& 
 /// ConfigError, which names --mode, where the runs contradict one another.
 std::optional<bool> is_larger_better_in(const std::vector<RunRecord>& runs, const std::string& metric);
 
-/// What to say where nobody knows.
+/// The error for an unknown direction.
 [[noreturn]] void ask_for_mode(const std::string& metric);
 
 }  // namespace levin::cli

@@ -55,9 +55,9 @@ RunFolder read_run_folder(const std::filesystem::path& folder, RunParts parts = 
 /// folder is not there, or when there is no run at all.
 std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folders);
 
-/// True for a folder that a run has written: is_run_folder(), but for a project with a config.yaml of its own.
+/// True for a folder that a run has written: is_run_folder(), except a project with its own config.yaml.
 bool is_written_by_run(const std::filesystem::path& folder);
-/// Where `levin fit` and `levin sweep` write when they are not told otherwise; the working folder where neither has.
+/// Where `levin fit` and `levin sweep` write by default; the working folder where neither has.
 std::vector<std::filesystem::path> default_run_folders();
 /// Where find_runs() finds runs, without reading them. Throws as it does.
 std::vector<std::filesystem::path> find_run_paths(const std::vector<std::filesystem::path>& folders);

@@ -6,7 +6,7 @@
 
 namespace levin::cli {
 
-/// What is in the folder of a run, by who has put it there. Paths are below the folder; folders are not among them.
+/// What is in the folder of a run, by its origin. Paths are below the folder; folders are not among them.
 struct RunContents {
   std::vector<std::filesystem::path> own;     ///< by the run's own list (written_files.h), that list included
   std::vector<std::filesystem::path> others;  ///< all else, in order: a link to a folder is one thing

@@ -17,7 +17,7 @@ std::vector<RunRecord> ranked_by(const std::vector<RunRecord>& runs, const std::
 std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string& metric);
 
 /// A line for each run: its name, state, times, epochs, and the last and the best value of a metric. An empty `metric` is
-/// chosen_metric(); the best value is left out where nobody knows which that is.
+/// chosen_metric(); the best value is left out where the direction is unknown.
 std::string list_table(const std::vector<RunRecord>& runs, const std::string& metric, std::optional<bool> maximize);
 /// The options that differ between runs, and all their metrics, a column for each run.
 std::string comparison_table(const std::vector<RunRecord>& runs);

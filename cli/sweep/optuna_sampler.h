@@ -18,10 +18,10 @@ namespace levin::cli {
 /// process. Threading: the one that made it.
 class OptunaSampler {
  public:
-  /// What `SweepState::sampler` keeps of such a sampler.
+  /// What `SweepState::sampler` saves of such a sampler.
   static Value settings(const SearchSpace& space, std::uint64_t seed);
 
-  /// Starts $PYTHON, python3 by default, and tells it of the trials that have ended. `signals`: end every wait for it, those of
+  /// Starts $PYTHON, python3 by default, and passes it the trials that have ended. `signals`: end every wait for it, those of
   /// children aside; they have to live as long. `patience`: how long it may take to answer. Throws IoError where it has no
   /// Optuna, and what ask() throws.
   OptunaSampler(const SweepState& sweep, const AwaitedSignals& signals,

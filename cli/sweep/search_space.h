@@ -34,7 +34,7 @@ struct UniformInt {
 };
 using Distribution = std::variant<Choice, Uniform, LogUniform, UniformInt>;
 
-/// The most trials of a sweep: their list is in memory and in a file that is written anew after each.
+/// The most trials of a sweep: their list is in memory and in a file that is rewritten after each.
 inline constexpr std::int64_t kMostTrials = 100'000;
 
 /// What a sweep tries.

@@ -12,7 +12,7 @@
 
 namespace levin::cli {
 
-/// One run of a sweep, or, with halving, several that go on from one another.
+/// One run of a sweep, or, with halving, several that resume one another.
 struct Trial {
   std::size_t number = 0;
   Assignment values;
@@ -36,16 +36,16 @@ struct SweepState {
   /// Each rung trains the best third of the trials of the one before, up to so many epochs. Without halving there is one, of 0:
   /// as many epochs as the configuration says.
   std::vector<std::int64_t> rungs = {0};
-  Value sampler = {};     ///< who gives trials their values when they start (OptunaSampler::settings()); null: they have them
-  Value begun_with = {};  ///< the options that it was begun with, which it goes on with: random, seed, sampler, halving
+  Value sampler = {};     ///< what gives trials their values when they start (OptunaSampler::settings()); null: they have them
+  Value begun_with = {};  ///< the options that it was started with, also when it resumes: random, seed, sampler, halving
   std::vector<Trial> trials;
 
   std::filesystem::path folder_of(const Trial& trial) const { return folder / trial.name(); }
   bool is_better(double one, double other) const { return maximize ? one > other : one < other; }
   /// The trials, by index, the best first: those without a metric are behind the others, in the order of their numbers.
   std::vector<std::size_t> ranking() const;
-  /// Who takes part in a rung, by index, in the order of their numbers: those of the first are all, and of a later one the best
-  /// third of those who have ended the one before.
+  /// The trials of a rung, by index, in the order of their numbers: those of the first are all, and of a later one the best
+  /// third of those that have ended the one before.
   std::vector<std::size_t> participants(std::size_t rung) const;
 
   /// Writes sweep.json, whole or not at all. Throws IoError.

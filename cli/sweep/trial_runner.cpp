@@ -173,7 +173,7 @@ void TrialRunner::record_end(const Running& run, int status, std::size_t rung) {
   try {
     if (sampler_ && stop_signal_ == 0) sampler_->tell(trial);
   } catch (const Interrupted&) {
-    // The signal is waited for next; whoever goes on is told of the trial then.
+    // The signal is waited for next; a resumed sweep passes the trial on then.
   }
   sweep_.write();
   std::cout << printable(progress_text(trial, rung)) << std::flush;

@@ -17,7 +17,7 @@
 
 namespace levin::cli {
 
-/// Runs the trials of a sweep that have not ended, each as a `levin fit` of its own. Threading: the main thread.
+/// Runs the trials of a sweep that have not ended, each as a separate `levin fit`. Threading: the main thread.
 class TrialRunner {
  public:
   /// `jobs`: trials at a time, at least 1. `devices`: what these divide.

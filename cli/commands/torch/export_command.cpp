@@ -22,7 +22,7 @@ namespace {
 struct Format {
   std::string name;
   ExportFormat format;
-  const char* ending;  ///< of a file that is written beside the one that is read
+  const char* ending;  ///< of a file that is written next to the one that is read
 };
 
 const std::array<Format, 3> kFormats = {{{"safetensors", ExportFormat::kSafetensors, ".safetensors"},
@@ -33,7 +33,7 @@ struct ExportCommand {
   std::string file;
   std::string format;
   ExportOptions weights;
-  std::filesystem::path output;  ///< empty: beside the file
+  std::filesystem::path output;  ///< empty: next to the file
   bool force = false;
 };
 
