@@ -29,7 +29,17 @@ class Component {
   Component(std::string class_path) : class_path_(std::move(class_path)) {}
   Component(Value class_path, Value init_args) : class_path_(std::move(class_path)), init_args_(std::move(init_args)) {}
 
+  /// With the arguments checked, and their defaults filled in. Throws ConfigError as Registry::complete() does.
+  static Component completed(Value class_path, const Value& init_args) {
+    Value complete = Registry<Base>::instance().complete(class_path, init_args);
+    Component component(std::move(class_path), std::move(complete));
+    component.is_complete_ = true;
+    return component;
+  }
+
   bool empty() const { return object_ == nullptr && class_path_.is_null(); }
+  /// Its arguments come from completed(), as those of YAML do, and need no further check.
+  bool is_complete() const { return is_complete_; }
   const Value& class_path() const { return class_path_; }
   const Value& init_args() const { return init_args_; }
   /// The given object, or one that the registry makes on the first call.
@@ -42,6 +52,7 @@ class Component {
   mutable std::shared_ptr<Base> object_;
   Value class_path_;
   Value init_args_ = Value(Value::Map{});
+  bool is_complete_ = false;
 };
 
 namespace detail {
@@ -61,12 +72,11 @@ struct OptionType<Component<Base>> {
   static Component<Base> read(const Value& value) {
     if (value.is_null()) return {};
     auto [class_path, init_args] = detail::read_class_path(value, name());
-    Value complete = Registry<Base>::instance().complete(class_path, init_args);
-    return Component<Base>(std::move(class_path), std::move(complete));
+    return Component<Base>::completed(std::move(class_path), init_args);
   }
-  /// An object was checked by its constructor.
+  /// An object was checked by its constructor, and YAML when it was read.
   static void check(const Component<Base>& component) {
-    if (component.class_path().is_null()) return;
+    if (component.class_path().is_null() || component.is_complete()) return;
     const std::string& name = component.class_path().as_string();
     detail::naming(name, [&] { Registry<Base>::instance().complete(component.class_path(), component.init_args()); });
   }

@@ -196,6 +196,22 @@ TEST_CASE("components in options are checked where they are read, and written wi
   CHECK_THROWS_WITH(read_options<Machine>(map), "others: unknown logger class 'Tpae'; did you mean 'Tape'?");
 }
 
+TEST_CASE("a component's arguments are checked once: where they are read, or with the options that C++ puts them into") {
+  static int checks = 0;
+  const auto count = [](const Value& init_args) {
+    ++checks;
+    return init_args;
+  };
+  Registry<Logger>::instance().add({"Counted", "", {}, count},
+                                   [](const Value&) { return std::make_shared<Tape>(TapeOptions{}); });
+  const auto read = read_options<Machine>(Value(Value::Map{{"main", "Counted"}, {"others", Value(Value::List{"Counted"})}}));
+  CHECK(checks == 2);
+  (void)checked("Machine", read);
+  CHECK(checks == 2);
+  (void)checked("Machine", Machine{.main = "Counted", .others = {}});
+  CHECK(checks == 3);
+}
+
 TEST_CASE("one component stands for a list of one, and null for none") {
   Value map(Value::Map{});
   map["others"] = tape(4);
