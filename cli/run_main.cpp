@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/diagnostics.h"
 #include "levin/cli/config/environment_sources.h"
 #include "levin/cli/config/help_text.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"

@@ -7,15 +7,13 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/config/class_catalog.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/command_walk.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/run_config.h"
 #include "levin/cli/config/shell_words.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/embedded_file.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/to_yaml.h"
 #include "levin/core/console/terminal.h"
 
 namespace levin::cli {

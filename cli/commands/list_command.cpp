@@ -6,10 +6,8 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/config/class_catalog.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/help_text.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/core/base/text.h"
 
 namespace levin::cli {

@@ -8,9 +8,7 @@
 
 #include "levin/cli/commands/manual_files.h"
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/command_walk.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/embedded_file.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

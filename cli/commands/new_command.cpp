@@ -9,10 +9,8 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/config/class_catalog.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/config_schema.h"
 #include "levin/cli/config/installation.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/embedded_file.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/report/watched_files.h"
 #include "levin/cli/runs/run_folder.h"

@@ -12,8 +12,6 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/config/class_catalog.h"
-#include "levin/cli/config/command_line.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/runs/metric_direction.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/cli/runs/run_record.h"

@@ -1,10 +1,8 @@
 #include <iostream>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/config_schema.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/core/config/value_json.h"
 
 namespace levin::cli {

@@ -4,8 +4,6 @@
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/setup_script.h"
 
 namespace levin::cli {

@@ -14,12 +14,8 @@
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/environment_sources.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/override.h"
-#include "levin/cli/config/run_config.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/runs/metric_direction.h"
 #include "levin/cli/runs/run_folder.h"

@@ -1,4 +1,3 @@
-#include "levin/cli/config/command_line.h"
 
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include "levin/cli/config/environment_sources.h"
 #include "levin/cli/config/load_config.h"
 #include "levin/cli/config/misplaced_keys.h"
-#include "levin/cli/config/run_config.h"
 #include "levin/cli/lightning/lightning_names.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

@@ -6,6 +6,7 @@
 
 #include "levin/cli/config/installation.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/config/build_info.h"
 
 namespace levin::cli {

@@ -2,11 +2,9 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "levin/cli/config/subcommand.h"
-#include "levin/core/base/text.h"
 
 namespace CLI {
 class Option;

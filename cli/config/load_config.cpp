@@ -11,7 +11,6 @@
 #include "levin/cli/config/config_merge.h"
 #include "levin/cli/config/interpolation.h"
 #include "levin/cli/config/misplaced_keys.h"
-#include "levin/cli/config/override.h"
 #include "levin/cli/config/plugin_loader.h"
 #include "levin/cli/lightning/from_lightning.h"
 #include "levin/core/base/error.h"

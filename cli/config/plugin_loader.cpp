@@ -13,6 +13,7 @@
 #include "levin/cli/config/class_catalog.h"
 #include "levin/cli/config/installation.h"
 #include "levin/cli/config/shell_words.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/registry.h"

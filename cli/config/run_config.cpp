@@ -5,6 +5,7 @@
 #include <map>
 
 #include "levin/cli/config/class_catalog.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/registry.h"

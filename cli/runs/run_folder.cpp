@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "levin/cli/config/source_text.h"
 #include "levin/cli/config/yaml_reader.h"
 #include "levin/cli/runs/natural_order.h"
 #include "levin/cli/runs/run_checkpoints.h"

@@ -4,9 +4,7 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/commands/torch/configured_run.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/run_config.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/core/base/amounts.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

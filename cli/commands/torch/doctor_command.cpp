@@ -15,9 +15,7 @@
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/plugin_loader.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/doctor/findings.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/environment.h"

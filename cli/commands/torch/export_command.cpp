@@ -8,8 +8,6 @@
 
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/commands/torch/weights_file.h"
-#include "levin/cli/config/command_line.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"

@@ -8,8 +8,6 @@
 #include <sstream>
 
 #include "levin/cli/commands/subcommands.h"
-#include "levin/cli/config/command_line.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/padded.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

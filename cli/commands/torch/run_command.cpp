@@ -5,19 +5,14 @@
 #include <memory>
 #include <utility>
 
-#include "levin/cli/commands/curve_plot.h"
 #include "levin/cli/commands/subcommands.h"
 #include "levin/cli/commands/torch/configured_run.h"
 #include "levin/cli/commands/torch/fit_summary.h"
-#include "levin/cli/config/command_line.h"
 #include "levin/cli/config/config_text.h"
 #include "levin/cli/config/help_text.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/override.h"
 #include "levin/cli/config/plugin_loader.h"
-#include "levin/cli/config/run_config.h"
 #include "levin/cli/config/shell_words.h"
-#include "levin/cli/config/subcommand.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/core/base/error.h"
