@@ -1,10 +1,13 @@
 // Runs the cases of a text file, cases/*.txt, whose form CONTRIBUTING.md describes: run_cases FILE [PART_OF_A_NAME]
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -115,6 +118,47 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+/// The names of what a folder holds, in order.
+std::string names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  if (fs::exists(folder)) {
+    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+/// The cells of a CSV file's column that are not empty. No cell of a run's numbers is in quotes.
+std::string column(const std::string& csv, const std::string& name) {
+  std::istringstream lines(csv);
+  std::string line, text;
+  std::size_t wanted = 0;
+  for (bool is_header = true; std::getline(lines, line); is_header = false) {
+    std::istringstream cells(line);
+    std::size_t index = 0;
+    for (std::string cell; std::getline(cells, cell, ','); ++index) {
+      if (is_header && cell == name) wanted = index;
+      if (is_header || index != wanted || cell.find_first_not_of(' ') == std::string::npos) continue;
+      text += (text.empty() ? "" : " ") + cell;
+    }
+    if (is_header && wanted == 0 && !line.starts_with(name + ",")) return "no column " + name;
+  }
+  return text;
+}
+
+/// Whether texts are the same words, numbers to six digits.
+bool are_alike(const std::string& text, const std::string& expected) {
+  const Words words = words_of(text), others = words_of(expected);
+  return std::equal(words.begin(), words.end(), others.begin(), others.end(),
+                    [](const std::string& one, const std::string& other) {
+                      if (one == other) return true;
+                      char* end = nullptr;
+                      const double number = std::strtod(one.c_str(), &end), wanted = std::strtod(other.c_str(), nullptr);
+                      return end != one.c_str() && std::abs(number - wanted) <= 1e-6 * std::abs(wanted);
+                    });
+}
+
 /// One run of a case: with one of its rows, or without.
 class Run {
  public:
@@ -122,20 +166,28 @@ class Run {
 
   /// Whether it did all that it should.
   bool passes(const std::string& facts) {
-    for (const Line& line : case_.lines) take(line);
-    std::vector<Line> of_row;
     for (std::size_t begin = 0; begin < facts.size();) {
       const std::size_t end = std::min(facts.find(" | ", begin), facts.size());
-      const std::string fact = facts.substr(begin, end - begin);
-      of_row.push_back(fact.starts_with("status ") ? Line{number_, "status", fact.substr(7)} : Line{number_, "says", fact});
+      facts_.push_back(facts.substr(begin, end - begin));
       begin = end + 3;
     }
-    for (const Line& line : of_row) take(line);
+    for (const Line& line : case_.lines) take(line);
+    for (std::size_t index = 0; index < facts_.size(); ++index) {
+      const std::string& fact = facts_[index];
+      if (is_used_in_lines(index)) continue;
+      take(fact.starts_with("status ") ? Line{number_, "status", fact.substr(7)} : Line{number_, "says", fact});
+    }
     finish_command();
     return passes_;
   }
 
  private:
+  static std::string marked(std::size_t index) { return "@" + std::to_string(index + 1) + "@"; }
+  bool is_used_in_lines(std::size_t index) const {
+    return std::any_of(case_.lines.begin(), case_.lines.end(),
+                       [&](const Line& line) { return line.text.find(marked(index)) != std::string::npos; });
+  }
+
   void take(Line line) {
     line.text = filled(line.text);
     if (line.word == "file") {
@@ -198,10 +250,19 @@ class Run {
     } else if (line.word == "has") {
       const std::size_t blank = std::min(line.text.find(' '), line.text.size());
       const fs::path path = folder_ / line.text.substr(0, blank);
-      const bool there = fs::exists(path);
+      const std::string content = fs::exists(path) ? read_text(path) : "";
       expect(line.number,
-             there && (blank == line.text.size() || read_text(path).find(line.text.substr(blank + 1)) != std::string::npos),
-             "has " + line.text);
+             fs::exists(path) && (blank == line.text.size() || content.find(line.text.substr(blank + 1)) != std::string::npos),
+             "has " + line.text + (content.size() < 400 ? "\n  has: " + content : ""));
+    } else if (line.word == "files") {
+      const std::size_t arrow = line.text.find(" => ");
+      const std::string names = names_in(folder_ / line.text.substr(0, arrow));
+      expect(line.number, names == line.text.substr(arrow + 4), "files " + line.text + ", has " + names);
+    } else if (line.word == "csv") {
+      const std::size_t arrow = line.text.find(" => ");
+      const Words file_and_column = words_of(line.text.substr(0, arrow));
+      const std::string values = column(read_text(folder_ / file_and_column.at(0)), file_and_column.at(1));
+      expect(line.number, are_alike(values, line.text.substr(arrow + 4)), "csv " + line.text + ", has " + values);
     } else {
       throw std::runtime_error(std::to_string(line.number) + ": unknown word '" + line.word + "'");
     }
@@ -217,6 +278,7 @@ class Run {
 
   std::string filled(std::string text) const {
     text = replaced(std::move(text), "@row@", row_);
+    for (std::size_t index = 0; index < facts_.size(); ++index) text = replaced(std::move(text), marked(index), facts_[index]);
     text = replaced(std::move(text), "@folder@", folder_.path().string());
     text = replaced(std::move(text), "@digits@", "--config @source@/examples/digits/config.yaml");
     text = replaced(std::move(text), "@source@", LEVIN_SOURCE_DIR);
@@ -226,6 +288,7 @@ class Run {
   const fs::path& file_;
   const Case& case_;
   const std::string row_;
+  Words facts_;  ///< of the row
   const TemporaryFolder folder_;
   std::vector<std::pair<std::string, std::string>> environment_ = {{"OMP_NUM_THREADS", "1"}};
   int number_ = 0;  ///< the line of the command that ran last

@@ -60,57 +60,6 @@ struct CountsSaves final : Logger {
 
 }  // namespace
 
-TEST_CASE("of several EarlyStoppings the first that has waited long enough ends training, in either order") {
-  const bool on_train = GENERATE(false, true);
-  const bool swapped = GENERATE(false, true);
-  const auto stopping = [&](const char* monitor, std::int64_t patience) {
-    EarlyStoppingOptions options{.monitor = monitor, .patience = patience};
-    if (on_train) options.check_on_train_epoch_end = true;
-    return std::make_shared<EarlyStopping>(options);
-  };
-  std::vector<std::shared_ptr<Callback>> both{stopping("abc", 3), stopping("cba", 3)};
-  if (swapped) std::swap(both[0], both[1]);
-  ScriptedLine module;
-  const Doubles losses{8, 4, 2, 3, 4, 5, 8, 10};
-  module.on[on_train ? "on_train_epoch_end" : "on_validation_epoch_end"] = [&](auto& self, auto) {
-    self.log("abc", losses.at(static_cast<std::size_t>(self.current_epoch())));
-    self.log("cba", 0.0);
-  };
-  Trainer trainer(with(both, 20));
-  trainer.fit(module, counted(2), {counted(1)});
-  CHECK(trainer.current_epoch() == 4);
-}
-
-TEST_CASE("EarlyStopping looks where its metric is measured: within epochs, and after epochs that validate") {
-  const auto [interval, every, steps] = GENERATE(table<std::optional<CheckInterval>, std::int64_t, std::int64_t>(
-      {{CheckInterval(0.3), 1, 6}, {std::nullopt, 2, 40}, {std::nullopt, 1, 20}}));
-  ScriptedLine module;
-  validates_to(module, "foo", {1, 1});
-  TrainerOptions options = with({std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "foo", .patience = 1})}, 10);
-  options.val_check_interval = interval;
-  options.check_val_every_n_epoch = every;
-  Trainer trainer(options);
-  trainer.fit(module, counted(10), {counted(1)});
-  CHECK(trainer.global_step() == steps);
-}
-
-TEST_CASE("a rate that falls stops training where EarlyStopping monitors it") {
-  ScriptedLine module;
-  module.optimizers = [](auto& self) -> OptimizerSetups {
-    return {std::make_shared<torch::optim::SGD>(self.parameters(), 0.1), StepLr::Options{.step_size = 1, .gamma = 0.5}};
-  };
-  const auto monitor = std::make_shared<LearningRateMonitor>();
-  const auto stopping = std::make_shared<EarlyStopping>(
-      EarlyStoppingOptions{.monitor = "lr-SGD", .stopping_threshold = 0.02, .check_on_train_epoch_end = true});
-  TrainerOptions options = with({monitor, stopping}, 5);
-  options.logger = std::make_shared<RowsOf>();
-  Trainer trainer(options);
-  trainer.fit(module, counted(2));
-  CHECK(monitor->lrs().at("lr-SGD") == Doubles{0.1, 0.05, 0.025, 0.0125});
-  CHECK(trainer.current_epoch() == 4);
-  CHECK(stopping->stopped_epoch() == 3);
-}
-
 TEST_CASE("steps are as many as the accumulation of each epoch leaves") {
   const auto [scheduling, steps, weight] = GENERATE(table<AccumulationSchedule, Integers, double>(
       {{{{1, 2}, {3, 4}}, {10, 15, 20, 23}, -55 - 27.5 - 27.5 - (2.5 + 6.5 + 9.5)},
