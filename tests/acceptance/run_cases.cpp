@@ -59,6 +59,7 @@ std::vector<Case> read_cases(const fs::path& file) {
     }
     const std::size_t blank = std::min(line.find(' '), line.size());
     Line parsed{number, line.substr(0, blank), line.substr(std::min(blank + 1, line.size()))};
+    if (parsed.word == "says") parsed.text = replaced(parsed.text, "\\n", "\n");
     if (parsed.word == "==") {
       cases.push_back({parsed.text, cases.front().lines, {}});
       lines = &cases.back().lines;
@@ -182,6 +183,7 @@ class Run {
   }
 
  private:
+  static constexpr std::size_t kMostFacts = 9;
   static std::string marked(std::size_t index) { return "@" + std::to_string(index + 1) + "@"; }
   bool is_used_in_lines(std::size_t index) const {
     return std::any_of(case_.lines.begin(), case_.lines.end(),
@@ -278,7 +280,8 @@ class Run {
 
   std::string filled(std::string text) const {
     text = replaced(std::move(text), "@row@", row_);
-    for (std::size_t index = 0; index < facts_.size(); ++index) text = replaced(std::move(text), marked(index), facts_[index]);
+    for (std::size_t index = 0; index < kMostFacts; ++index)
+      text = replaced(std::move(text), marked(index), index < facts_.size() ? facts_[index] : "");
     text = replaced(std::move(text), "@folder@", folder_.path().string());
     text = replaced(std::move(text), "@digits@", "--config @source@/examples/digits/config.yaml");
     text = replaced(std::move(text), "@source@", LEVIN_SOURCE_DIR);

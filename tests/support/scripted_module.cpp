@@ -120,6 +120,7 @@ class Scripted : public levin::Module {
   void on_fit_end() override {
     enter("on_fit_end");
     write_states();
+    write_states("end: ");
   }
 #define LEVIN_TRACED(hook, ...) \
   void hook(__VA_ARGS__) override { enter(#hook); }
@@ -154,15 +155,19 @@ class Scripted : public levin::Module {
     if (options_.fails_by == "throw") throw std::runtime_error("scripted failure");
     std::raise(options_.fails_by == "kill" ? SIGKILL : SIGTERM);
   }
-  void write_states() const {
-    std::string text;
+  void write_states(const std::string& before = "") const {
+    std::vector<std::string> values;
     for (const std::string& key : options_.states) {
       for (const auto& callback : trainer().callbacks()) {
         const levin::Value state = callback->state_dict();
-        if (state.is_map() && state.contains(key)) text += (text.empty() ? "" : "/") + brief(state.at(key));
+        if (state.is_map() && state.contains(key)) values.push_back(brief(state.at(key)));
       }
     }
-    if (!text.empty()) std::ofstream("states", std::ios::app) << text << ' ';
+    if (values.empty()) return;
+    std::ofstream file("states", std::ios::app);
+    file << before;
+    for (const std::string& value : values) file << (&value == &values.front() ? "" : "/") << value;
+    file << ' ';
   }
   void log_all(const Scripts& scripts, std::int64_t number) {
     for (const auto& [name, script] : scripts) log(name, at(script, number), {.prog_bar = true});
