@@ -9,6 +9,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/config/options.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "levin/optim/lr_schedulers.h"
 #include "levin/strategies/gradients/ddp.h"
