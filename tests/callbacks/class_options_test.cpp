@@ -6,6 +6,7 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/timer.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/options.h"
 #include "levin/core/trainer.h"
