@@ -206,7 +206,9 @@ std::vector<std::string> different_options(const RunParts& parts, const Checkpoi
     for (const auto& [name, value] : own.at(section).as_map()) {
       const Value* other = there == nullptr ? nullptr : there->find(name);
       const bool is_place = name.ends_with("path") || name.ends_with("dir");
-      if (other == nullptr || masked(*other) == value || other->is_null() || value.is_null() || is_place) continue;
+      if (other == nullptr || other->is_null() || value.is_null() || is_place) continue;
+      // As texts, in which NaN is the same as itself.
+      if (to_json(masked(*other)) == to_json(value)) continue;
       others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
     }
   };

@@ -35,7 +35,7 @@ Descriptor open_alone(const fs::path& file) {
   // A FIFO or a device has no end.
   struct stat status {};
   if (fstat(descriptor.number(), &status) != 0 || !S_ISREG(status.st_mode))
-    throw IoError(format("{} is no journal of MLflowLogger: it is no plain file", file));
+    throw IoError(format("{} is no journal of MLflowLogger: it is not a regular file", file));
   // A file system without locks allows several.
   if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw IoError(format("{} is in use: its run is still on, or another process sends it", file));

@@ -82,7 +82,7 @@ std::string FailureCase::str() const {
 
 Expectation expectation(const std::string& manner) {
   static const std::map<std::string, Expectation> expectations{{"throw", {1, "the sensor returned garbage"}},
-                                                               {"throw_object", {134, "no std::exception"}},
+                                                               {"throw_object", {134, "not a std::exception"}},
                                                                {"memory", {1, "std::bad_alloc"}},
                                                                {"abort", {134, "was killed by signal 6"}},
                                                                {"segfault", {139, "was killed by signal 11"}},

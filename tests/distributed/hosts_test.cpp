@@ -126,8 +126,8 @@ TEST_CASE("whatever keeps hosts from meeting is a clear error on each of them, i
 TEST_CASE("variables that leave a host's place open, or contradict what is asked for, start nothing") {
   const auto [environment, text] = GENERATE(table<Environment, std::string>({
       {{{"NODE_RANK", "0"}, {"MASTER_ADDR", "127.0.0.1"}},
-       "num_nodes: 2: each host must know its place, and not set is MASTER_PORT."},
-      {Environment{}, "not set is NODE_RANK, MASTER_ADDR, MASTER_PORT."},
+       "num_nodes: 2: each host must know its number and rank 0, but not set: MASTER_PORT."},
+      {Environment{}, "not set: NODE_RANK, MASTER_ADDR, MASTER_PORT."},
       {{{"NODE_RANK", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}},
        "environment variable NODE_RANK=2 contradicts num_nodes: 2; hosts count from 0"},
       {{{"NODE_RANK", "0"}, {"GROUP_RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}},

@@ -232,7 +232,7 @@ TEST_CASE("a file system that does not answer is given up after the limit, and n
   // The folder is no longer used, but others are.
   CHECK_FALSE(files.is_there(best));
   CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("later.ckpt"));
-  CHECK_THROWS_WITH(files.save(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("stopped to answer"));
+  CHECK_THROWS_WITH(files.save(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("stopped responding"));
   files.write(checkpoint_of(torch::full({1}, 5.0)), other / "b.ckpt");
   files.save(checkpoint_of(torch::full({1}, 6.0)), other / "c.ckpt");
   CHECK(first_value(other / "b.ckpt") == 5);

@@ -84,7 +84,7 @@ TEST_CASE("a straggler that was as fast as the others is told since when it is n
   REQUIRE(found);
   CHECK(found->since == 110);
   CHECK(found->own_before == Approx(0.0225));
-  CHECK_THAT(found->text("node7"), Catch::Contains("since step 110 its own work has taken 100.5 ms a step") &&
+  CHECK_THAT(found->text("node7"), Catch::Contains("since step 110 its own work has taken 100.5 ms per step") &&
                                        Catch::Contains("(median); before, it took 22.5 ms."));
 }
 

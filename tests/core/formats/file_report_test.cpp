@@ -113,7 +113,7 @@ TEST_CASE("what is exported reads back the same, in each format") {
   CHECK(part.names == std::vector<std::string>{"net.bias", "net.weight"});
   CHECK_THROWS_WITH(export_file(kTorchFiles / "lightning_SGD.ckpt", folder / "none.pt", {.prefix = "third."}),
                     Contains("No weight") && Contains("'third.'"));
-  CHECK_THROWS_WITH(export_file(folder / "part.safetensors", folder / "part.safetensors", {}), Contains("over itself"));
+  CHECK_THROWS_WITH(export_file(folder / "part.safetensors", folder / "part.safetensors", {}), Contains("overwrite itself"));
 }
 
 TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own does") {

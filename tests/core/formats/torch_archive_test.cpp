@@ -54,7 +54,7 @@ TEST_CASE("a pickle that is none, or cut short, is an error with its byte") {
   CHECK_THAT(error_of("0"), Contains("it takes a value where there is none"));
   CHECK_THAT(error_of("K\1K\2"s), Contains("not end with exactly one value"));
   CHECK_THAT(error_of("h\5"s), Contains("nothing under number 5 of the memo"));
-  CHECK_THAT(error_of("K\1K\2a"s), Contains("no list"));
+  CHECK_THAT(error_of("K\1K\2a"s), Contains("other than a list"));
   CHECK_THAT(error_of("K\1K\2K\3s"s), Contains("other than a dict"));
   CHECK_THAT(error_of("K\1)R"s), Contains("other than a class or function"));
   CHECK_THAT(error_of("\xff"), Contains("torch does not write operation 0xff"));

@@ -221,9 +221,9 @@ TEST_CASE("a host of several that starts its own ranks is told its place as Ligh
 
 TEST_CASE("a host's variables that say too little or something else are an error that names them") {
   const auto [changes, hosts, text] = GENERATE(table<Variables, int, std::string>({
-      {{{"NODE_RANK", ""}}, 2, "not set is NODE_RANK. Start levin on each host"},
-      {{{"MASTER_ADDR", ""}}, 2, "not set is MASTER_ADDR. Start levin on each host"},
-      {{{"MASTER_PORT", ""}}, 2, "not set is MASTER_PORT. Start levin on each host"},
+      {{{"NODE_RANK", ""}}, 2, "not set: NODE_RANK. Start levin on each host"},
+      {{{"MASTER_ADDR", ""}}, 2, "not set: MASTER_ADDR. Start levin on each host"},
+      {{{"MASTER_PORT", ""}}, 2, "not set: MASTER_PORT. Start levin on each host"},
       {{{"NODE_RANK", "2"}}, 2, "NODE_RANK=2 contradicts num_nodes: 2"},
       {{{"NODE_RANK", "x"}}, 2, "NODE_RANK='x'"},
       {{{"MASTER_PORT", "0"}}, 2, "MASTER_PORT='0'"},
