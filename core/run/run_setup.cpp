@@ -10,7 +10,9 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/patience.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/secrets.h"
+#include "levin/core/base/signal_handlers.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/build_info.h"
 #include "levin/core/config/masked_value.h"
@@ -148,6 +150,8 @@ void warn_of_few_cores(const Strategy& strategy) {
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
   configure_console(setup);
+  // Before the first line: the reader of a pipe may leave after it, as head does.
+  if (OwnProcess::is_one()) ignore_broken_pipes();
   // A Trainer that a hook makes, such as for a trial, is a part of the hook's run.
   if (!PlaceOfThread::now()) Console::instance().begin_run();
   announce_build(*setup.strategy);

@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/masked_value.h"
+#include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/run/boundaries.h"

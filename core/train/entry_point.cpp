@@ -11,7 +11,6 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/base/signal_handlers.h"
 #include "levin/core/base/text.h"
 #include "levin/core/diagnostics/announcements.h"
 #include "levin/core/diagnostics/crash_report.h"
@@ -137,7 +136,6 @@ void EntryPoint::run(const std::function<void()>& loop) {
   std::optional<CrashReport> crash_report;
   if (is_taken(taken.signals)) signals.emplace([&](int signal) { return taken.requeues_on(signal); });
   if (is_taken(taken.memory)) keep_heap_memory();
-  if (OwnProcess::is_one()) ignore_broken_pipes();  // of a closed console
   if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {
