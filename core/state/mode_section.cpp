@@ -29,7 +29,7 @@ void ModeSection::save(TrainerState& run, Checkpoint& checkpoint) {
   // Before training, a resumed run sets its modes itself.
   if (run.resume.position.place == Place::kTrainStart) return;
   const std::vector<std::string> names = modes_->in_evaluation();
-  checkpoint.manifest[std::string(kParameters)][kInEvaluation] = Value::List(names.begin(), names.end());
+  checkpoint.manifest[kParameters][kInEvaluation] = Value::List(names.begin(), names.end());
 }
 
 void ModeSection::load(TrainerState&, const Checkpoint& checkpoint) {

@@ -15,7 +15,7 @@ constexpr const char* kRanks = "ranks";
 /// Copies the values of these keys, and the tensors whose names begin with them.
 void copy(const Checkpoint& source, const std::vector<std::string_view>& keys, Checkpoint& target) {
   for (const std::string_view key : keys) {
-    if (const Value* value = source.manifest.find(key)) target.manifest[std::string(key)] = *value;
+    if (const Value* value = source.manifest.find(key)) target.manifest[key] = *value;
     if (!key.ends_with('.')) continue;
     for (auto entry = source.tensors.lower_bound(std::string(key));
          entry != source.tensors.end() && entry->first.starts_with(key); ++entry) {
