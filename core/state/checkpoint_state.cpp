@@ -1,9 +1,6 @@
 #include "levin/core/state/checkpoint_state.h"
 
 #include <algorithm>
-#include <set>
-#include <string_view>
-#include <typeinfo>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -40,8 +37,8 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
 /// Ranks: all, unless the run is failing: then it has the states that ranks gave before, or only that of rank 0.
 Checkpoint assemble(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint = collect(run, weights_only);
-  if (weights_only) return checkpoint;
-  if (run.resume.replaying) return checkpoint;
+  // A run that resumes has copied the states of ranks.
+  if (weights_only || run.resume.replaying) return checkpoint;
   const std::vector<RankState>& at_end = run.resume.rank_states_at_end;
   if (!run.entry.failing) {
     save_rank_states(gather_rank_states(run), checkpoint);

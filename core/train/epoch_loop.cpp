@@ -79,11 +79,10 @@ void EpochLoop::start(const ResumePoint& resume) {
   }
   agree_on_start();
   window_ = run_.accumulation.batches;
-  if (inside) {
-    // Ranks have agreed on the earlier parameters; hooks had changed them since.
-    parameters.restore(run_, Moment::kPlace);
-    run_.sections->forget();
-  }
+  // Ranks have agreed on the earlier parameters; hooks had changed them since.
+  if (inside) parameters.restore(run_, Moment::kPlace);
+  // What was loaded would live as long as the fit.
+  if (resume.resumes) run_.sections->forget();
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
