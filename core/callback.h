@@ -34,7 +34,8 @@ class LEVIN_API Callback {
   std::string class_name() const;
   /// The name under which its state is saved. Two callbacks of one class need different keys. Default: the class's name.
   virtual std::string state_key() const;
-  /// The state that a checkpoint stores; null: none.
+  /// The state that a checkpoint stores; null: none. `ckpt_path: best` and the tables of runs know the files of a callback that
+  /// saves checkpoints when its state names them as ModelCheckpoint's does (core/config/saved_checkpoints.h).
   virtual Value state_dict() const { return {}; }
   /// Restores it, before optimizers are made.
   virtual void load_state_dict(const Value&) {}

@@ -42,11 +42,10 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   options.rule({"min_steps", "max_steps"}, [](const T& trainer) {
     return trainer.max_steps >= 0 && trainer.min_steps.value_or(0) > trainer.max_steps ? "min_steps is above max_steps" : "";
   });
-  options.rule({"strategy"}, [](const T& trainer) {
-    return trainer.strategy.empty() ? "strategy is empty; use auto, single_device or ddp" : "";
-  });
+  options.rule({"strategy"},
+               [](const T& trainer) { return trainer.strategy.empty() ? "strategy is empty; use auto, or leave it out" : ""; });
   options.rule({"accelerator"}, [](const T& trainer) {
-    return trainer.accelerator.empty() ? "accelerator is empty; use auto, cpu or cuda" : "";
+    return trainer.accelerator.empty() ? "accelerator is empty; use auto, or leave it out" : "";
   });
   options.rule({"val_check_interval", "check_val_every_n_epoch"}, [](const T& trainer) {
     const auto& interval = trainer.val_check_interval;
@@ -122,8 +121,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   at_least(-1, "min_steps", &T::min_steps, "Train at least this many optimizer steps; -1: no limit");
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS, or a map such as {hours: 2, minutes: 30}");
 
-  options.add("accelerator", &T::accelerator, "Kind of device: auto, cpu, cuda");
-  options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
+  options.add("accelerator", &T::accelerator, "Kind of device; --help accelerators lists them");
+  options.add("strategy", &T::strategy, "How ranks work together; --help strategies lists the ways");
   options.add("devices", &T::devices,
               "auto (all GPUs, or one rank on the CPU), a count, -1 for all, or indices such as \"0,3\"");
   at_least(1, "num_nodes", &T::num_nodes, "Number of hosts").max(kMostInt);

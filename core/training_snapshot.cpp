@@ -11,7 +11,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/formats/lightning_checkpoint.h"
+#include "levin/core/checkpoint/tensor_range.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/trainer_state.h"
@@ -132,9 +132,8 @@ void TrainingSnapshot::load(const std::string& prefix, const Checkpoint& checkpo
   if (manifest == nullptr) return;
   Checkpoint read;
   read.manifest = *manifest;
-  for (auto entry = checkpoint.tensors.lower_bound(prefix);
-       entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
-    read.tensors[entry->first.substr(prefix.size())] = entry->second.clone();
+  for (const auto& [name, tensor] : tensors_with_prefix(checkpoint, prefix)) {
+    read.tensors[name.substr(prefix.size())] = tensor.clone();
   }
   content_ = std::make_shared<const Checkpoint>(std::move(read));
 }

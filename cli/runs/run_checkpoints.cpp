@@ -11,6 +11,7 @@
 
 #include "levin/cli/runs/natural_order.h"
 #include "levin/core/base/error.h"
+#include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
@@ -42,28 +43,18 @@ Value read_manifest(const fs::path& file) {
   }
 }
 
-/// The score of each file, by its name, that a ModelCheckpoint knew when a file was written.
+/// The score of each file, by its name.
 using Scores = std::map<std::string, RunCheckpoint>;
 
-/// What the ModelCheckpoint that wrote a file has noted in it; null where none did.
-const Value* find_writer(const Value& manifest, const fs::path& name) {
-  const Value* const callbacks = manifest.find("callbacks");
-  if (callbacks == nullptr || !callbacks->is_map()) return nullptr;
-  for (const auto& [key, state] : callbacks->as_map()) {
-    const Value* const saved_as = state.find("saved_as");
-    // A folder may have moved since.
-    if (saved_as != nullptr && saved_as->is_string() && fs::path(saved_as->as_string()).filename() == name) return &state;
-  }
-  return nullptr;
-}
-
-Scores scores_in(const Value& state) {
-  const Value* const monitor = state.find("monitor");
-  const Value* const files = state.find("best_k_models");
-  if (monitor == nullptr || !monitor->is_string() || files == nullptr || !files->is_map()) return {};
+/// What the callback that wrote a file knew then; none where no callback did.
+Scores scores_in(const Value& manifest, const fs::path& name) {
   Scores scores;
-  for (const auto& [file, score] : files->as_map()) {
-    if (score.is_number()) scores[fs::path(file).filename()] = {file, monitor->as_string(), score.as_double()};
+  for (const SavedCheckpoints& saved : SavedCheckpoints::read_all(manifest)) {
+    // A folder may have moved since.
+    if (fs::path(saved.saved_as).filename() != name) continue;
+    if (saved.monitor.empty()) break;
+    for (const auto& [file, score] : saved.best_k_models) scores[fs::path(file).filename()] = {file, saved.monitor, score};
+    break;
   }
   return scores;
 }
@@ -86,9 +77,7 @@ std::vector<RunCheckpoint> read_checkpoints(const fs::path& folder) {
   Scores known;
   std::vector<Scores> own;
   for (const fs::path& file : files) {
-    const Value manifest = read_manifest(file);
-    const Value* const writer = find_writer(manifest, name_of_content(file));
-    own.push_back(writer == nullptr ? Scores() : scores_in(*writer));
+    own.push_back(scores_in(read_manifest(file), name_of_content(file)));
     known.insert(own.back().begin(), own.back().end());
   }
   for (std::size_t index = 0; index < files.size(); ++index) {

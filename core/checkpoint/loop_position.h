@@ -25,7 +25,7 @@ namespace levin {
 ///                              |                 kValidationEnd --------+                                             |
 ///                              +--------------------------------------------------------------------------------------+
 ///
-/// A state begins with begin_place() (run_data.h), after which each Section remembers what hooks may change up to the
+/// A state begins with begin_place() (run_sections.h), after which each Section remembers what hooks may change up to the
 /// next state. Checkpoints that were asked for are written right after it, so they are taken between batches, before and after
 /// a validation, and at an epoch's end. For a run that resumes in it:
 ///

@@ -164,4 +164,21 @@ void load_module(torch::nn::Module& module, const Checkpoint& checkpoint) {
   match.copy();
 }
 
+bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages) {
+  std::map<std::string, at::Tensor> trained;
+  for (auto entry = checkpoint.tensors.lower_bound(std::string(kTrainedWeightsPrefix));
+       entry != checkpoint.tensors.end() && entry->first.starts_with(kTrainedWeightsPrefix);) {
+    trained.insert(checkpoint.tensors.extract(entry++));
+  }
+  if (in_place_of_averages) {
+    for (auto& [name, tensor] : trained) {
+      const std::string own = name.substr(kTrainedWeightsPrefix.size());
+      at::Tensor& weights = checkpoint.tensors[std::string(kWeightsPrefix) + own];
+      if (weights.defined()) checkpoint.tensors[std::string(kAveragesPrefix) + own] = weights;
+      weights = std::move(tensor);
+    }
+  }
+  return !trained.empty();
+}
+
 }  // namespace levin

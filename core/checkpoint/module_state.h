@@ -16,6 +16,10 @@ class Checkpoint;
 
 /// What stands before the names of weights in a checkpoint.
 inline constexpr std::string_view kWeightsPrefix = "state_dict.";
+/// What stands before the names of weights that are trained where `state_dict` has others, which are to be evaluated.
+inline constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
+/// What stands before those of averages, where `state_dict` has the trained ones: see take_trained_weights().
+inline constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 /// Where a checkpoint's manifest has the name of the module's class. Files of an earlier levin lack it.
 inline constexpr const char* kModuleClass = "module_class";
 
@@ -54,5 +58,10 @@ class WeightsMatch {
 /// Copies a checkpoint's weights into the module that it was made of. Throws ConfigError that lists every name that is missing,
 /// not expected, or of another shape; the module is then unchanged.
 void load_module(torch::nn::Module& module, const Checkpoint& checkpoint);
+
+/// Lightning's weight averaging saves the averages as weights, and the optimizer's weights separately. Removes the latter, and
+/// on request replaces the averages by them; the averages are then under `averaged_model_state.`, for a callback that continues
+/// averaging. False where there are none.
+bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages);
 
 }  // namespace levin

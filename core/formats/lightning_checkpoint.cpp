@@ -12,6 +12,7 @@
 #include "levin/core/checkpoint/loop_position.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/checkpoint/tensor_range.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/formats/torch_file.h"
 
@@ -21,7 +22,6 @@ namespace {
 /// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
 constexpr std::string_view kTrainedWeights = "current_model_state";
 /// And where the averages are then, for a callback that continues averaging.
-constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 
 /// What is in a map; null where that, or the map, is not there.
 const Value& part(const Value& map, std::string_view key) {
@@ -157,23 +157,6 @@ void read_training(TorchFile& file, Value& manifest, TorchFile::Tensors& tensors
 
 }  // namespace
 
-bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages) {
-  std::map<std::string, at::Tensor> trained;
-  for (auto entry = checkpoint.tensors.lower_bound(std::string(kTrainedWeightsPrefix));
-       entry != checkpoint.tensors.end() && entry->first.starts_with(kTrainedWeightsPrefix);) {
-    trained.insert(checkpoint.tensors.extract(entry++));
-  }
-  if (in_place_of_averages) {
-    for (auto& [name, tensor] : trained) {
-      const std::string own = name.substr(kTrainedWeightsPrefix.size());
-      at::Tensor& weights = checkpoint.tensors[std::string(kWeightsPrefix) + own];
-      if (weights.defined()) checkpoint.tensors[std::string(kAveragesPrefix) + own] = weights;
-      weights = std::move(tensor);
-    }
-  }
-  return !trained.empty();
-}
-
 bool is_lightning_checkpoint(const PickleValue& root) {
   return root.find("state_dict") != nullptr && root.find(kLightningVersion) != nullptr;
 }
@@ -295,14 +278,13 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
       state.items.emplace_back(tree.add(name), value);
     }
     const std::string prefix = format("optimizer_states.{}.state.{}.", index, parameter);
-    for (auto entry = checkpoint.tensors.lower_bound(prefix);
-         entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
-      if (const auto sparse = name_of_sparse_tensor(entry->first)) {
+    for (const auto& [name, tensor] : tensors_with_prefix(checkpoint, prefix)) {
+      if (const auto sparse = name_of_sparse_tensor(name)) {
         throw ConfigError(format(
             "'{}' is sparse, which levin cannot write to a Lightning checkpoint: export only the weights (--to state_dict).",
             *sparse));
       }
-      state.items.emplace_back(tree.add(entry->first.substr(prefix.size())), writer.add(entry->second));
+      state.items.emplace_back(tree.add(name.substr(prefix.size())), writer.add(tensor));
     }
     states.items.emplace_back(tree.add(std::int64_t{std::stoll(parameter)}), tree.add(std::move(state)));
   }

@@ -15,8 +15,6 @@ struct PickleValue;
 
 /// The key of a manifest that was a Lightning checkpoint's: the version of Lightning.
 inline constexpr std::string_view kLightningVersion = "pytorch-lightning_version";
-/// What stands before the names of weights that are trained where `state_dict` has others, which are to be evaluated.
-inline constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
 
 /// Whether what torch.save() was given is what Lightning gives it.
 bool is_lightning_checkpoint(const PickleValue& root);
@@ -26,11 +24,6 @@ bool is_lightning_checkpoint(const PickleValue& root);
 /// listed under "not_read" in the manifest. `names` gets the names of the tensors in order. Throws IoError when weights cannot
 /// be read.
 Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names);
-
-/// Lightning's weight averaging saves the averages as weights, and the optimizer's weights separately. Removes the latter, and
-/// on request replaces the averages by them; the averages are then under `averaged_model_state.`, for a callback that continues
-/// averaging. False where there are none.
-bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages);
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// The reverse, with these weights, and the trained ones if they differ. Lightning can load the result, and resume from it if

@@ -11,7 +11,6 @@
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/module_state.h"
-#include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/module.h"
 
 namespace levin {

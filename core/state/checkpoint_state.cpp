@@ -5,13 +5,14 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/masked_value.h"
+#include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/run/boundaries.h"
+#include "levin/core/state/checkpoint_choice.h"
 #include "levin/core/state/checkpoint_values.h"
-#include "levin/core/state/fit_continuation.h"
-#include "levin/core/state/rank_state.h"
+#include "levin/core/state/restart_notes.h"
 #include "levin/core/state/run_sections.h"
 
 namespace levin {
@@ -79,9 +80,8 @@ std::vector<std::string> monitors_of(const CallbackList& callbacks) {
   std::vector<std::string> monitors;
   for (const auto& callback : callbacks) {
     if (!callback->saves_state()) continue;
-    const Value state = callback->state_dict();
-    const Value* const monitor = state.is_map() ? state.find("monitor") : nullptr;
-    if (monitor != nullptr && monitor->is_string() && !monitor->as_string().empty()) monitors.push_back(monitor->as_string());
+    std::string monitor = SavedCheckpoints::read(callback->state_dict()).monitor;
+    if (!monitor.empty()) monitors.push_back(std::move(monitor));
   }
   return monitors;
 }
@@ -227,15 +227,6 @@ void restore_module(TrainerState& run, const PrecisionPolicy& precision, const C
   // Later code may keep tensors of the module.
   precision.prepare_module(run.module());
   run.sections->load_early(run, checkpoint, LoadStep::kModule);
-}
-
-void begin_place(TrainerState& run, Place place) {
-  LoopPosition& position = run.resume.position;
-  position.place = place;
-  position.step_is_taken = false;
-  position.epochs_done = run.progress.epoch;
-  if (place == Place::kEpochStart) position.batches_done = 0;
-  run.sections->begin(run, place);
 }
 
 }  // namespace levin

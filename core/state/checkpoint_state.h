@@ -24,9 +24,6 @@ void save_requested(TrainerState& run);
 /// none.
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
 
-/// A place begins: see Place.
-void begin_place(TrainerState& run, Place place);
-
 /// A copy of the weights and of the data module's state, for LoadStep::kSetup and restore_module().
 Checkpoint module_state(TrainerState& run);
 

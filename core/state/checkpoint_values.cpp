@@ -1,5 +1,7 @@
 #include "levin/core/state/checkpoint_values.h"
 
+#include <string>
+
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/version.h"
@@ -26,6 +28,11 @@ void require_this_format(const Checkpoint& checkpoint) {
       "ckpt_path: the checkpoint was written by levin {}, which stored the position of a run in another format than this "
       "levin ({}). It can be tested and validated. To train from its weights, give it as init_from instead.",
       checkpoint.manifest.at("levin_version").as_string(), kVersion));
+}
+
+const Value* values_of_rank(const Checkpoint& checkpoint, int rank) {
+  const Value* const by_rank = checkpoint.manifest.find(kRanks);
+  return by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
 }
 
 bool is_at(const Checkpoint& checkpoint, Place place) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
@@ -16,6 +17,10 @@ inline bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manife
 void save_format(Checkpoint& checkpoint);
 /// Throws ConfigError for a checkpoint of a levin that stored the position of a run in another format.
 void require_this_format(const Checkpoint& checkpoint);
+/// The key of the sections' state on each rank: a map by rank.
+inline constexpr std::string_view kRanks = "ranks";
+/// That of one rank; null where the saved run had fewer ranks, or stored weights only.
+const Value* values_of_rank(const Checkpoint& checkpoint, int rank);
 /// True when the run was saved at that place.
 bool is_at(const Checkpoint& checkpoint, Place place);
 /// The step of the next row of metrics.

@@ -7,6 +7,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/checkpoint/tensor_range.h"
 #include "levin/core/module.h"
 #include "levin/core/state/checkpoint_values.h"
 #include "levin/core/state/trainer_state.h"
@@ -66,11 +67,10 @@ bool gradients_matter(const TrainerState& run) {
 void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank, std::map<std::string, at::Tensor>& gradients) {
   const std::string prefix = format("{}{}.", kGradients, rank);
   const auto parameters = module.named_parameters();
-  for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
-    if (!entry->first.starts_with(prefix)) return;
-    std::string name = entry->first.substr(prefix.size());
+  for (const auto& [full_name, tensor] : tensors_with_prefix(checkpoint, prefix)) {
+    std::string name = full_name.substr(prefix.size());
     if (is_of_sparse_values(name)) continue;
-    at::Tensor gradient = entry->second;
+    at::Tensor gradient = tensor;
     if (const auto sparse = name_of_sparse_tensor(name)) {
       name = *sparse;
       const at::Tensor* const parameter = parameters.find(name);

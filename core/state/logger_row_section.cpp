@@ -1,7 +1,6 @@
 #include "levin/core/state/logger_row_section.h"
 
-#include <string>
-
+#include "levin/core/state/checkpoint_values.h"
 #include "levin/core/state/trainer_state.h"
 
 namespace levin {
@@ -21,8 +20,7 @@ void LoggerRowSection::save_own(TrainerState&, RankState& state) {
 }
 
 RowCounts LoggerRowSection::rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
-  const Value* by_rank = checkpoint.manifest.find("ranks");
-  const Value* values = by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
+  const Value* values = values_of_rank(checkpoint, rank);
   const auto count = [logger](const Value* rows) {
     return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
   };

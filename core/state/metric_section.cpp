@@ -128,9 +128,8 @@ void MetricSection::save_own(TrainerState& run, RankState& state) {
 
 void MetricSection::load(TrainerState& run, const Checkpoint& checkpoint) {
   loaded_.clear();
-  const Value* const ranks = checkpoint.manifest.find("ranks");
-  if (ranks == nullptr || ranks->contains(std::to_string(run.strategy().rank()))) return;
-  if (const Value* first = ranks->find("0")) loaded_.push_back({.maps = saved_maps(first->at("metrics"))});
+  if (values_of_rank(checkpoint, run.strategy().rank()) != nullptr) return;
+  if (const Value* first = values_of_rank(checkpoint, 0)) loaded_.push_back({.maps = saved_maps(first->at("metrics"))});
 }
 
 void MetricSection::load_own(TrainerState&, const Checkpoint& checkpoint, int rank, const Value& values) {

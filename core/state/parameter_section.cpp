@@ -9,6 +9,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/tensor_range.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -83,9 +84,8 @@ Value saved_moment(const TrainerState& run, const ParameterSet& set, const Names
 /// Stands for a replaced parameter, which is in an optimizer but not in the module. Its state has the parameter's shape.
 at::Tensor placeholder(const Checkpoint& checkpoint, std::size_t optimizer, std::size_t number) {
   const std::string prefix = format("optimizer_states.{}.state.{}.", optimizer, number);
-  for (auto entry = checkpoint.tensors.lower_bound(prefix);
-       entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
-    if (entry->second.dim() > 0) return at::zeros(entry->second.sizes(), entry->second.options());
+  for (const auto& [name, tensor] : tensors_with_prefix(checkpoint, prefix)) {
+    if (tensor.dim() > 0) return at::zeros(tensor.sizes(), tensor.options());
   }
   return at::zeros({});
 }

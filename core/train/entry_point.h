@@ -7,6 +7,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/state/fit_continuation.h"
+#include "levin/core/state/module_attachment.h"
 #include "levin/core/step/precision.h"
 #include "levin/core/train/fit_loop.h"
 #include "levin/core/train/run_data.h"

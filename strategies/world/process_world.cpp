@@ -21,6 +21,7 @@
 #include "levin/core/base/signal_handlers.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal_guard.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/strategies/failure/children.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
 #include "levin/strategies/host/shared_memory_group.h"

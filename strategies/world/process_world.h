@@ -9,6 +9,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
+#include "levin/strategies/host/failure_watch.h"
 #include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"

@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/secrets.h"
 #include "levin/core/callback.h"
+#include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/logger.h"
@@ -18,27 +19,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A checkpoint that a callback saved, as its state has it.
 struct SavedCheckpoint {
   fs::path file;
   std::string score;  ///< "val_loss 0.25"; empty: nothing was monitored
 };
 
-/// What a ModelCheckpoint, or another callback with such a state, saved as the best one, or the newest.
+/// The checkpoint that a callback saved as the best one, or the newest.
 std::optional<SavedCheckpoint> checkpoint_of(const Callback& callback) {
   if (!callback.saves_state()) return std::nullopt;
-  const Value state = callback.state_dict();
-  const auto text = [&](const char* key) {
-    const Value* const found = state.find(key);
-    return found != nullptr && found->is_string() ? found->as_string() : "";
-  };
-  const std::string best = text("best_model_path");
-  const fs::path file = best.empty() ? text("last_model_path") : best;
+  const SavedCheckpoints saved = SavedCheckpoints::read(callback.state_dict());
+  const bool has_best = !saved.best_model_path.empty();
+  const fs::path file = has_best ? saved.best_model_path : saved.last_model_path;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  const Value* const score = state.find("best_model_score");
-  const bool is_scored = !best.empty() && !text("monitor").empty() && score != nullptr && score->is_number();
-  return SavedCheckpoint{file, is_scored ? format("{} {:.4g}", text("monitor"), score->as_double()) : ""};
+  return SavedCheckpoint{file, has_best ? saved.score_text(saved.best_model_score) : ""};
 }
 
 /// Of the first callback that has a score, else of the first that saved one.

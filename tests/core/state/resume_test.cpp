@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/state/fit_continuation.h"
+#include "levin/core/state/checkpoint_choice.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/resume_plans.h"

@@ -9,7 +9,6 @@
 
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/core/config/value_json.h"
-#include "levin/core/state/rank_state.h"
 #include "levin/core/state/trainer_state.h"
 #include "support/recording.h"
 

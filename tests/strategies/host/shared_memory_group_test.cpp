@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
+#include "levin/strategies/host/failure_watch.h"
 #include "levin/strategies/host/status_board.h"
 #include "strategies/support/rank_threads.h"
 #include "support/group_program.h"

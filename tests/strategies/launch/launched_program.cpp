@@ -18,6 +18,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/strategies/failure/children.h"
+#include "levin/strategies/host/failure_watch.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/host/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"

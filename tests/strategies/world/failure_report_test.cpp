@@ -11,6 +11,7 @@
 
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
+#include "levin/strategies/host/failure_watch.h"
 #include "levin/strategies/host/status_board.h"
 #include "levin/strategies/world/store_status_board.h"
 #include "support/patience.h"

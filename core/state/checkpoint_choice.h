@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+
+namespace levin {
+
+/// A parsed ckpt_path.
+struct CheckpointChoice {
+  std::filesystem::path place;  ///< the file, or the folder of a run; empty: a run of this experiment
+  std::string which;            ///< "best" or "last" of the run; empty: the file
+};
+
+/// Parses a ckpt_path: "best", "last", a file, "FOLDER:best", "FOLDER:last", or a run's folder, which means its last.
+/// Throws ConfigError when there is no such file or folder.
+CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path);
+
+/// Warns that "best" means the first of these monitors when there are others.
+void warn_of_other_monitors(const std::vector<std::string>& monitors);
+/// The newest checkpoint, or the best that the newest ones name, in the first of these folders that has one. Of several
+/// ModelCheckpoints the first with a monitor decides what is best; a warning names the others. Damaged files are skipped with
+/// a warning. Throws ConfigError that names the folders when there is none.
+std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
+
+/// A path that cannot be examined counts as missing.
+bool is_there(const std::filesystem::path& path);
+
+/// "epoch 3, step 40, val_loss 0.123": the origin of a checkpoint, with the score if a ModelCheckpoint had one for this file.
+std::string checkpoint_summary(const Checkpoint& checkpoint);
+
+/// The first value that `look` gives for one of these files. Damaged files are skipped: a warning names `sought`.
+std::optional<std::string> first_in_whole(const std::vector<std::filesystem::path>& files, const std::string& sought,
+                                          const std::function<std::optional<std::string>(const std::filesystem::path&)>& look);
+/// The name of a checkpoint. Throws IoError where it is damaged.
+std::optional<std::string> when_whole(const std::filesystem::path& file);
+
+}  // namespace levin
