@@ -48,14 +48,13 @@ using Scores = std::map<std::string, RunCheckpoint>;
 
 /// What the callback that wrote a file knew then; none where no callback did.
 Scores scores_in(const Value& manifest, const fs::path& name) {
+  const std::vector<SavedCheckpoints> all = SavedCheckpoints::read_all(manifest);
+  // A folder may have moved since.
+  const auto writer =
+      std::ranges::find_if(all, [&](const SavedCheckpoints& saved) { return fs::path(saved.saved_as).filename() == name; });
   Scores scores;
-  for (const SavedCheckpoints& saved : SavedCheckpoints::read_all(manifest)) {
-    // A folder may have moved since.
-    if (fs::path(saved.saved_as).filename() != name) continue;
-    if (saved.monitor.empty()) break;
-    for (const auto& [file, score] : saved.best_k_models) scores[fs::path(file).filename()] = {file, saved.monitor, score};
-    break;
-  }
+  if (writer == all.end() || writer->monitor.empty()) return scores;
+  for (const auto& [file, score] : writer->best_k_models) scores[fs::path(file).filename()] = {file, writer->monitor, score};
   return scores;
 }
 

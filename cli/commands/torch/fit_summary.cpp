@@ -19,27 +19,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct SavedCheckpoint {
+struct ShownCheckpoint {
   fs::path file;
   std::string score;  ///< "val_loss 0.25"; empty: nothing was monitored
 };
 
 /// The checkpoint that a callback saved as the best one, or the newest.
-std::optional<SavedCheckpoint> checkpoint_of(const Callback& callback) {
+std::optional<ShownCheckpoint> checkpoint_of(const Callback& callback) {
   if (!callback.saves_state()) return std::nullopt;
   const SavedCheckpoints saved = SavedCheckpoints::read(callback.state_dict());
   const bool has_best = !saved.best_model_path.empty();
   const fs::path file = has_best ? saved.best_model_path : saved.last_model_path;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  return SavedCheckpoint{file, has_best ? saved.score_text(saved.best_model_score) : ""};
+  return ShownCheckpoint{file, has_best ? saved.score_text(saved.best_model_score) : ""};
 }
 
 /// Of the first callback that has a score, else of the first that saved one.
-std::optional<SavedCheckpoint> best_of(const Trainer& trainer) {
-  std::optional<SavedCheckpoint> first;
+std::optional<ShownCheckpoint> best_of(const Trainer& trainer) {
+  std::optional<ShownCheckpoint> first;
   for (const auto& callback : trainer.callbacks()) {
-    const std::optional<SavedCheckpoint> saved = checkpoint_of(*callback);
+    const std::optional<ShownCheckpoint> saved = checkpoint_of(*callback);
     if (saved && !saved->score.empty()) return saved;
     if (saved && !first) first = saved;
   }
@@ -77,7 +77,7 @@ std::string fit_summary(const Trainer& trainer, const CommandLine& line, const f
     text += format("; folder: {}", as_typed(logger->log_dir()));
     break;
   }
-  const std::optional<SavedCheckpoint> saved = best_of(trainer);
+  const std::optional<ShownCheckpoint> saved = best_of(trainer);
   if (!saved) return text;
   return format("{}\n{} checkpoint: {}{}\nnext: {}", text, saved->score.empty() ? "newest" : "best", as_typed(saved->file),
                 saved->score.empty() ? "" : format(" ({})", saved->score), test_command(line, config, saved->file));

@@ -133,7 +133,7 @@ TEST_CASE("an accelerator is known by name before anything is launched") {
   CHECK_THROWS_WITH(levin::Trainer({.accelerator = "cudda"}),
                     Catch::Contains("unknown accelerator class 'cudda'; did you mean 'cuda'?"));
   CHECK_THROWS_WITH(levin::Trainer({.accelerator = "neuron"}), Catch::Contains("'auto', 'cpu', 'cuda', 'gpu'"));
-  CHECK_THROWS_WITH(levin::Trainer({.accelerator = {}}), Catch::Contains("accelerator is empty"));
+  CHECK_THROWS_WITH(levin::Trainer({.accelerator = {}}), Catch::Contains("accelerator is empty; use auto, or leave it out"));
 }
 
 TEST_CASE("a run asks the accelerator of its options, by name or as an object") {

@@ -1,11 +1,10 @@
+#include "levin/core/state/restart_notes.h"
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/state/checkpoint_choice.h"
-#include "levin/core/state/fit_continuation.h"
-#include "levin/core/state/restart_notes.h"
 #include "levin/strategies/world/process_world.h"
 #include "support/temporary_folder.h"
 
