@@ -1,13 +1,13 @@
 # What a developer of levin types. `make help` lists it. Everything here is a thin layer over CMake.
 BUILD ?= build
 BUILD_TYPE ?= Release
-# Warnings are errors in `make clang` and for whoever asks for it: a newer compiler may warn of more.
+# Warnings are errors in `make clang` and with WERROR=ON: a newer compiler may warn of more.
 WERROR ?= OFF
 # A compiler of many sources that read torch's headers takes 2.1 GB.
 JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 2200000)} END {n = $(shell nproc); j = m < n ? m : n; print j < 1 ? 1 : j}' /proc/meminfo)
 # Many tests wait for processes of theirs: four more at a time than there are cores.
 TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
-# Files that clang-format and the house tests look at.
+# Files that clang-format and the house tests read.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
 .PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
@@ -28,10 +28,10 @@ demo: configure ## Train the digits example on two ranks, and say where the resu
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
 	@scripts/demo.sh $(BUILD)
 
-test: build ## Run the tests, of large matrices samples
+test: build ## Run the tests, with samples of large matrices
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 
-# What needs no LibTorch compiles in a minute or two, so it has a build folder of its own; test-asan compiles nearly everything.
+# What needs no LibTorch compiles in a minute or two, so it has a separate build folder; test-asan compiles nearly everything.
 test-tsan: setup ## Run what needs no LibTorch under ThreadSanitizer: protocol, simulation, processes, shared memory, console
 	@scripts/configure.sh build-tsan -DCMAKE_BUILD_TYPE=Release -DLEVIN_SANITIZE=thread $(CMAKE_FLAGS)
 	@cmake --build build-tsan -j $(JOBS) --target torchfree_tests
@@ -70,7 +70,7 @@ BENCH_FLAGS ?=
 benchmarks: build
 	@cmake --build $(BUILD) -j $(JOBS) --target benchmarks
 
-bench: benchmarks ## Measure levin beside others (half an hour), and write benchmarks/results.md and a picture
+bench: benchmarks ## Measure levin and others (half an hour), and write benchmarks/results.md and a picture
 	@python3 benchmarks/run.py --build $(BUILD) $(BENCH_FLAGS)
 
 bench-quick: benchmarks ## The same with few repetitions (3 minutes), written to the build folder
@@ -80,7 +80,7 @@ format: ## Format the sources
 	@scripts/setup.sh lint
 	@$(SOURCES) | xargs clang-format-14 -i
 
-lint: ## Check formatting, the house's rules, that clang warns of nothing, and what clang-tidy says of changed sources
+lint: ## Check formatting and house rules, that clang does not warn, and changed sources with clang-tidy
 	@$(MAKE) --no-print-directory formatted build
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L house
 	@$(MAKE) --no-print-directory clang
@@ -95,7 +95,7 @@ clang: ## Build what is not a test, and each public header alone, with clang 14 
 	@scripts/configure.sh build-clang -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_WERROR=ON $(CMAKE_FLAGS)
 	@cmake --build build-clang -j $(JOBS) --target levin_program examples benchmarks house_headers
 
-# TIDY: library, all, or names of sources. Many sources are looked at together, as they are compiled.
+# TIDY: library, all, or names of sources. Many sources are checked together, as they are compiled.
 TIDY ?=
 TIDY_UNITY = $(if $(filter library all,$(TIDY)),ON,OFF)
 tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=library or TIDY=all
@@ -104,7 +104,7 @@ tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ f
 	@cmake --build build-tidy --target generated_headers
 	@scripts/tidy.sh build-tidy $(TIDY)
 
-test-trackers: build ## Test what is written for others with TensorBoard, MLflow, W&B and Optuna themselves, from PyPI
+test-trackers: build ## Test files and uploads with TensorBoard, MLflow, W&B and Optuna themselves, from PyPI
 	@test -x $(BUILD)/trackers/bin/python || python3 -m venv $(BUILD)/trackers
 	@$(BUILD)/trackers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/loggers/requirements.txt
 	@cmake -DLEVIN_TRACKERS_PYTHON=$(abspath $(BUILD))/trackers/bin/python $(BUILD) >/dev/null
@@ -118,7 +118,7 @@ wheel: ## Make a wheel for PyPI's torch, or TORCH=2.12.0, in dist/, with a bill 
 	@TORCH=$(TORCH) JOBS=$(JOBS) scripts/wheel.sh
 	@$(CHECKSUMS)
 
-deb: ## Make a Debian package in dist/; LibTorch is then brought by `levin setup`
+deb: ## Make a Debian package in dist/; `levin setup` then downloads LibTorch
 	@TORCH=$(TORCH) JOBS=$(JOBS) scripts/deb.sh
 	@$(CHECKSUMS)
 
@@ -127,17 +127,17 @@ PACKAGES ?=
 test-packages: wheel deb ## Test the packages as users have them: in a virtual environment, in a Debian without compilers, with both compilers
 	@python3 tests/packages/check_packages.py $(PACKAGES)
 
-test-readme: ## Type what the README says first into a Debian that has nothing, in a fresh clone: most of an hour
+test-readme: ## Run the README's first commands in an empty Debian, in a fresh clone: most of an hour
 	@python3 tests/packages/check_readme.py
 
 # EXPORT_PYTHON: one with torch, lightning and torchmetrics from PyPI.
 EXPORT_PYTHON ?= python3
-packages: ## Export the packages of tests/exported anew, with EXPORT_PYTHON
+packages: ## Export the packages of tests/exported again, with EXPORT_PYTHON
 	@PYTHONPATH=python $(EXPORT_PYTHON) tests/exported/make_packages.py
 
 # METRICS_PYTHON: one with torch and torchmetrics 1.9 from PyPI.
 METRICS_PYTHON ?= python3
-metric-references: ## Write what torchmetrics says of the cases of tests/metrics anew, with METRICS_PYTHON
+metric-references: ## Write torchmetrics' results for the cases of tests/metrics again, with METRICS_PYTHON
 	@$(METRICS_PYTHON) tests/metrics/make_references.py
 
 python-classes: ## Write python/levin_train/registered.py, the classes that levin_train.export() knows
@@ -147,7 +147,7 @@ site: ## Make a site of docs/ and of the public headers in build/site, with mkdo
 	@scripts/setup.sh site
 	@scripts/site.sh
 
-picture: ## Make the pictures of the README and the documentation anew
+picture: ## Make the pictures of the README and the documentation again
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits shown_items
 	@rm -rf $(BUILD)/demo
 	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)

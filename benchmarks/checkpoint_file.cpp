@@ -38,7 +38,7 @@ double seconds_of_memcpy(const levin::Checkpoint& checkpoint) {
       std::memcpy(target.get() + offset, tensor.const_data_ptr(), kBytes);
       offset += kBytes;
     }
-    asm volatile("" : : "r"(target.get()) : "memory");  // else clang leaves out copies that nobody reads
+    asm volatile("" : : "r"(target.get()) : "memory");  // else clang leaves out copies that are never read
   };
   copy();
   const levin::benchmarks::Stopwatch stopwatch;

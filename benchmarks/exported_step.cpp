@@ -6,7 +6,7 @@
 //     exported_step package NETWORK FILE [RANKS]
 //
 // NETWORK: mlp (64-256-256-10), resnet (six residual blocks of 16 to 64 channels), transformer (four layers of 192), lstm (two
-// layers of 192). Beside the time stands the peak memory in MB, and for a package the seconds in which it is loaded.
+// layers of 192). With the time it gives the peak memory in MB, and for a package the seconds in which it is loaded.
 #include <levin/levin.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The smallest LibTorch program that takes one training step of the digits' network; tells when it has.
+// The smallest LibTorch program that takes one training step of the digits' network, and reports when it has ended.
 #include <torch/torch.h>
 
 #include "sample.h"

@@ -1,4 +1,4 @@
-// A plug-in whose callback tells when the first training step of a process has ended.
+// A plug-in whose callback reports when the first training step of a process has ended.
 #include <levin/levin.h>
 
 #include "sample.h"
@@ -13,6 +13,6 @@ class FirstStepClock : public levin::Callback {
   }
 };
 
-LEVIN_REGISTER_CALLBACK(FirstStepClock, "Tells when the first step has ended");
+LEVIN_REGISTER_CALLBACK(FirstStepClock, "Reports when the first step has ended");
 
 }  // namespace

@@ -7,7 +7,7 @@
 // averaged: with EMAWeightAveraging. NETWORK: layers_N (24 square linear layers of N units: 25 million weights for 1024, 100
 // million for 2048), convolutions, or transformer; wide_batch has 24 layers of 256 units and batches of 8,192 rows,
 // wide_batch_segments the same in six checkpointed segments. One process computes with LibTorch's default threads, each of
-// several ranks with one. Beside the time stands what memory the ranks have in the mean, at the peak and at the end, in MB;
+// several ranks with one. With the time it gives what memory the ranks have on average, at the peak and at the end, in MB;
 // with `checkpoint`, what rank 0 takes above that while ModelCheckpoint writes the run in the background, as a share of the
 // file.
 #include <levin/levin.h>
@@ -155,7 +155,7 @@ void with_trainer(const std::string& side, const std::string& network, int ranks
   options.log_level = levin::LogLevel::kWarning;
   levin::Trainer trainer(options);
   Work work = make_work(network);
-  // The same batch in each step, on each rank: a dataset of as many copies as are asked for, all in one place.
+  // The same batch in each step, on each rank: a dataset of as many copies as are requested, which share memory.
   const std::int64_t batch_size = work.input.size(0);
   const std::int64_t samples = batch_size * kSteps * ranks;
   const auto rows = torch::arange(samples).remainder(batch_size);

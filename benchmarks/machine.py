@@ -13,7 +13,7 @@ def cores():
 
 
 def cached(build, key):
-    """An entry of the build folder's CMakeCache.txt; empty when it is not there."""
+    """An entry of the build folder's CMakeCache.txt; empty when there is none."""
     try:
         found = re.search(rf"^{key}(?::\w+)?=(.*)$", (pathlib.Path(build) / "CMakeCache.txt").read_text(), re.MULTILINE)
     except OSError:

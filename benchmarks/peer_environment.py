@@ -1,7 +1,7 @@
 """The Python with what levin is compared with: a virtual environment of the benchmarks' own, in the build folder.
 
 Its torch is the one that levin was built with, where Python can load that: then both sides compute with the same LibTorch. It
-cannot load the part for CPUs alone that scripts/setup.sh downloads; then it is one of the same version beside it, or the wheel of
+cannot load the part for CPUs alone that scripts/setup.sh downloads; then it is one of the same version next to it, or the wheel of
 the same version.
 """
 import hashlib
@@ -48,7 +48,7 @@ def install_torch(pip, version):
 
 
 def make(build, source):
-    """Makes the environment, unless it is there, and gives its Python. Throws Unavailable."""
+    """Makes the environment, unless it exists, and gives its Python. Throws Unavailable."""
     folder = pathlib.Path(build).absolute() / "bench-venv"
     python = folder / "bin" / "python"
     requirements = pathlib.Path(source) / "requirements.txt"

@@ -8,7 +8,7 @@ LONGEST_LABEL = 66
 
 
 def over_target(row, value):
-    """Above 1 is worse than the target, whichever way it counts. None where that is no number."""
+    """Above 1 is worse than the target, whichever way it counts. None where that is not a number."""
     if not row.limit or value <= 0:
         return None
     return row.limit / value if row.at_least else value / row.limit
@@ -19,7 +19,7 @@ def label_of(text):
 
 
 class Scale:
-    """From a share of the target to a place in the picture."""
+    """From a share of the target to a position in the picture."""
 
     def __init__(self, shares):
         self.low = math.floor(min(math.log10(share) for share in shares))

@@ -25,7 +25,7 @@ class Finished:
 
 
 def run(command, folder, environment, limit_seconds=600):
-    """Runs a command in a folder of its own. Throws Failed, such as when it takes longer; its processes are then ended."""
+    """Runs a command in a separate folder. Throws Failed, such as when it takes longer; its processes are then ended."""
     with tempfile.TemporaryFile() as output:
         started = time.monotonic()
         try:

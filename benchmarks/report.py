@@ -75,7 +75,7 @@ def write(summaries, facts, quick, shown_command, picture):
     lines = [
         "# What levin costs, and what others do", "",
         f"{kind}. {measured - missed} of {measured} targets are met, {missed} missed.", "",
-        "The sides of a row alternate, each sample a process of its own; what counts is the ratio (or difference) of samples that "
+        "The sides of a row alternate, each sample a separate process; what counts is the ratio (or difference) of samples that "
         "were taken one after the other. Shown are the median of these and their quartiles. Peers are divided by the same "
         "baseline as levin.", "",
         f"![measured over target]({picture})", "",

@@ -35,7 +35,7 @@ class Row:
     at_least: bool = False
     scale: float = 1  # what a ratio is divided by: ranks over cores
     rounds: float = 1  # so many times the usual number of rounds
-    short: str = ""  # in the picture, in place of `what`
+    short: str = ""  # in the picture, instead of `what`
     note: str = ""
     package: str = ""  # of which network a package of levin_train.export() is needed
 
@@ -119,15 +119,15 @@ def large_model_rows(millions, network):
 
 def activation_checkpointing():
     """24 layers of 256 units, batches of 8,192: activations of 8 MB each; of six segments five inputs and one's layers stay."""
-    whole = large_model("trainer", "wide_batch", name="all kept", ranks=1)
+    whole = large_model("trainer", "wide_batch", name="all stored", ranks=1)
     segments = large_model("trainer", "wide_batch_segments", name=LEVIN, ranks=1)
     return [
         Row(key="segments_memory", short="memory that checkpointed segments save",
             what="24 layers, 200 MB of activations: peak memory less that in six checkpointed segments", target="≥ 100 MB",
             kind="difference", limit=100, at_least=True, rounds=0.5, unit="MB", levin=replace(whole, reads="peak"),
             baseline=replace(segments, reads="peak")),
-        Row(key="segments_time", short="a step in checkpointed segments / all kept",
-            what="24 layers: a step in six checkpointed segments over one that keeps all", target="≤ 1.4 ×", kind="ratio",
+        Row(key="segments_time", short="a step in checkpointed segments / all stored",
+            what="24 layers: a step in six checkpointed segments over one that stores all", target="≤ 1.4 ×", kind="ratio",
             limit=1.4, rounds=0.5, unit="ms", levin=segments, baseline=whole),
     ]
 
@@ -284,7 +284,7 @@ def all_rows(cores):
         *activation_checkpointing(),
         *exported_rows(),
         logger("TensorBoardLogger"),
-        logger("MLflowLogger", " whose server is away"),
+        logger("MLflowLogger", " whose server does not answer"),
         logger("WandbLogger", ", offline"),
         report_row("report_time", "seconds on one core", "≤ 10 s", 10, "s", "value"),
         report_row("report_size", "size of the page", "≤ 5 MB", 5, "MB", "megabytes"),
@@ -300,6 +300,6 @@ def all_rows(cores):
             levin=Side(LEVIN, program("scale"), reads="scale_of_objects")),
         Row(key="cuda_graph", what="whole step captured in a CUDA graph, over the eager step", target="–", kind="ratio", limit=1,
             note="Needs a GPU."),
-        Row(key="prefetch", what="pinned memory and copies beside the computation, over plain copies", target="–", kind="ratio",
+        Row(key="prefetch", what="pinned memory and copies during the computation, over plain copies", target="–", kind="ratio",
             limit=1, note="Needs a GPU."),
     ]

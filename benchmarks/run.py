@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures levin beside others, and writes a table and a picture.
+"""Measures levin and others, and writes a table and a picture.
 
 Usage: run.py --build BUILD_FOLDER [--quick] [--only ROW,ROW] [--out FOLDER] [--samples FILE]
 
 Needs a build, and nothing but Python's standard library; what levin is compared with goes into a virtual environment in the build
-folder. A peer that cannot be had is named, and left out. --samples makes table and picture anew from what an earlier run recorded.
+folder. A peer that cannot be had is named, and left out. --samples makes table and picture again from the samples of an earlier run.
 """
 import argparse
 import dataclasses
@@ -52,7 +52,7 @@ class Driver:
         return max(1, round((QUICK_ROUNDS if self.quick else ROUNDS) * (1 if self.quick else row.rounds)))
 
     def reason_to_leave_out(self, side, number):
-        """Why a side takes no part in a round; empty when it does, None when it need not be told."""
+        """Why a side takes no part in a round; empty when it does, None when it need not be reported."""
         if side.needs_peers and self.python is None:
             return self.python_missing
         if side.slow and self.quick:
@@ -93,7 +93,7 @@ class Driver:
 
     def sample(self, row, side, number):
         command = [part.format(**self.places()) for part in side.command]
-        # On the disk of the build folder: files that a side writes shall reach one.
+        # On the disk of the build folder: files that a side writes are to reach one.
         folder = tempfile.mkdtemp(prefix="bench-", dir=self.build)
         try:
             value = readings.READINGS[side.reads](readings.run(command, folder, self.environment))
@@ -122,7 +122,7 @@ def write_results(folder, all_rows, samples, facts, quick):
 
 
 def read_samples(file):
-    """Samples, and what was noted beside them, of an earlier run."""
+    """Samples of an earlier run, and what was noted with them."""
     lines = [json.loads(line) for line in pathlib.Path(file).read_text().splitlines()]
     noted = next(line for line in lines if "facts" in line)
     return [summary.Sample(**line) for line in lines if "row" in line], noted["facts"], noted["quick"]

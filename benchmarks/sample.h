@@ -7,7 +7,7 @@
 
 namespace levin::benchmarks {
 
-/// Tells the driver (run.py) what was measured: one line of JSON a sample.
+/// Reports to the driver (run.py) what was measured: one line of JSON a sample.
 inline void print_sample(double value) {
   std::printf("{\"value\": %.9g}\n", value);
   std::fflush(stdout);
@@ -32,7 +32,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-/// Tells the driver when the first step of a process ended, on the clock by which it has started the process.
+/// Reports to the driver when the first step of a process ended, on the clock by which it has started the process.
 inline void print_first_step() {
   const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
   std::printf("{\"at\": %.9f}\n", now.count());

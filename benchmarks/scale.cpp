@@ -1,4 +1,4 @@
-// Prints what the runtime's own meetings cost on 1 to 1,024 ranks, counted in the simulation: exchanges, and the bytes that
+// Prints what the runtime's exchanges cost on 1 to 1,024 ranks, counted in the simulation: exchanges, and the bytes that
 // rank 0 gives and gets, and another rank gets. An exchange is one call of the ControlGroup: over Gloo's ring an all_gather
 // takes ranks - 1 rounds, each with what one rank gives; within a host one write and reads of shared memory. Processor time is
 // that of rank 0's work in it, without any transport, and without what groups add to find different calls.

@@ -70,7 +70,7 @@ def memory(build, ranks):
             deadline = time.monotonic() + 300
             while not rows.exists() or rows.read_text().count("\n") < 3:
                 if run.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError("the run has not come to its third step\n" + (run.stderr.read() if run.poll() is not None else ""))
+                    raise RuntimeError("the run has not reached its third step\n" + (run.stderr.read() if run.poll() is not None else ""))
                 time.sleep(0.05)
             processes = ranks_of(run.pid)
             if len(processes) != ranks:

@@ -6,9 +6,9 @@
 //     step_overhead by_hand|by_hand_saving|trainer|everything|live|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
 //
 // `live` is everything on a terminal, with the live view. `graphed` is everything with `cuda_graph: auto`. CLASS, such as
-// TensorBoardLogger, is everything with that logger beside CSVLogger; an MLflowLogger has a server that is away. OPTIMIZER:
-// torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that `optimizer:` makes in
-// YAML.
+// TensorBoardLogger, is everything with that logger in addition to CSVLogger; an MLflowLogger has a server that does not
+// answer. OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that
+// `optimizer:` makes in YAML.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
 #include <pty.h>
@@ -37,7 +37,7 @@ constexpr std::int64_t kEpochs = kWarmUpEpochs + 30;
 constexpr std::int64_t kLogEverySteps = 50;
 constexpr int kMetrics = 10;
 
-/// What the command line asks for.
+/// The command line.
 struct Request {
   std::string side;
   std::string optimizer;
@@ -136,13 +136,13 @@ levin::TrainerOptions trainer_options(const Request& request, const fs::path& fo
   return options;
 }
 
-/// While it lives, standard output is a terminal of its own, which a thread reads as a terminal's window does.
+/// While it lives, standard output is a new terminal, which a thread reads as a terminal's window does.
 class OwnTerminal {
  public:
   OwnTerminal() {
     winsize size{.ws_row = 40, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
     int terminal = -1;
-    if (openpty(&window_, &terminal, nullptr, nullptr, &size) != 0) throw std::runtime_error("no terminal can be had");
+    if (openpty(&window_, &terminal, nullptr, nullptr, &size) != 0) throw std::runtime_error("no terminal can be opened");
     setenv("TERM", "xterm", /*overwrite=*/1);
     setenv("LC_ALL", "C.UTF-8", /*overwrite=*/1);
     dup2(terminal, STDOUT_FILENO);
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   if (argc > 4) request.accelerator = argv[4];
   at::set_num_threads(1);
   const fs::path folder = fs::current_path();
-  // Before levin looks at what standard output is.
+  // Before levin checks what standard output is.
   std::optional<OwnTerminal> terminal;
   if (request.side == "live") terminal.emplace();
   std::optional<double> sample;

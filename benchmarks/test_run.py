@@ -111,7 +111,7 @@ class PictureTest(unittest.TestCase):
     def test_twice_the_target_lies_right_of_it_and_a_speed_is_turned_round(self):
         self.assertEqual(picture.over_target(RATIO, 2.2), 2.0)
         self.assertEqual(picture.over_target(Row(**{**RATIO.__dict__, "at_least": True, "limit": 0.8}), 0.4), 2.0)
-        self.assertIsNone(picture.over_target(RATIO, -3))  # a difference below nothing has no place on the scale
+        self.assertIsNone(picture.over_target(RATIO, -3))  # a difference below 0 has no position on the scale
 
 
 class ReadingsTest(unittest.TestCase):
@@ -183,12 +183,12 @@ class DriverTest(unittest.TestCase):
         return run.Driver(record=self.recorded.append, **settings)
 
     def row(self, levin):
-        """`levin`: a program, in place of the command; the baseline prints 2."""
+        """`levin`: a program, instead of the command; the baseline prints 2."""
         sides = {name: Side(title, (sys.executable, "-c", program.replace("{", "{{").replace("}", "}}")))
                  for name, title, program in (("levin", "levin", levin), ("baseline", "by hand", PRINTS % 2))}
         return Row(**{**RATIO.__dict__, **sides})
 
-    def test_sides_alternate_and_a_missing_peer_is_told_once(self):
+    def test_sides_alternate_and_a_missing_peer_is_reported_once(self):
         self.driver().measure(self.row(PRINTS % 3))
         self.assertEqual([(sample.round, sample.side, sample.value, sample.failed) for sample in self.recorded],
                          [(0, "levin", 3.0, ""), (0, "by hand", 2.0, ""), (0, "Other", None, "no pip"),
@@ -218,7 +218,7 @@ class DriverTest(unittest.TestCase):
 
 
 class RowsTest(unittest.TestCase):
-    def test_rows_can_be_told_apart_and_run(self):
+    def test_rows_have_different_keys_and_run(self):
         for cores in (1, 2, 64):
             found = rows.all_rows(cores)
             self.assertEqual(len({row.key for row in found}), len(found))

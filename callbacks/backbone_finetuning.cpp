@@ -24,7 +24,7 @@ namespace {
 /// Calls visit(layer, is_batch_norm) for a module and each below it.
 template <class Visit>
 void each_layer(torch::nn::Module& module, const Visit& visit) {
-  // LibTorch's three classes have no base in common, and SyncBatchNorm is none of them.
+  // LibTorch's three classes have no base in common, and SyncBatchNorm is a fourth.
   visit(module, module.children().empty() && module.name().find("BatchNorm") != std::string::npos);
   for (const auto& child : module.children()) each_layer(*child, visit);
 }
@@ -102,7 +102,7 @@ void BaseFinetuning::on_train_epoch_start(Trainer& trainer, Module& module) {
 
 void BackboneFinetuningOptions::declare(OptionList<BackboneFinetuningOptions>& options) {
   using O = BackboneFinetuningOptions;
-  options.add(&O::backbone, "The submodule that waits, by name");
+  options.add(&O::backbone, "The submodule that is frozen at first, by name");
   options.add(&O::unfreeze_backbone_at_epoch, "The first epoch that trains it").min(0);
   options.add(&O::lambda_func, "Factor of its rate in each epoch after that, a number or an expression of epoch");
   options.add(&O::backbone_initial_ratio_lr, "Its first rate, relative to that of the first parameter group")
@@ -113,7 +113,7 @@ void BackboneFinetuningOptions::declare(OptionList<BackboneFinetuningOptions>& o
       .instead("null takes backbone_initial_ratio_lr");
   options.add(&O::should_align, "Never let its rate rise above that of the first parameter group");
   options.add(&O::initial_denom_lr, "Has no effect, as in Lightning").above(0);
-  options.add(&O::train_bn, "Train its BatchNorm layers; else they stay as they are");
+  options.add(&O::train_bn, "Train its BatchNorm layers; else they stay unchanged");
   options.add(&O::verbose, "Show both rates in each epoch");
   options.add(&O::rounding, "Decimals of the rates shown").min(0).max(15);
 }
@@ -142,7 +142,7 @@ void BackboneFinetuning::finetune_function(Module& module, std::int64_t epoch, t
   const double current_lr = get_lr(optimizer.param_groups().front());
   torch::nn::Module& backbone = backbone_of(module);
   auto* const group = group_of(backbone, optimizer);
-  // A run that resumes within the epoch comes here once more, and then has this epoch's rate.
+  // A run that resumes within the epoch calls this again, and then has this epoch's rate.
   if (epoch != state_.latest_epoch) {
     if (group == nullptr || !state_.previous_backbone_lr) {
       state_.previous_backbone_lr = options_.backbone_initial_lr.value_or(current_lr * options_.backbone_initial_ratio_lr);

@@ -28,7 +28,7 @@ class LEVIN_API BaseFinetuning : public Callback {
  public:
   /// Before a fit makes its optimizers, which take what requires a gradient. The module has what its constructor registers.
   virtual void freeze_before_training(Module& module) = 0;
-  /// At the start of each training epoch, for each optimizer, and once more in a run that resumes within that epoch.
+  /// At the start of each training epoch, for each optimizer, and again in a run that resumes within that epoch.
   virtual void finetune_function(Module& module, std::int64_t epoch, torch::optim::Optimizer& optimizer) = 0;
 
   /// The parameters of a module and of those below it that require a gradient, or those that do not, without those of

@@ -22,7 +22,7 @@
 namespace levin {
 namespace {
 
-/// The element of this number, wherever it lies in memory, and its place: "[3, 4]".
+/// The element with this number, wherever it lies in memory, and its index: "[3, 4]".
 std::pair<at::Tensor, std::string> element_of(const at::Tensor& tensor, std::int64_t number) {
   at::Tensor element = tensor.detach();
   std::vector<std::string> places;
@@ -43,7 +43,7 @@ struct CheckGradientsOptions {
   static void declare(OptionList<CheckGradientsOptions>& options) {
     using O = CheckGradientsOptions;
     options.add(&O::fail, "When a gradient is wrong: warn, or end the run");
-    options.add(&O::elements, "Elements of each parameter that are tried, at random places").min(1);
+    options.add(&O::elements, "Elements of each parameter that are tried, chosen at random").min(1);
     options.add(&O::ignore, "Beginnings of the names of parameters that are left out");
   }
 };
@@ -65,7 +65,7 @@ class CheckGradients final : public CheckWithOptions<CheckGradientsOptions> {
  private:
   struct Accuracy {
     double step;      ///< of a difference
-    double relative;  ///< difference that is none
+    double relative;  ///< difference that is allowed
     double rounding;  ///< of a loss of 1
   };
   static constexpr Accuracy kIn64Bits{1e-6, 1e-4, 1e-14};
@@ -94,7 +94,7 @@ class CheckGradients final : public CheckWithOptions<CheckGradientsOptions> {
     const double noise = std::abs(preview.loss().item<double>() - middle);
     if (noise > 0) add_remark(format("training_step gives another loss for the same batch, by {:.3g}", noise));
     const double rounding = (accuracy.rounding * std::max(1.0, std::abs(middle)) + noise) / accuracy.step;
-    std::mt19937_64 random;  // the same places in each run and on each rank
+    std::mt19937_64 random;  // the same elements in each run and on each rank
     std::vector<std::string> without;
     for (const auto& [name, parameter] : distinct_parameters(module)) {
       if (!parameter.requires_grad() || !parameter.is_floating_point() || parameter.numel() == 0 || is_ignored(name)) continue;

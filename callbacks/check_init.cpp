@@ -33,13 +33,13 @@ struct CheckInitOptions {
 
   static void declare(OptionList<CheckInitOptions>& options) {
     using O = CheckInitOptions;
-    options.add(&O::fail, "When a layer begins wrong: warn, or end the run");
+    options.add(&O::fail, "When a layer is initialized badly: warn, or end the run");
     options.add(&O::scale_limit, "Activations may grow or shrink so many times from the first layer on").above(1);
     options.add(&O::ignore, "Beginnings of the names of layers and parameters that are left out");
   }
 };
 
-/// Looks at weights, and at what each layer makes of the first batch: numbers that are NaN; activations that are all zero, or
+/// Checks weights, and what each layer makes of the first batch: numbers that are NaN; activations that are all zero, or
 /// the same for every sample; their root mean square, which explodes or vanishes from the first layer on; units of a layer that
 /// begin and learn alike; a cross entropy of more than twice that of guessing.
 class CheckInit final : public CheckWithOptions<CheckInitOptions> {
@@ -95,7 +95,7 @@ class CheckInit final : public CheckWithOptions<CheckInitOptions> {
       if (input.isTensor()) note_input(input.toTensor());
       if (input.isTensorList()) std::ranges::for_each(input.toTensorVector(), note_input);
     }
-    // What changes a parameter alone is no layer.
+    // What changes a parameter alone is not a layer.
     if (!has_signal || output.dim() == 0 || output.numel() < 2) return;
     if (!layer.empty()) layer_ = layer;
     if (is_ignored(layer_) || (layer.empty() && (layer_.empty() || call.name.find("elu") == std::string::npos))) return;
@@ -114,7 +114,7 @@ class CheckInit final : public CheckWithOptions<CheckInitOptions> {
     add_finding(format("{}: activations {}: their root mean square is {:.3g}, after {:.3g} of {}", name,
                        ratio < 1              ? "vanish"
                        : std::isfinite(ratio) ? "explode"
-                                              : "are no numbers",
+                                              : "are not numbers",
                        scale, first_scale_, first_layer_));
   }
 
@@ -125,7 +125,7 @@ class CheckInit final : public CheckWithOptions<CheckInitOptions> {
   bool goes_wrong_ = false;  ///< and so does all that follows
 };
 
-LEVIN_REGISTER_CALLBACK(CheckInit, "Look at weights and the first activations before training");
+LEVIN_REGISTER_CALLBACK(CheckInit, "Check weights and the first activations before training");
 
 }  // namespace
 }  // namespace levin

@@ -17,13 +17,13 @@ inline constexpr const char* kDefaultName = "{epoch}-{step}";
 /// The name that a ModelCheckpoint gives its files: its own, or that.
 std::string name_of_files(const ModelCheckpointOptions& options);
 
-/// Throws ConfigError when two ModelCheckpoints would write the same files, one in the other's place.
+/// Throws ConfigError when two ModelCheckpoints would write the same files, one over the other.
 void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right);
 
 /// The folder as an absolute path; it need not exist. A leading "~" is the user's home.
 std::string absolute_folder(const std::filesystem::path& folder);
 
-/// Makes `link` point to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
+/// Makes `link` point to `target`, in one step: at any instant the old or the new link exists. Throws IoError.
 void link_checkpoint(const std::string& target, const std::string& link);
 
 /// Removes a checkpoint that levin wrote into `folder` or a folder below it, or a link that link_checkpoint() made there. Any

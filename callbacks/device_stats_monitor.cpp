@@ -22,7 +22,7 @@ struct DeviceStatsMonitorOptions {
   std::optional<bool> cpu_stats = std::nullopt;
 
   static void declare(OptionList<DeviceStatsMonitorOptions>& options) {
-    options.add(&DeviceStatsMonitorOptions::cpu_stats, "Log the host's processors and memory; null: where devices are its CPU");
+    options.add(&DeviceStatsMonitorOptions::cpu_stats, "Log the host's processors and memory; null: if devices are the CPU");
   }
 };
 
@@ -86,6 +86,6 @@ class DeviceStatsMonitor final : public WithOptions<Callback, DeviceStatsMonitor
   detail::ProcessorLoad processors_;
 };
 
-LEVIN_REGISTER_CALLBACK(DeviceStatsMonitor, "Hand what devices and the host's memory count to the loggers");
+LEVIN_REGISTER_CALLBACK(DeviceStatsMonitor, "Log statistics of devices and of the host's memory");
 
 }  // namespace levin

@@ -24,7 +24,7 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
       .instead("a run without EarlyStopping stops for no metric");
   options.add(&O::verbose, "Say when the metric improves and why training stops");
   options.add(&O::mode, "Whether the metric should become small or large");
-  options.add(&O::strict, "A metric that nobody logged is an error; false: the check is skipped");
+  options.add(&O::strict, "A metric that was not logged is an error; false: the check is skipped");
   options.add(&O::check_finite, "Stop when the metric is NaN or infinite");
   options.add(&O::stopping_threshold, "Stop as soon as the metric is better than this");
   options.add(&O::divergence_threshold, "Stop as soon as the metric is worse than this");
@@ -33,7 +33,7 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   options.add(&O::log_rank_zero_only, "Print verbose lines on rank 0 only");
   options.rule({"monitor"}, [](const O& stopping) {
     return detail::is_counter(stopping.monitor)
-               ? "step and epoch grow however training goes, so that nothing is to be seen from them: end it with max_steps, "
+               ? "step and epoch grow however training goes, so they cannot end it: use max_steps, "
                  "max_epochs or max_time, and keep the newest checkpoints with ModelCheckpoint's monitor"
                : "";
   });

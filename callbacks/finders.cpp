@@ -225,7 +225,7 @@ void BatchSizeFinderOptions::declare(OptionList<BatchSizeFinderOptions>& options
   options
       .add(&O::memory_limit, "Memory that the process may take: up to 1 a share of the machine's, above that bytes; null: any")
       .above(0)
-      .instead("null goes on until an allocation fails");
+      .instead("null continues until an allocation fails");
   options.add(&O::update, "Begin the fit with the size that was found");
 }
 

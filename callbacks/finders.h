@@ -38,7 +38,7 @@ struct LEVIN_API LearningRateFinderOptions {
 };
 
 /// Before a fit begins, trains some steps with rates from the lowest to the highest, and suggests the one at which the loss
-/// fell most steeply; then all is as it was (TrialRunner). The loss of a step is the mean over ranks, by samples, in a
+/// fell most steeply; then restores the state (TrialRunner). The loss of a step is the mean over ranks, by samples, in a
 /// moving average of decay 0.98. For one optimizer.
 /// Leslie N. Smith, Cyclical Learning Rates for Training Neural Networks, 2017.
 class LEVIN_API LearningRateFinder final : public WithOptions<TuningCallback, LearningRateFinderOptions> {
@@ -48,7 +48,7 @@ class LEVIN_API LearningRateFinder final : public WithOptions<TuningCallback, Le
   /// By step, of the last fit that began with this callback.
   const std::vector<double>& rates() const { return rates_; }
   const std::vector<double>& losses() const { return losses_; }
-  /// Unset where too few losses are finite. Neither the first steps nor the last ones are looked at.
+  /// Unset where too few losses are finite. The first and the last steps do not count.
   std::optional<double> suggestion(std::size_t skip_begin = 10, std::size_t skip_end = 1) const;
 
   /// `lr`, `loss` and `suggestion`, once it has begun a fit.
@@ -84,7 +84,7 @@ struct LEVIN_API BatchSizeFinderOptions {
 };
 
 /// Before a fit begins, trains some steps with larger and larger batches until memory does not suffice, and then, with
-/// kBinsearch, with sizes in between; then all is as it was (TrialRunner). Out of memory is c10::OutOfMemoryError,
+/// kBinsearch, with sizes in between; then restores the state (TrialRunner). Out of memory is c10::OutOfMemoryError,
 /// std::bad_alloc, an error of LibTorch's allocator for the CPU, or `memory_limit`. For one rank.
 class LEVIN_API BatchSizeFinder final : public WithOptions<TuningCallback, BatchSizeFinderOptions> {
  public:

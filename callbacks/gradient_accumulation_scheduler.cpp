@@ -21,7 +21,7 @@ AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) 
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), epoch);
     if (error != std::errc() || end != key.data() + key.size()) {
       throw ConfigError(batches.mark(),
-                        quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
+                        quoted_text(key) + " is not an epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
     }
     if (epoch < 0) throw ConfigError(batches.mark(), format("epoch {} is below 0; epochs count from 0", key));
     schedule[epoch] = OptionType<std::int64_t>::read(batches);

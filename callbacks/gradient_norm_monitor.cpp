@@ -43,7 +43,7 @@ struct GradientNormMonitorOptions {
         .above(0)
         .instead("a run without GradientNormMonitor logs none");
     options.add(&O::per_parameter, "Log the norm of each parameter's gradient, too");
-    options.add(&O::log_every_n_steps, "Steps between looks; null: the Trainer's log_every_n_steps")
+    options.add(&O::log_every_n_steps, "Steps between measurements; null: the Trainer's log_every_n_steps")
         .min(1)
         .instead("null takes the Trainer's log_every_n_steps");
   }

@@ -15,7 +15,7 @@ namespace levin::detail {
 /// In tenths of a per cent, as psutil rounds.
 inline double percent_of(double part, double whole) { return whole > 0 ? std::round(part / whole * 1000) / 10 : 0; }
 
-/// How busy this machine's processors are, from one look at /proc/stat to the next.
+/// How busy this machine's processors are, from one reading of /proc/stat to the next.
 class ProcessorLoad {
  public:
   /// `stat`: the text of /proc/stat, which counts from the machine's start. Gives the share of time in which processors worked

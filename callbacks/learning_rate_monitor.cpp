@@ -27,7 +27,7 @@ std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group
 
 }  // namespace
 
-LEVIN_REGISTER_CALLBACK(LearningRateMonitor, "Hand learning rates to the loggers");
+LEVIN_REGISTER_CALLBACK(LearningRateMonitor, "Log learning rates");
 
 void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>& options) {
   using O = LearningRateMonitorOptions;

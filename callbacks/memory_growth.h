@@ -24,7 +24,7 @@ class MemoryGrowth {
     if (grown < least_ || std::any_of(growth_.begin(), growth_.end(), differs)) growth_.clear();
     if (grown >= least_) growth_.push_back(grown);
   }
-  /// In how many epochs, up to the last, it grew, by no less than a quarter of what it grew by in any of them.
+  /// The number of epochs, up to the last, in which it grew, in each by at least a quarter of the largest growth.
   std::int64_t epochs() const { return static_cast<std::int64_t>(growth_.size()); }
   /// In all of these, bytes.
   std::int64_t bytes() const { return std::accumulate(growth_.begin(), growth_.end(), std::int64_t{0}); }

@@ -73,7 +73,7 @@ class MemoryMonitor final : public WithOptions<Callback, MemoryMonitorOptions> {
     // Ranks whose memory grows have one warning.
     Console::instance().warn_once(
         format("Memory grows: by {:.1f} MB in each of the last {} epochs, to {:.1f} MB in use. Look for what keeps tensors "
-               "alive: a container that gets longer with each batch or epoch, or a loss kept with its graph, of which "
+               "alive: a container that gets longer with each batch or epoch, or a loss stored with its graph, where "
                "loss.item() or loss.detach() would do.",
                grown, growth_.epochs(), in_mb(growth_.in_use())),
         "memory grows");

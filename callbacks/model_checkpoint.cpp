@@ -26,7 +26,7 @@
 namespace levin {
 namespace {
 
-/// True when a metric was measured between the two looks at it.
+/// True when a metric was measured between two checks.
 bool was_measured(std::optional<double> before, std::optional<double> after) {
   if (!after) return false;
   return !before || (*before != *after && !(std::isnan(*before) && std::isnan(*after)));
@@ -87,7 +87,7 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   options.rule({"save_top_k"}, [](const O& saving) {
     return !saving.monitor && saving.save_top_k > 1
                ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1; "
-                 "with monitor: step and mode: max the newest are kept"
+                 "with monitor: step and mode: max the newest remain"
                : "";
   });
   options.rule({"filename"}, [](const O& saving) -> std::string {
@@ -511,7 +511,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
     const bool is_stop = dynamic_cast<const Interrupted*>(&error) != nullptr;
     rank_zero_info(is_stop ? format("{} Saved its state as {}", error.what(), as_typed(file))
                            : format("Training ended with an error ({}); saved its state as {}", error.what(), as_typed(file)));
-    // A stop is no error, and one line is enough of it.
+    // A stop is not an error, and gets one line.
     if (is_stop && Console::instance().shows(LogLevel::kInfo, Speaker::kRun))
       Console::instance().mark_reported(std::current_exception());
   } catch (const std::exception& save_error) {

@@ -45,11 +45,11 @@ struct LEVIN_API ModelCheckpointOptions {
   /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
   std::optional<std::filesystem::path> dirpath = std::nullopt;
   std::optional<std::string> filename = std::nullopt;  ///< "{epoch}-{val_loss:.2f}"; default "{epoch}-{step}"
-  std::optional<std::string> monitor = std::nullopt;   ///< "step" and "epoch" are there without being logged
+  std::optional<std::string> monitor = std::nullopt;   ///< "step" and "epoch" exist without being logged
   bool verbose = false;
   SaveLast save_last = false;
   std::int64_t save_top_k = 1;  ///< -1: all, 0: none
-  /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then. Unset: only when a signal has
+  /// Rank 0 also saves when training ends with an error; other ranks take no part in it. Unset: only when a signal has
   /// ended it, which all ranks have agreed on, and the callback saves checkpoints at all; of several callbacks the first one
   /// saves then.
   std::optional<bool> save_on_exception = std::nullopt;
@@ -71,7 +71,7 @@ struct LEVIN_API ModelCheckpointOptions {
 
 /// Saves checkpoints while training: the k best by a metric, or the newest, and `last.ckpt` if asked to.
 ///
-/// What to save is decided on values that all ranks share, and rank 0 alone looks at the folder and names the file, so ranks
+/// What to save is decided on values that all ranks share, and rank 0 alone reads the folder and names the file, so ranks
 /// cannot disagree. What is due after a training step is saved at once. When its monitor comes from validation, it has no score
 /// yet, and is ranked with the value of the next one: the newest first, as the nearest to what was measured. Of those that wait
 /// for a score the newest save_top_k stay, also when training ends before there is any. It removes only files that it
@@ -132,7 +132,7 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
     std::optional<double> score_before_validation;
     std::string exceptional_file;       ///< written when a run ended early; the next save of its name replaces it
     std::vector<std::string> unscored;  ///< written without a score, oldest first
-    std::vector<std::string> evicted;   ///< to be removed once their successors are there
+    std::vector<std::string> evicted;   ///< to be removed once their successors exist
   };
   /// What a checkpoint has besides these and the k best, under Lightning's names, where it has them.
   struct State {
@@ -182,7 +182,7 @@ class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckp
   std::unique_ptr<SharedInterval> interval_;
 
   State state_;
-  std::string newest_file_;             ///< what was written last, last.ckpt aside: what last.ckpt links to
+  std::string newest_file_;             ///< what was written last, except last.ckpt: what last.ckpt links to
   std::int64_t newest_file_step_ = -1;  ///< the step of that; -1: there is none
   std::string resumed_file_;            ///< what this run resumes from
   Decisions decisions_;

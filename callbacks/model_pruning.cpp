@@ -54,8 +54,7 @@ LEVIN_REGISTER_CALLBACK(ModelPruning, "Set weights to zero after each epoch, whe
 void ModelPruningOptions::declare(OptionList<ModelPruningOptions>& options) {
   using O = ModelPruningOptions;
   options.add(&O::pruning_fn, "What is pruned: the smallest weights or any, single ones or channels").required();
-  options.add(&O::parameters_to_prune,
-              "Names of parameters; empty: those of all layers that are called as parameter_names say");
+  options.add(&O::parameters_to_prune, "Names of parameters; empty: those of all layers with names in parameter_names");
   options.add(&O::parameter_names, "What the parameters of layers are called");
   options.add(&O::use_global_unstructured, "Choose among all parameters together, not in each by itself");
   options.add(&O::amount, "What is pruned of the rest: a share, such as 0.5, or a number of weights or channels");
@@ -160,7 +159,7 @@ void ModelPruning::on_validation_end(Trainer& trainer, Module& module) {
 void ModelPruning::on_train_end(Trainer& trainer, Module&) {
   if (!trainer.epoch_is_unfinished() || has_pruned_ || !options_.apply_pruning) return;
   rank_zero_warn(
-      "ModelPruning: nothing is pruned, as training ended inside of an epoch, and weights are pruned behind whole ones. Let "
+      "ModelPruning: nothing is pruned, as training ended inside of an epoch, and weights are pruned after whole ones. Let "
       "max_steps or max_time leave time for one.");
 }
 

@@ -46,16 +46,16 @@ std::string other_monitors(const std::string& monitor, const MetricMap& metrics)
 bool is_counter(std::string_view monitor) { return monitor == "step" || monitor == "epoch"; }
 
 void warn_of_mode(const std::string& class_name, const std::string& monitor, MonitorMode mode) {
-  const std::string doubt = doubt_of_mode(class_name, monitor, mode == MonitorMode::kMax);
-  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+  const std::string warning = warning_of_mode(class_name, monitor, mode == MonitorMode::kMax);
+  if (!warning.empty()) Console::instance().warn_once(warning, {}, Speaker::kRun);
 }
 
 bool before_training(const Trainer& trainer) { return trainer.sanity_checking() || trainer.total_batch_idx() == 0; }
 
 void warn_of_monitor(const Trainer& trainer, const std::string& class_name, const std::string& monitor) {
   if (trainer.monitored(monitor)) return;
-  const std::string doubt = doubt_of_monitor(class_name, monitor, trainer.callback_metrics().names());
-  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+  const std::string warning = warning_of_monitor(class_name, monitor, trainer.callback_metrics().names());
+  if (!warning.empty()) Console::instance().warn_once(warning, {}, Speaker::kRun);
 }
 
 bool looks_at_epoch_end(const Trainer& trainer, const std::optional<bool>& chosen) {

@@ -41,7 +41,7 @@ bool before_training(const Trainer& trainer);
 /// Warns on rank 0 of a metric that validation does not seem to log. Called: at the end of a validation before training.
 void warn_of_monitor(const Trainer& trainer, const std::string& class_name, const std::string& monitor);
 
-/// What is monitored is looked at when a training epoch ends, else when a validation does. `chosen`: unset is the former where
+/// The monitored metric is checked when a training epoch ends, else when a validation does. `chosen`: unset is the former where
 /// each epoch ends with exactly one validation, or there is none.
 bool looks_at_epoch_end(const Trainer& trainer, const std::optional<bool>& chosen);
 /// What every score is better than.

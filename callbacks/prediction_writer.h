@@ -47,7 +47,7 @@ struct LEVIN_API PredictionWriterOptions {
 ///
 /// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
 /// `prediction_0`, `prediction_1`, …. A `.npy` file holds one array: of several tensors each has a file, `predictions-KEY.npy`.
-/// Files that are there are replaced, each in one instant. fast_dev_run writes nothing.
+/// Existing files are replaced, each in one instant. fast_dev_run writes nothing.
 class LEVIN_API PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
  public:
   /// Throws ConfigError as checked() does.

@@ -55,7 +55,7 @@ LEVIN_REGISTER_(Callback, ProgressBar, "RichProgressBar", "Another name of Progr
 LEVIN_REGISTER_(Callback, ProgressBar, "TQDMProgressBar", "Another name of ProgressBar");
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
-  options.add(&ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing")
+  options.add(&ProgressBarOptions::refresh_rate, "Batches after which the bar may change; 0: show nothing")
       .min(0)
       .instead("0 shows nothing");
   options.add(&ProgressBarOptions::leave, "Keep each epoch's bar on the terminal");
@@ -82,7 +82,7 @@ void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
 void ProgressBar::on_train_start(Trainer& trainer, Module&) {
   if (!enabled(trainer)) return;
   live_ = has_terminal(trainer);
-  if (!live_ || !wants_view(trainer)) return;
+  if (!live_ || !shows_live_view(trainer)) return;
   console_.clear_live_line();
   curve_values_ = std::make_unique<CurveValues>();
   view_ = std::make_unique<LiveView>(trainer, console_);
@@ -165,7 +165,7 @@ bool ProgressBar::has_terminal(const Trainer& trainer) const {
   return console_.has_live_line() && trainer.options().progress != ProgressView::kLines;
 }
 
-bool ProgressBar::wants_view(const Trainer& trainer) const {
+bool ProgressBar::shows_live_view(const Trainer& trainer) const {
   if (trainer.options().progress != ProgressView::kAuto) return trainer.options().progress == ProgressView::kLive;
   const TerminalSize size = console_.live_size();
   return OwnProcess::is_one() && Keys::are_there() && size.columns >= kLeastColumns && size.rows >= kLeastRows;
@@ -304,7 +304,7 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
       evaluation_.total = totals.batches;
     }
     draw(trainer, evaluation_);
-    // Above a view there is room for it, and a person who has asked for the validation looks for its result.
+    // Above a view there is room for it, and a requested validation has its result there.
     if (options_.leave || !trainer.fitting() || (view_ && needs_line)) keep_bar(trainer, evaluation_);
   } else if (needs_line) {
     evaluation_.description = evaluation_name_;

@@ -98,7 +98,7 @@ class LEVIN_API ProgressBar final : public WithOptions<Callback, ProgressBarOpti
   LiveState live_state(const Trainer& trainer, const Bar& bar) const;
   /// `waits`: for values that are still on a device.
   ProgressLine line_of(const Trainer& trainer, const Bar& bar, bool waits = true) const;
-  bool wants_view(const Trainer& trainer) const;
+  bool shows_live_view(const Trainer& trainer) const;
   /// What a file gets: "Epoch 3: 100/100 [00:02, 47.30it/s, v_num=0, train_loss=0.123]".
   void print_line(const Trainer& trainer, const Bar& bar);
 

@@ -34,20 +34,20 @@ namespace levin {
 namespace {
 
 /// Of each kind: what all ranks exchange at the end, 16 bytes each.
-constexpr std::size_t kMostMeetings = 20'000;
+constexpr std::size_t kMostExchanges = 20'000;
 constexpr std::size_t kShownRanks = 3;
 /// On the console: there are dozens of hooks that take next to nothing.
 constexpr std::size_t kShownActions = 15;
 
-std::string bytes_of(const std::vector<MeetingSpan>& meetings) {
-  static_assert(std::is_trivially_copyable_v<MeetingSpan>);
-  return {reinterpret_cast<const char*>(meetings.data()), meetings.size() * sizeof(MeetingSpan)};
+std::string bytes_of(const std::vector<ExchangeSpan>& exchanges) {
+  static_assert(std::is_trivially_copyable_v<ExchangeSpan>);
+  return {reinterpret_cast<const char*>(exchanges.data()), exchanges.size() * sizeof(ExchangeSpan)};
 }
 
-std::vector<MeetingSpan> meetings_of(const std::string& bytes) {
-  std::vector<MeetingSpan> meetings(bytes.size() / sizeof(MeetingSpan));
-  if (!meetings.empty()) std::memcpy(meetings.data(), bytes.data(), bytes.size());
-  return meetings;
+std::vector<ExchangeSpan> spans_of(const std::string& bytes) {
+  std::vector<ExchangeSpan> exchanges(bytes.size() / sizeof(ExchangeSpan));
+  if (!exchanges.empty()) std::memcpy(exchanges.data(), bytes.data(), bytes.size());
+  return exchanges;
 }
 
 /// "rank 3 1.20 s, rank 1 40.00 ms", those that were waited for longest.
@@ -61,7 +61,7 @@ std::string waited_for(const std::vector<double>& waits) {
   return join(ranks, ", ", [&](std::size_t rank) { return format("rank {} {}", rank, seconds_text(waits[rank])); });
 }
 
-void add_rows(TextTable& table, const char* name, const std::vector<std::vector<MeetingSpan>>& by_rank) {
+void add_rows(TextTable& table, const char* name, const std::vector<std::vector<ExchangeSpan>>& by_rank) {
   const auto waits = waits_of_ranks(by_rank);
   for (std::size_t rank = 0; rank < waits.size(); ++rank) {
     double total = 0;
@@ -96,7 +96,7 @@ class SimpleProfiler final : public WithOptions<Profiler, SimpleProfilerOptions>
     stage_ = stage;
     totals_.clear();
     running_.clear();
-    for (auto& meetings : meetings_) meetings.clear();
+    for (auto& exchanges : exchanges_) exchanges.clear();
     begun_ = steady_seconds();
     ended_ = 0;
   }
@@ -116,8 +116,8 @@ class SimpleProfiler final : public WithOptions<Profiler, SimpleProfilerOptions>
   }
 
   void waited(WaitReason wait, double arrived, double left) override {
-    auto& meetings = meetings_[static_cast<std::size_t>(wait)];
-    if (meetings.size() < kMostMeetings) meetings.push_back({arrived, left});
+    auto& exchanges = exchanges_[static_cast<std::size_t>(wait)];
+    if (exchanges.size() < kMostExchanges) exchanges.push_back({arrived, left});
   }
 
   void end(Trainer& trainer) override {
@@ -168,16 +168,16 @@ class SimpleProfiler final : public WithOptions<Profiler, SimpleProfilerOptions>
     TextTable table{.header = {"rank", "waited in", "times", "in all", "for"},
                     .rows = {},
                     .align = {Align::kRight, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft}};
-    constexpr std::array kNames = {"meetings", "gradients"};
+    constexpr std::array kNames = {"exchanges", "gradients"};
     for (std::size_t kind = 0; kind < kNames.size(); ++kind) {
       const auto texts = RankExchange(trainer.strategy().control_group())
-                             .gather_text(bytes_of(meetings_[kind]),
+                             .gather_text(bytes_of(exchanges_[kind]),
                                           {"exchanging what a profiler has measured", "all have the same profiler"});
-      std::vector<std::vector<MeetingSpan>> by_rank;
-      for (const std::string& text : texts) by_rank.push_back(meetings_of(text));
+      std::vector<std::vector<ExchangeSpan>> by_rank;
+      for (const std::string& text : texts) by_rank.push_back(spans_of(text));
       add_rows(table, kNames[kind], by_rank);
     }
-    return format("\n\nWaits for other ranks, of the first {} of each kind:\n{}", kMostMeetings, table.str());
+    return format("\n\nWaits for other ranks, of the first {} of each kind:\n{}", kMostExchanges, table.str());
   }
 
   /// Gives the file that it has written to.
@@ -194,7 +194,7 @@ class SimpleProfiler final : public WithOptions<Profiler, SimpleProfilerOptions>
   double ended_ = 0;  ///< 0 while it runs
   std::map<std::string, Total, std::less<>> totals_;
   std::vector<Running> running_;
-  std::array<std::vector<MeetingSpan>, 2> meetings_;  ///< by WaitReason
+  std::array<std::vector<ExchangeSpan>, 2> exchanges_;  ///< by WaitReason
 };
 
 LEVIN_REGISTER_(Profiler, SimpleProfiler, "simple",

@@ -42,13 +42,13 @@ double mean_of(const std::vector<double>& losses) {
 
 }  // namespace
 
-LEVIN_REGISTER_CALLBACK(SpikeDetection, "End a run whose loss leaps away, and list the batches that it saw then");
+LEVIN_REGISTER_CALLBACK(SpikeDetection, "End a run whose loss spikes, and list the batches of that step");
 
 void SpikeDetectionOptions::declare(OptionList<SpikeDetectionOptions>& options) {
   using O = SpikeDetectionOptions;
   options.add(&O::mode, "Which losses are better");
   options.add(&O::window, "Batches whose mean a loss is compared with").min(1);
-  options.add(&O::warmup, "Batches of an epoch before the first one that is looked at").min(0);
+  options.add(&O::warmup, "Batches of an epoch before the first one that is checked").min(0);
   options.add(&O::atol, "A spike is at least this far from the mean; null: however near");
   options.add(&O::rtol, "A spike is at least this many times the mean away from it; null: however near");
   options.add(&O::exclude_batches_path, "Folder of skip_batches.json, or the file; empty: default_root_dir");
@@ -96,7 +96,7 @@ bool SpikeDetection::is_spike(double loss, double mean) const {
   const bool is_better = options_.mode == MonitorMode::kMin ? loss <= state_.last_val : loss >= state_.last_val;
   if (is_better) return false;
   const double distance = std::abs(loss - mean);
-  // A distance that is NaN, as before the first loss, is none.
+  // A distance that is NaN, as before the first loss, is not a spike.
   return (!options_.atol || distance >= std::abs(*options_.atol)) &&
          (!options_.rtol || distance >= std::abs(*options_.rtol * mean));
 }

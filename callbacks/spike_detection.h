@@ -18,7 +18,7 @@ namespace levin {
 struct LEVIN_API SpikeDetectionOptions {
   MonitorMode mode = MonitorMode::kMin;             ///< which losses are better
   std::int64_t window = 10;                         ///< batches whose mean a loss is compared with
-  std::int64_t warmup = 1;                          ///< batches of an epoch before the first that is looked at
+  std::int64_t warmup = 1;                          ///< batches of an epoch before the first that is checked
   std::optional<double> atol = std::nullopt;        ///< a spike is at least this far from the mean
   std::optional<double> rtol = 2.0;                 ///< and at least this many times the mean
   std::filesystem::path exclude_batches_path = {};  ///< a folder, or a .json file; empty: default_root_dir

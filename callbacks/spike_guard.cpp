@@ -54,19 +54,19 @@ void scale_rates(const Trainer& trainer, double factor) {
 
 }  // namespace
 
-LEVIN_REGISTER_CALLBACK(SpikeGuard, "Skip steps whose loss or gradients leap away, or go back to before");
+LEVIN_REGISTER_CALLBACK(SpikeGuard, "Skip steps whose loss or gradients spike, or roll back to an earlier state");
 
 void SpikeGuardOptions::declare(OptionList<SpikeGuardOptions>& options) {
   using O = SpikeGuardOptions;
   options.add(&O::action, "What follows a spike: a warning, the step left out, or going back");
   options.add(&O::window, "Steps whose mean and deviation a step is compared with").min(2);
   options.add(&O::warmup, "Steps before the first that is compared").min(2);
-  options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: any finite one is good")
+  options.add(&O::threshold_loss, "Deviations above the mean at which a loss is a spike; null: no finite loss is")
       .above(0)
-      .instead("null takes any finite loss for good");
-  options.add(&O::threshold_gradient_norm, "The same of the gradients' norm; null: any finite one is good")
+      .instead("null takes any finite loss");
+  options.add(&O::threshold_gradient_norm, "The same for the gradients' norm; null: no finite norm is")
       .above(0)
-      .instead("null takes any finite norm for good");
+      .instead("null takes any finite norm");
   options.add(&O::rollback_to, "Where the state of a rollback comes from");
   options.add(&O::every_n_steps, "Steps from one state in memory to the next").min(1);
   options.add(&O::lr_factor, "Factor of the learning rates with each rollback").above(0).max(1);

@@ -44,10 +44,10 @@ struct LEVIN_API SpikeGuardOptions {
 
 /// Looks, before an optimizer steps, whether the loss (the mean over all samples of the step) or the norm of its gradients
 /// leaps above what it was in the steps before. Then it leaves the step out, with all that it would have changed, buffers too;
-/// or goes back to the last good state, from which training continues with the next batches. What is no finite number is a
-/// spike, in warm-up too. A spike enters mean and deviation as the largest value that is none, so that a level that stays high
-/// is one for a while only. The rule is that of OLMo-core's SkipStepOptimizer; going back and leaving out data PaLM's
-/// (Chowdhery et al. 2022, 5.1), lower rates Marian's.
+/// or goes back to the last good state, from which training continues with the next batches. What is not a finite number is a
+/// spike, in warm-up too. A spike enters mean and deviation as the largest value that is not a spike, so that a level that
+/// stays high is one for a while only. The rule is that of OLMo-core's SkipStepOptimizer; going back and leaving out data
+/// PaLM's (Chowdhery et al. 2022, 5.1), lower rates Marian's.
 ///
 /// Ranks: all; where there are several, an exchange of 24 bytes a step. The host waits for a device's loss and norm in each
 /// step, after what cuda_graph records. Clipping takes the same norm.
@@ -90,7 +90,7 @@ class LEVIN_API SpikeGuard final : public WithOptions<Callback, SpikeGuardOption
   };
 
   Step observe(Trainer& trainer, const torch::optim::Optimizer& optimizer) const;
-  /// The most that is no spike of such values; infinite in warm-up and without a threshold.
+  /// The most that is not a spike of such values; infinite in warm-up and without a threshold.
   double limit(std::size_t which, const std::vector<double>& earlier) const;
   /// What has leapt; empty: nothing.
   std::string spike_in(const Step& step) const;

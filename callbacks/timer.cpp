@@ -18,7 +18,7 @@ LEVIN_REGISTER_CALLBACK(Timer, "Measure time, and stop training after a given ti
 
 void TimerOptions::declare(OptionList<TimerOptions>& options) {
   options.add(&TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
-  options.add(&TimerOptions::interval, "Look at the limit after each step or each epoch");
+  options.add(&TimerOptions::interval, "Check the limit after each step or each epoch");
   options.add(&TimerOptions::verbose, "Say when the limit is reached");
 }
 

@@ -13,7 +13,7 @@ namespace levin {
 
 struct LEVIN_API TimerOptions {
   std::optional<Duration> duration = std::nullopt;  ///< of training; unset: only measures
-  Interval interval = Interval::kStep;              ///< how often the limit is looked at
+  Interval interval = Interval::kStep;              ///< how often the limit is checked
   bool verbose = true;                              ///< say when the limit is reached
 
   static void declare(OptionList<TimerOptions>& options);

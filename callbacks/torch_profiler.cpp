@@ -54,9 +54,7 @@ struct TorchProfilerOptions {
     options.add(&O::wait, "Batches that are skipped").min(0);
     options.add(&O::warmup, "Batches that are recorded and discarded").min(0);
     options.add(&O::active, "Batches that are written").min(1);
-    options.add(&O::repeat, "How often; 0: as long as there are batches")
-        .min(0)
-        .instead("0 repeats as long as there are batches");
+    options.add(&O::repeat, "How many times; 0: until the last batch").min(0).instead("0 repeats as long as there are batches");
     options.add(&O::record_shapes, "Record the shapes of operators' inputs");
     options.add(&O::profile_memory, "Record what is allocated and freed");
   }

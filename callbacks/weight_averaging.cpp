@@ -197,14 +197,14 @@ void StochasticWeightAveragingOptions::declare(OptionList<StochasticWeightAverag
   using O = StochasticWeightAveragingOptions;
   options.add(&O::swa_lrs, "Learning rate while weights are averaged; a list gives one for each parameter group").required();
   options.add(&O::swa_epoch_start, "The epoch to begin at, from 1, or a share of max_epochs from 0 to 1");
-  options.add(&O::annealing_epochs, "Epochs in which the rate comes to swa_lrs").min(0);
+  options.add(&O::annealing_epochs, "Epochs in which the rate reaches swa_lrs").min(0);
   options.add(&O::annealing_strategy, "Shape of the change").choices({"cos", "linear"});
   options.add(&O::device, "Where averages are stored; null: where the module is");
   options.rule({"swa_lrs"}, [](const O& swa) {
     const Value::List one = {swa.swa_lrs};
     const Value::List& rates = swa.swa_lrs.is_list() ? swa.swa_lrs.as_list() : one;
     const auto is_rate = [](const Value& rate) { return rate.is_number() && rate.as_double() > 0; };
-    return std::all_of(rates.begin(), rates.end(), is_rate) ? "" : "swa_lrs must be a number above 0, or a list of such";
+    return std::all_of(rates.begin(), rates.end(), is_rate) ? "" : "swa_lrs must be a number above 0, or a list of them";
   });
   options.rule({"swa_epoch_start"}, [](const O& swa) {
     const Limit& start = swa.swa_epoch_start;
@@ -265,7 +265,7 @@ void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
 void StochasticWeightAveraging::on_train_epoch_start(Trainer& trainer, Module&) {
   if (has_taken_over_ || trainer.current_epoch() < first_epoch_) return;
   rank_zero_info(trainer.scheduler_configs().empty() ? "StochasticWeightAveraging: SWALR sets the learning rate from here on."
-                                                     : "StochasticWeightAveraging: SWALR takes the place of the schedulers.");
+                                                     : "StochasticWeightAveraging: SWALR replaces the schedulers.");
   replace_schedulers(trainer, swa_.swa_lrs);
   has_taken_over_ = true;
 }

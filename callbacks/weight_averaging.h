@@ -36,12 +36,12 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
   /// So that a rank without a batch averages when its weights change, too.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
 
-  /// Whether to take the weights in after this step of an optimizer, or after this epoch; both count from 0, the other is
-  /// unset. All ranks answer alike.
+  /// Whether to average the weights after this step of an optimizer, or after this epoch; both count from 0, the other is
+  /// unset. Ranks: all, with the same result.
   virtual bool should_update(std::optional<std::int64_t> step, std::optional<std::int64_t> epoch) const;
   /// How much the weights count against the average of those before, of which there are so many.
   virtual double share(std::int64_t averaged) const { return 1.0 / static_cast<double>(averaged + 1); }
-  /// How often weights have been taken in.
+  /// How often weights have been averaged.
   std::int64_t averaged() const { return averaged_; }
 
   std::vector<WeightPair> evaluated_weights() const override { return weights_; }
@@ -55,7 +55,7 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
   void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;
 
  protected:
-  /// What stands for a tensor of the module; undefined where nothing does yet.
+  /// The average of a tensor of the module; undefined before the first.
   at::Tensor average_of(const at::Tensor& tensor) const;
 
  private:
@@ -70,8 +70,8 @@ class LEVIN_API WeightAveraging : public WithOptions<Callback, WeightAveragingOp
   std::int64_t averaged_ = 0;
   /// Under Lightning's names.
   struct State {
-    std::int64_t latest_update_step = 0;    ///< steps of optimizers when weights were taken in last
-    std::int64_t latest_update_epoch = -1;  ///< after which they were taken in last
+    std::int64_t latest_update_step = 0;    ///< steps of optimizers when weights were last averaged
+    std::int64_t latest_update_epoch = -1;  ///< after which they were last averaged
   };
   State state_;
 };
@@ -87,8 +87,8 @@ struct LEVIN_API EMAWeightAveragingOptions {
   static void declare(OptionList<EMAWeightAveragingOptions>& options);
 };
 
-/// An exponential moving average of weights: average = decay × average + (1 - decay) × weights. The first ones are taken as
-/// they are.
+/// An exponential moving average of weights: average = decay × average + (1 - decay) × weights. The first ones
+/// are the first average.
 class LEVIN_API EMAWeightAveraging final : public WeightAveraging {
  public:
   using Options = EMAWeightAveragingOptions;
@@ -113,7 +113,7 @@ struct LEVIN_API StochasticWeightAveragingOptions {
 };
 
 /// Averages the weights that epochs end with (Izmailov et al. 2018), while the learning rate stays at `swa_lrs`: the one before
-/// epoch swa_epoch_start and each from there on. SWALR takes the place of the schedulers at that epoch's start. When training
+/// epoch swa_epoch_start and each from there on. SWALR replaces the schedulers at that epoch's start. When training
 /// ends, statistics such as BatchNorm's are computed again for the average, in one pass over the training data, of which each
 /// rank takes its part; where max_epochs says so, before the last validation. Until then they are averages themselves. Needs
 /// one optimizer, under automatic optimization.

@@ -22,7 +22,7 @@ std::string_view embedded_text(const Files& files, std::string_view name) {
   return {};
 }
 
-/// The text with values in their places, such as @NAME@.
+/// The text with values for placeholders such as @NAME@.
 inline std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
   std::string result(text);
   for (const auto& [place, value] : values) {

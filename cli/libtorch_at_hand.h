@@ -9,7 +9,7 @@
 namespace levin::cli {
 
 /// The version of the LibTorch in this folder, such as "2.13.0": of a wheel of PyPI (version.py) or an archive of pytorch.org
-/// (build-version). Empty when neither tells.
+/// (build-version). Empty without such a file.
 std::string libtorch_version(const std::filesystem::path& folder);
 
 /// The folders in which `levin setup` and `make setup` put a LibTorch of this version, the one with CUDA first.

@@ -13,10 +13,10 @@
 
 namespace {
 
-// What was registered later has run by then: destructors of plug-ins, and what they and whoever they use left for the end.
+// What was registered later has run by then: destructors of plug-ins, and what plug-ins and their libraries left for the end.
 void end_at_once(int status, void*) { levin::end_process(status); }
 
-// Whoever watches a process from within was there before LibTorch, and has its turn after it.
+// A tool that watches a process from within was loaded before LibTorch, and ends after it.
 bool is_watched() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;

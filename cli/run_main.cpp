@@ -28,7 +28,7 @@ void show_error(const std::vector<std::string>& texts) {
   Console& console = Console::instance();
   const bool was_reported = console.was_reported(std::current_exception());
   for (const std::string& message : texts) {
-    // Keys, names and values of the user's stand in it as they are.
+    // It has the user's keys, names and values unchanged.
     const std::string text = printable(message);
     was_reported ? console.record(LogLevel::kError, text) : console.error(text);
   }
@@ -45,7 +45,7 @@ int run_main(const std::function<void()>& program) {
     show_error(cli::diagnostics(error));
     return error.exit_code();
   } catch (const Interrupted& interrupted) {
-    // All ranks stop together, for the same reason, which is no error: somebody wanted it.
+    // All ranks stop together, for the same reason, which is not an error: it was requested.
     Console& console = Console::instance();
     const LogLevel level = console.shows(LogLevel::kInfo, Speaker::kRun) ? LogLevel::kInfo : LogLevel::kError;
     if (!console.was_reported(std::current_exception())) console.print(level, interrupted.what(), Speaker::kRun);

@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// What the main() of a program of your own returns:
+/// What the main() of your own program returns:
 ///
 ///     int main() {
 ///       return levin::run_main([] {
@@ -15,11 +15,11 @@ namespace levin {
 ///       });
 ///     }
 ///
-/// An error that leaves `program` is shown as `levin` shows it ("error: …", and not a second time when the run has told it
-/// already), in place of the C++ library's "terminate called". Returns the exit status: 0, 1 for an error of the run, 2 for a
-/// wrong configuration, 128 + n after signal n.
+/// An error that leaves `program` is shown as `levin` shows it ("error: …", and not a second time when the run has
+/// reported it already), instead of the C++ library's "terminate called". Returns the exit status: 0, 1 for an error of the
+/// run, 2 for a wrong configuration, 128 + n after signal n.
 ///
-/// While `program` runs, the process is levin's own: it takes signals, reports crashes and keeps memory for training
+/// While `program` runs, the process is levin's own: it takes signals, reports crashes and reserves memory for training
 /// (ProcessOptions), and Trainers may start ranks.
 LEVIN_API int run_main(const std::function<void()>& program);
 
@@ -35,7 +35,7 @@ LEVIN_API int run_main(const std::function<void()>& program);
 ///       …
 ///     }
 ///
-/// Ranks are this program, run again with the same arguments: each begins with main(), comes to this call, runs `program` as
+/// Ranks are this program, run again with the same arguments: each begins with main(), reaches this call, runs `program` as
 /// run_main() does, and ends. Earlier calls of launch() do nothing in them. In the application `program` runs until it makes
 /// the Trainer, whose constructor does not return; this function does, when all ranks have ended. Signals go to the ranks until
 /// then. With one device, or where another launcher has started this process as a rank, `program` is simply called.
@@ -48,8 +48,8 @@ LEVIN_API void launch(const std::function<void()>& program);
 
 namespace levin::cli {
 
-/// The whole `levin` program: reads the command line and YAML, makes the parts by name and runs the sub-command. A program of
-/// your own that links its modules calls it from main(): `int main(int argc, char** argv) { return levin::cli::run(argc, argv);
+/// The whole `levin` program: reads the command line and YAML, makes the parts by name and runs the sub-command. A program
+/// that links its modules calls it from main(): `int main(int argc, char** argv) { return levin::cli::run(argc, argv);
 /// }`. Returns the exit status: 0, 1 for an error of the run, 2 for a wrong configuration, 128 + n after signal n.
 LEVIN_API int run(int argc, char** argv);
 

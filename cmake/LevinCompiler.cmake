@@ -42,7 +42,7 @@ if(LEVIN_SANITIZE)
   add_link_options(${levin_sanitizers})
 endif()
 
-# libFuzzer's counters, and the sanitizers that tell what it finds. The programs in tests/fuzz link libFuzzer's main().
+# libFuzzer's counters, and the sanitizers that report what it finds. The programs in tests/fuzz link libFuzzer's main().
 if(LEVIN_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR LEVIN_SANITIZE)
     message(FATAL_ERROR "LEVIN_FUZZ needs clang, and brings its own sanitizers: use `make fuzz`.")

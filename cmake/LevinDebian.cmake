@@ -1,5 +1,5 @@
 # `make deb`: with LEVIN_DEBIAN, cpack makes a Debian package of what is installed. All of it lies in /usr/lib/levin, as in a wheel, but for
-# /usr/bin/levin, manual, completions and what find_package(levin) finds first. LibTorch is no part of it: see cli/libtorch_at_hand.h.
+# /usr/bin/levin, manual, completions and what find_package(levin) finds first. LibTorch is not part of it: see cli/libtorch_at_hand.h.
 set(package_documents share/doc/levin)
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC) # SOURCE_DATE_EPOCH, where it is set
 configure_file(cmake/debian/changelog.in ${PROJECT_BINARY_DIR}/debian/changelog @ONLY)
@@ -32,7 +32,7 @@ set(CPACK_PACKAGE_CONTACT "levin's developers <levin@users.noreply.github.com>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "training runtime for C++ on LibTorch")
 set(CPACK_PACKAGE_DESCRIPTION "Modules, loops, logging, checkpoints, data loading and ranks, in the style of
 PyTorch Lightning: a module and a YAML file, and `levin fit` trains it.
-LibTorch ${LEVIN_TORCH_VERSION} comes from PyPI (`levin setup`), or from a folder of your own.")
+LibTorch ${LEVIN_TORCH_VERSION} comes from PyPI (`levin setup`), or from a folder that you name.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

@@ -4,7 +4,7 @@ option(LEVIN_PRECOMPILE "Plug-ins have a precompiled header" ON)
 set(_levin_cmake_folder ${CMAKE_CURRENT_LIST_DIR})
 
 # Without a build type CMake compiles without optimization. A training_step that forgets its return is an error, as the compiler
-# would go on with whatever follows it.
+# would continue with what follows it.
 function(_levin_compile target)
   target_compile_options(${target} PRIVATE -Werror=return-type)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -63,7 +63,7 @@ function(_levin_use_precompiled target header)
 endfunction()
 
 # levin_add_plugin(NAME [NO_PRECOMPILE] SOURCES files... [LINK libraries...])
-# A plug-in: modules, callbacks, loggers or data modules of your own, as libNAME.so, which a YAML file names in `plugins:` and
+# A plug-in: your modules, callbacks, loggers or data modules, as libNAME.so, which a YAML file names in `plugins:` and
 # `levin --plugin` loads. It lands in CMAKE_LIBRARY_OUTPUT_DIRECTORY, or else in the build folder itself.
 # Where no CMAKE_BUILD_TYPE is set it is compiled with -O2, and, unless NO_PRECOMPILE is given or LEVIN_PRECOMPILE is off, with a
 # precompiled <levin/levin.h>.
@@ -78,7 +78,7 @@ function(levin_add_plugin name)
   if(LEVIN_PRECOMPILE AND NOT PLUGIN_NO_PRECOMPILE AND NOT CMAKE_CONFIGURATION_TYPES)
     _levin_precompile(${name})
   endif()
-  # What is missing shall be missing when the plug-in is linked, not when a run loads it.
+  # Missing symbols are errors when the plug-in is linked, not when a run loads it.
   target_link_options(${name} PRIVATE "LINKER:--no-undefined")
   set_target_properties(${name} PROPERTIES PREFIX lib INSTALL_RPATH_USE_LINK_PATH ON)
   if(NOT CMAKE_LIBRARY_OUTPUT_DIRECTORY)

@@ -1,6 +1,6 @@
 # Precompiles <levin/levin.h> for one compiler and its flags, unless a project of this machine has done so before:
 #   cmake -DCOMPILER=… -DCOMPILER_ID=… -DFLAGS=… -DINCLUDES=… -DLINK=… -P LevinPrecompile.cmake
-# The result lies in ~/.cache/levin/precompiled (LEVIN_CACHE names another folder than ~/.cache/levin), or beside LINK where that cannot be
+# The result lies in ~/.cache/levin/precompiled (LEVIN_CACHE names another folder than ~/.cache/levin), or next to LINK where that cannot be
 # written, and LINK leads to it. What no project has used for 30 days is removed: a precompiled header is as large as 700 MB.
 cmake_minimum_required(VERSION 3.25)
 set(thirty_days 2592000)

@@ -1,4 +1,4 @@
-# A room of the house: an object library that sees only what it may include, each from an include root of its own:
+# A room: an object library that sees only what it may include, each from its own include root:
 #   build/include/ROOM          the whole room, for itself and the tests
 #   build/include/api/ROOM      its public headers (ROOM/public_headers.txt): for other rooms and for users; these are installed
 #   build/include/basics        text, files, numbers, time and drawing of core (core/basic_headers.txt), for any room
@@ -189,7 +189,7 @@ endfunction()
 # The levin program: a main() that loads the library.
 function(levin_add_program)
   add_executable(levin_program ${PROJECT_SOURCE_DIR}/cli/main.cpp ${PROJECT_SOURCE_DIR}/cli/libtorch_at_hand.cpp)
-  # Where the library is beside the program, in the build tree and in the installed one, and LibTorch.
+  # Where the library is next to the program, in the build tree and in the installed one, and LibTorch.
   set(folders "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${levin_torch_rpath})
   list(REMOVE_DUPLICATES folders)
   set_target_properties(levin_program PROPERTIES OUTPUT_NAME levin EXPORT_NAME program INSTALL_RPATH "${folders}")

@@ -15,7 +15,7 @@ function(levin_embed_templates output folder)
     set(file ${CMAKE_MATCH_4})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     file(READ ${file} text)
-    # Sources end with .in: they are C++ only when their places are filled.
+    # Sources end with .in: they are C++ only when their placeholders are filled.
     string(REGEX REPLACE "\\.in$" "" name ${name})
     # With its length: compilers count the letters of a constant text one by one, and not all of a long one.
     string(LENGTH "${text}" length)

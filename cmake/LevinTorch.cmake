@@ -61,7 +61,7 @@ function(levin_import_torch root)
   target_include_directories(levin_torch SYSTEM INTERFACE "${root}/include" "${root}/include/torch/csrc/api/include")
   target_compile_definitions(levin_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
   target_link_libraries(levin_torch INTERFACE "${root}/lib/libtorch_cpu.so" "${root}/lib/libc10.so")
-  # libtorch_cpu.so of the PyPI wheel is linked to CUDA's runtime, which lies beside torch.
+  # libtorch_cpu.so of the PyPI wheel is linked to CUDA's runtime, which lies next to torch.
   file(GLOB dependencies LIST_DIRECTORIES true "${root}/../nvidia/*/lib")
   foreach(folder IN LISTS dependencies)
     target_link_options(levin_torch INTERFACE "-Wl,-rpath-link,${folder}")

@@ -57,7 +57,7 @@ class LEVIN_API BatchLoader {
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
   /// Dataset indices of the samples in the first `batches` batches of this epoch, in order, for gather_for_metrics(); -1 for a
-  /// sample that is only there to make ranks even; nullopt when the loader cannot tell.
+  /// sample that is only there to make ranks even; nullopt when the loader does not know.
   virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t /*batches*/) const { return std::nullopt; }
   /// Called: once before training or evaluation, with the part that this rank reads. The default does nothing: your own loader
   /// divides the data itself, and may have different numbers of batches on different ranks.

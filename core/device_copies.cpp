@@ -37,14 +37,14 @@ Batch copied_beside_work(const Batch& batch, const at::Device& device) {
   if (bytes < kLeastBytes || !all_on_host) return batch.to(device, /*non_blocking=*/true);
   const c10::impl::VirtualGuardImpl implementation(device.type());
   const c10::Stream user = current_stream(device);
-  CopyStream& beside = copy_stream(user.device());
+  CopyStream& copies = copy_stream(user.device());
   Batch copied;
   {
-    const c10::StreamGuard guard(beside.stream);
+    const c10::StreamGuard guard(copies.stream);
     copied = batch.to(device, /*non_blocking=*/true);
   }
-  beside.copied.record(beside.stream);
-  beside.copied.block(user);
+  copies.copied.record(copies.stream);
+  copies.copied.block(user);
   for (const auto& [name, tensor] : copied.items()) {
     // Its memory is not reused before the user is done with it.
     if (tensor.defined()) implementation.recordDataPtrOnStream(tensor.storage().data_ptr(), user);

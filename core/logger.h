@@ -43,7 +43,7 @@ struct LEVIN_API RunInfo {
 /// How a run ended.
 struct LEVIN_API RunOutcome {
   std::string status;                      ///< "success", "failed" or "interrupted"
-  std::string stop_reason = {};            ///< why a fit ended; empty: it is no fit, or it has failed
+  std::string stop_reason = {};            ///< why a fit ended; empty: it is not a fit, or it has failed
   std::string failure = {};                ///< the error, with the rank and the hook where it happened; empty: none
   std::vector<std::string> warnings = {};  ///< of rank 0 during the run, the first 20 at most
 };

@@ -336,7 +336,7 @@ class LEVIN_API Module : public torch::nn::Module {
   /// The device of the module's parameters and batches.
   at::Device device() const;
   /// Gathers every rank's tensor along a new first dimension: result[r] is rank r's, so that one rank gets one row. Shapes and
-  /// types are equal on all ranks. Gradients stop here, unless you ask for them:
+  /// types are equal on all ranks. Gradients stop here, unless you request them:
   ///
   ///     const at::Tensor all = all_gather(features, {.gradients = true}).flatten(0, 1);
   ///

@@ -12,7 +12,7 @@ namespace levin {
 
 /// Why ranks wait for one another.
 enum class WaitReason : std::uint8_t {
-  kMeeting,   ///< metrics and decisions, over the control group
+  kExchange,  ///< metrics and decisions, over the control group
   kGradients  ///< reductions of gradients, within backward passes
 };
 

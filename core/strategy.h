@@ -148,8 +148,8 @@ class LEVIN_API Strategy {
 
  protected:
   /// Called: by launch(). Starts the other ranks unless another launcher did (the calling process then becomes their launcher
-  /// and never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws ConfigError for wrong
-  /// devices or environment variables.
+  /// and never returns), and joins them: `return join_ranks(request);` (strategies/world/join_ranks.h). Throws ConfigError for
+  /// wrong devices or environment variables.
   virtual Launched join(const LaunchRequest& request) = 0;
   /// Called: by teardown().
   virtual void release_module() noexcept {}

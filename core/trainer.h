@@ -200,8 +200,8 @@ class LEVIN_API Trainer {
   void clear_stop();
   /// Asks all ranks for a checkpoint, a validation or a pause, or to end with this epoch; any rank may. Requests travel with
   /// the gradients, so all ranks act after the same step, the current or the next one, before its row. A checkpoint is
-  /// `manual-epoch=E-step=S.ckpt` in the folder of checkpoints. Paused ranks wait idle, without a time limit, for kGoOn from
-  /// any of them; a stop, a signal or an error also ends the pause. Pending requests are dropped when an entry point ends.
+  /// `manual-epoch=E-step=S.ckpt` in the folder of checkpoints. Paused ranks wait idle, without a time limit, for kContinue
+  /// from any of them; a stop, a signal or an error also ends the pause. Pending requests are dropped when an entry point ends.
   /// Threading: any thread, also for paused().
   void request(RunCommand command);
   bool paused() const;
@@ -257,8 +257,8 @@ LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& traine
 /// Reports by rank, as of the last row of training steps (log_every_n_steps); empty before the first. The same on all ranks.
 LEVIN_API const std::vector<RankReport>& reports_of_ranks(const Trainer& trainer);
 
-/// Dataset indices of the current batch's samples, by row; -1: only added to make ranks even. nullopt when the loader cannot
-/// tell (BatchLoader::epoch_samples). Called: in a hook of a batch. The call takes longer towards the end of an epoch.
+/// Dataset indices of the current batch's samples, by row; -1: only added to make ranks even. nullopt when the loader
+/// does not know them (BatchLoader::epoch_samples). Called: in a hook of a batch; slower towards the end of an epoch.
 LEVIN_API std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer);
 
 /// The totals of all ranks in the evaluation that is about to end. Called: in its on_*_epoch_end and on_*_end.

@@ -36,7 +36,7 @@ void to_native_order(std::span<char> data, std::size_t width, bool data_is_big_e
   }
 }
 
-/// Bytes of an array of this shape; nullopt when its sizes, those of 0 left aside, have no meaningful product.
+/// Bytes of an array of this shape; nullopt when its sizes, except those of 0, have no meaningful product.
 std::optional<std::size_t> array_bytes(std::span<const std::int64_t> shape, std::size_t width) {
   auto bytes = static_cast<std::int64_t>(width);
   bool is_empty = false;

@@ -25,7 +25,7 @@ void add_tensors(std::vector<Batch::Item>& items, const std::string& loader, con
 
 /// Where a loader is in an epoch of all: in which pass through its own, at which of its samples, and how many batches of this
 /// rank are left of the pass.
-struct CombinedLoader::Place {
+struct CombinedLoader::Position {
   std::int64_t pass = 0;
   std::int64_t samples = 0;
   std::int64_t left = 0;
@@ -130,7 +130,7 @@ std::optional<std::int64_t> CombinedLoader::batch_size() const {
   return has_first || std::all_of(parts_.begin(), parts_.end(), agrees) ? first : std::nullopt;
 }
 
-bool CombinedLoader::tells_places() const {
+bool CombinedLoader::knows_positions() const {
   return batch_size() && std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
            const BatchLoader& loader = *part.loader;
            return loader.batch_size() && loader.sample_share() && loader.samples_before(0) && loader.batches_from(0);
@@ -138,12 +138,12 @@ bool CombinedLoader::tells_places() const {
 }
 
 std::optional<std::int64_t> CombinedLoader::samples_before(std::int64_t batches) const {
-  if (!tells_places()) return std::nullopt;
+  if (!knows_positions()) return std::nullopt;
   return first_sample_ + batches * *batch_size() * world_size_;
 }
 
-std::vector<CombinedLoader::Place> CombinedLoader::places(std::int64_t samples) const {
-  std::vector<Place> places;
+std::vector<CombinedLoader::Position> CombinedLoader::positions(std::int64_t samples) const {
+  std::vector<Position> positions;
   // Over all ranks, whose batches are adjacent in each loader's order.
   std::int64_t batches = samples / *batch_size();
   for (const Part& part : parts_) {
@@ -151,44 +151,44 @@ std::vector<CombinedLoader::Place> CombinedLoader::places(std::int64_t samples) 
     const std::int64_t of_pass = *loader.batches_from(0) * world_size_;
     const bool again = mode_ == CombineMode::kMaxSizeCycle && of_pass > 0;
     const bool ended = of_pass == 0 || (!again && batches >= of_pass);
-    Place place{.pass = again ? batches / of_pass : 0};
+    Position position{.pass = again ? batches / of_pass : 0};
     if (!ended) {
-      const std::int64_t read = (batches - place.pass * of_pass) * *loader.batch_size();
-      place.samples = std::min(read, loader.sample_share()->all);
-      place.left = *loader.batches_from(place.samples);
+      const std::int64_t read = (batches - position.pass * of_pass) * *loader.batch_size();
+      position.samples = std::min(read, loader.sample_share()->all);
+      position.left = *loader.batches_from(position.samples);
     }
-    places.push_back(place);
+    positions.push_back(position);
     if (mode_ == CombineMode::kSequential) batches = std::max<std::int64_t>(0, batches - of_pass);
   }
-  return places;
+  return positions;
 }
 
 std::optional<std::int64_t> CombinedLoader::batches_from(std::int64_t samples) const {
-  if (!tells_places()) return std::nullopt;
+  if (!knows_positions()) return std::nullopt;
   std::vector<std::optional<std::int64_t>> batches;
-  for (const Place& place : places(samples)) batches.emplace_back(place.pass > 0 ? 0 : place.left);
+  for (const Position& position : positions(samples)) batches.emplace_back(position.pass > 0 ? 0 : position.left);
   return combine(batches);
 }
 
 void CombinedLoader::start_epoch(std::int64_t epoch) {
-  start(epoch, std::vector<Place>(parts_.size(), Place{.left = 1}));
+  start(epoch, std::vector<Position>(parts_.size(), Position{.left = 1}));
   left_ = size();
   first_sample_ = 0;
 }
 
 void CombinedLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
-  start(epoch, places(samples));
+  start(epoch, positions(samples));
   left_ = batches_from(samples);
   first_sample_ = samples;
 }
 
-void CombinedLoader::start(std::int64_t epoch, const std::vector<Place>& places) {
+void CombinedLoader::start(std::int64_t epoch, const std::vector<Position>& positions) {
   epoch_ = epoch;
   started_ = true;
   bool waits = false;
   for (std::size_t index = 0; index < parts_.size(); ++index) {
     Part& part = parts_[index];
-    const Place& at = places[index];
+    const Position& at = positions[index];
     part.pass = at.pass;
     part.ended = at.pass > 0 || at.left == 0;
     part.under_way = !waits && (!part.ended || mode_ == CombineMode::kMaxSizeCycle);

@@ -34,13 +34,13 @@ using NamedLoader = std::pair<std::string, LoaderPtr>;
 ///
 /// A batch holds the tensors of all: "labelled.image" is "image" of the first one's, and what has no name there is
 /// "labelled.0", by its position. In the modes max_size and sequential a batch lacks those of loaders that have none
-/// (Batch::contains). What a batch counts in means goes by the rows of its first tensor.
+/// (Batch::contains). The rows of its first tensor decide how much a batch counts in means.
 ///
-/// Each loader is divided over ranks as it is alone. A run resumes at the next batch of each without reading those
+/// Each loader is divided over ranks as usual. A run resumes at the next batch of each without reading those
 /// before, where all of them are DataLoaders or provide the same (batch_size(), samples_before(), batches_from(),
 /// sample_share()); on other numbers of ranks too, as long as batch sizes keep their proportions and, with max_size_cycle, the
 /// ranks divide what a loader goes through again. A loader that restarts within epoch e reads epoch e + 1000000, e +
-/// 2000000, … of its own: another order, and other random numbers of its samples.
+/// 2000000, …: another order, and other random numbers of its samples.
 class LEVIN_API CombinedLoader final : public BatchLoader {
  public:
   /// Throws MisuseError without loaders, for a null pointer, and for names that are empty or occur twice.
@@ -66,12 +66,12 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
 
  private:
   struct Part;
-  struct Place;
+  struct Position;
 
-  bool tells_places() const;
-  /// Where each loader is at a place that samples_before() gave.
-  std::vector<Place> places(std::int64_t samples) const;
-  void start(std::int64_t epoch, const std::vector<Place>& places);
+  bool knows_positions() const;
+  /// Where each loader is at a position that samples_before() gave.
+  std::vector<Position> positions(std::int64_t samples) const;
+  void start(std::int64_t epoch, const std::vector<Position>& positions);
   std::optional<std::int64_t> combine(const std::vector<std::optional<std::int64_t>>& batches) const;
   std::optional<Batch> next_of_each();
   std::optional<Batch> next_in_turn();
@@ -80,7 +80,7 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
   CombineMode mode_;
   int world_size_ = 1;
   std::int64_t epoch_ = 0;
-  std::int64_t first_sample_ = 0;     ///< the place at which the epoch was started
+  std::int64_t first_sample_ = 0;     ///< the position at which the epoch was started
   std::optional<std::int64_t> left_;  ///< batches of the epoch; unset: until loaders end
   bool started_ = false;
 };

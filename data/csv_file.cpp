@@ -214,7 +214,7 @@ class CsvParser {
       return hint;
     if (detail::is_date(text)) {
       return format(
-          " but a date or a time: leave column {} out with ignore_columns, or write a number in its place, such as the days "
+          " but a date or a time: leave column {} out with ignore_columns, or write a number instead, such as the days "
           "since the first one",
           name_of(column));
     }
@@ -300,7 +300,7 @@ class CsvParser {
     };
     if (!has_index_of_names_) {
       const auto is_whole = [](double value) { return value == std::floor(value); };
-      if (!std::all_of(index_.begin(), index_.end(), is_whole)) fail_with("are no whole numbers");
+      if (!std::all_of(index_.begin(), index_.end(), is_whole)) fail_with("are not whole numbers");
       std::sort(index_.begin(), index_.end());
       if (std::adjacent_find(index_.begin(), index_.end()) != index_.end()) fail_with("repeat");
     }

@@ -49,8 +49,8 @@ struct LEVIN_API CsvTable {
   std::vector<std::string> classes{};
   /// Rows whose line does not follow that of the row before, with their lines.
   std::vector<std::pair<std::int64_t, std::int64_t>> line_starts{};
-  /// The texts of columns of CsvOptions::text_columns, by their place in `values`, which has indices of these. They are sorted,
-  /// as numbers where all are such, else by their bytes.
+  /// The texts of columns of CsvOptions::text_columns, by their column in `values`, which has indices of these. They are
+  /// sorted, as numbers where all are such, else by their bytes.
   std::map<std::int64_t, std::vector<std::string>> texts{};
   /// Of each column, which it is in the file, from 0. Empty: no column was left out.
   std::vector<std::int64_t> places{};
@@ -71,8 +71,8 @@ LEVIN_API std::optional<std::int64_t> find_column(const std::vector<std::string>
 /// Reads a CSV file of numbers (nan and inf included; what is too small for a float64 is 0, what is too large an error; true
 /// and false are 1 and 0). Fields may be in double quotes, and have line breaks there; blanks around fields and empty lines are
 /// passed over, and rows without any value; lines end in LF, CRLF or CR; a byte order mark is allowed. Throws IoError with
-/// file:line:column and the offending text on anything that is no number, a line of another length, or a class column that
-/// holds both numbers and texts, and where the file is none of text in UTF-8 at all, but a Parquet file or the like.
+/// file:line:column and the offending text on anything that is not a number, a line of another length, or a class column that
+/// holds both numbers and texts, and where the file is not text in UTF-8 at all, but a Parquet file or the like.
 ///
 /// A first column without a name, of texts or of whole numbers that are all different, is an index, as pandas and R write it:
 /// it is left out, and CsvTable::notes says so. One of other numbers is an error.

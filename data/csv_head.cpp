@@ -22,7 +22,7 @@ class HeadReader {
     head.has_names = is_header(head.notes);
     if (head.has_names)
       for (const CsvField& field : fields_) head.names.push_back(unescape_field(field.text));
-    head.roles = roles_as_told(head.names);
+    head.roles = roles_of_options(head.names);
     if (head.has_names) find_index(head);
     head.complete.resize(fields_.size());
     for (const std::string& wanted : options_.complete_columns)
@@ -36,8 +36,8 @@ class HeadReader {
     return found ? std::optional(static_cast<std::size_t>(*found)) : std::nullopt;
   }
 
-  /// Of columns as the options have them.
-  std::vector<CsvRole> roles_as_told(const std::vector<std::string>& names) const {
+  /// The roles that the options give to columns.
+  std::vector<CsvRole> roles_of_options(const std::vector<std::string>& names) const {
     std::vector<CsvRole> roles(fields_.size());
     for (const std::string& wanted : options_.text_columns)
       if (const auto column = find(names, wanted)) roles[*column] = CsvRole::kText;
@@ -68,7 +68,7 @@ class HeadReader {
     }
   }
 
-  /// Whether the line has the name of a column that the options have, which is no number.
+  /// Whether the line has the name of a column that the options have, which is not a number.
   bool has_name_of_options() const {
     const auto is_field = [this](const std::string& name) {
       return !name.empty() && !parse_csv_number(name, options_.decimal) &&
@@ -98,7 +98,7 @@ class HeadReader {
   bool is_header(std::vector<std::string>& notes) const {
     if (options_.header) return *options_.header;
     if (has_name_of_options()) return true;
-    std::vector<CsvRole> roles = roles_as_told({});
+    std::vector<CsvRole> roles = roles_of_options({});
     const std::size_t numbered = fields_that_count(roles);
     if (numbered > 2 || (numbered > 0 && fields_[0].text.empty())) {
       notes.push_back(
@@ -114,16 +114,16 @@ class HeadReader {
     }
     // A label may be a text in a line of numbers; a line with a text alone names it.
     if (fields_.size() == 1) roles[0] = {};
-    const auto tells = [&](const CsvField& field) {
+    const auto is_number_column = [&](const CsvField& field) {
       return roles[static_cast<std::size_t>(&field - fields_.data())] == CsvRole::kNumber;
     };
     const auto is_name = [&](const CsvField& field) {
-      return tells(field) && !parse_csv_value(field.text, options_.decimal) && !is_missing_value(field.text);
+      return is_number_column(field) && !parse_csv_value(field.text, options_.decimal) && !is_missing_value(field.text);
     };
     const auto is_number = [&](const CsvField& field) { return parse_csv_value(field.text, options_.decimal).has_value(); };
     const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
     if (name == fields_.end()) {
-      if (!options_.text_columns.empty() && std::none_of(fields_.begin(), fields_.end(), tells) &&
+      if (!options_.text_columns.empty() && std::none_of(fields_.begin(), fields_.end(), is_number_column) &&
           std::none_of(fields_.begin(), fields_.end(), is_number)) {
         first_.fail(fields_[0].column, "the line may name the columns, or be a sample of texts: set `header` to true or false");
       }

@@ -6,7 +6,7 @@
 //     red, 1.5 ,"two ""words"", and
 //     a line break",4
 //
-// A field in double quotes may have delimiters, line breaks and, doubled, quotes. Blanks around fields are no part of them.
+// A field in double quotes may have delimiters, line breaks and, doubled, quotes. Blanks around fields are not part of them.
 // Where the delimiter is a blank, several and tabs divide as one does, and those at the ends of a line divide nothing.
 
 #include <cstdint>

@@ -150,8 +150,8 @@ struct DataLoader::Epoch {
   static void warn_of_size(std::int64_t rows, std::int64_t samples) {
     if (rows == samples) return;
     Console::instance().warn_once(
-        format("The dataset gave a batch of {} for {}: get_batch() has to give one row for each sample. What a batch counts in "
-               "means and in gradients over ranks, and whose a prediction is, goes by the rows of its first tensor.",
+        format("The dataset gave a batch of {} for {}: get_batch() has to give one row for each sample. The rows of its "
+               "first tensor decide how much a batch counts in means and gradients, and to which samples predictions belong.",
                counted(static_cast<std::size_t>(rows), "row"), counted(static_cast<std::size_t>(samples), "sample")),
         "rows of a batch", Speaker::kRun);
   }
@@ -228,7 +228,7 @@ void DataLoader::set_shard(const Shard& shard) {
         "overfit_batches", Speaker::kRun);
   }
   (void)size();  // throws now, rather than in the first epoch, on a shard or sampler that does not fit
-  // Of all ranks the first has most: all come to the same error.
+  // The first rank has the most, so all ranks throw the same error.
   const std::int64_t samples = order_size();
   Shard first = shard;
   first.rank = 0;

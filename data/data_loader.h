@@ -182,7 +182,7 @@ struct LEVIN_API StreamEpoch {
 };
 
 struct LEVIN_API StreamOptions {
-  /// Batches come of what the run itself does: BatchLoader::is_interactive().
+  /// Batches depend on what the run does: BatchLoader::is_interactive().
   bool interactive = false;
   /// Samples in each batch but the last; unset: not known, and batches of several ranks weigh alike.
   std::optional<std::int64_t> batch_size = std::nullopt;
@@ -197,9 +197,9 @@ struct LEVIN_API StreamOptions {
 /// it has given none, or the next epoch begins.
 ///
 /// Each rank and each epoch has its own random numbers, from (seed, epoch, rank): ranks get different batches, and a run of
-/// as many ranks gets the same ones again. A run that resumes within an epoch asks for the batches that are done once more, and
+/// as many ranks gets the same ones again. A run that resumes within an epoch requests the finished batches again, and
 /// so resumes exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
-/// Source; with `interactive` it continues with later batches. The function is asked for one batch ahead of the one that is
+/// Source; with `interactive` it continues with later batches. The function is called for one batch ahead of the one that is
 /// worked on.
 class LEVIN_API Stream final : public BatchLoader {
  public:

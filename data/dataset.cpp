@@ -226,10 +226,10 @@ namespace {
 
 constexpr std::int64_t kElements = 2048;
 
-/// Calls `read` with some of `size` places, one at random in each of so many equal stretches: places at equal distances might
+/// Calls `read` with some of `size` indices, one at random in each of so many equal stretches: indices at equal distances might
 /// all be of one column. The same on every host.
 template <class Read>
-void sample_places(std::int64_t size, std::int64_t wanted, const Read& read) {
+void sample_indices(std::int64_t size, std::int64_t wanted, const Read& read) {
   const std::int64_t stretches = std::min(size, wanted);
   std::uint64_t random = 1;
   for (std::int64_t stretch = 0; stretch < stretches; ++stretch) {
@@ -241,13 +241,13 @@ void sample_places(std::int64_t size, std::int64_t wanted, const Read& read) {
   }
 }
 
-/// The bytes of an element, by its place in the order of rows.
-std::string_view element(const at::Tensor& tensor, std::int64_t place) {
+/// The bytes of an element, by its index in the order of rows.
+std::string_view element(const at::Tensor& tensor, std::int64_t index) {
   std::int64_t offset = 0;
   for (std::int64_t dimension = tensor.dim() - 1; dimension >= 0; --dimension) {
     const std::int64_t size = tensor.size(dimension);
-    offset += place % size * tensor.stride(dimension);
-    place /= size;
+    offset += index % size * tensor.stride(dimension);
+    index /= size;
   }
   const auto bytes = static_cast<std::int64_t>(tensor.element_size());
   return {static_cast<const char*>(tensor.const_data_ptr()) + offset * bytes, static_cast<std::size_t>(bytes)};
@@ -281,7 +281,7 @@ DataFingerprint& DataFingerprint::add(std::int64_t number) {
 DataFingerprint& DataFingerprint::add(std::span<const std::int64_t> numbers) {
   const auto size = static_cast<std::int64_t>(numbers.size());
   add(size);
-  sample_places(size, kElements, [&](std::int64_t place) { add(numbers[static_cast<std::size_t>(place)]); });
+  sample_indices(size, kElements, [&](std::int64_t index) { add(numbers[static_cast<std::size_t>(index)]); });
   return *this;
 }
 
@@ -295,7 +295,7 @@ DataFingerprint& DataFingerprint::add(const Batch& tensors) {
     if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type();
     add(kind.str());
     if (!has_readable_elements(tensor)) continue;
-    sample_places(tensor.numel(), of_each, [&, &values = tensor](std::int64_t place) { add_bytes(element(values, place)); });
+    sample_indices(tensor.numel(), of_each, [&, &values = tensor](std::int64_t index) { add_bytes(element(values, index)); });
   }
   return *this;
 }

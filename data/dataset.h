@@ -18,7 +18,7 @@
 
 namespace levin {
 
-/// Samples that are found by index. Batches are asked for whole, so that data in memory costs one copy a tensor, whatever the
+/// Samples that are found by index. Batches are requested whole, so that data in memory costs one copy a tensor, whatever the
 /// batch size. Derive from SampleDataset instead when samples are made one by one.
 /// Threading: the worker threads of a DataLoader call get_batch at the same time; it must not change the dataset.
 class LEVIN_API Dataset {
@@ -38,7 +38,7 @@ class LEVIN_API Dataset {
   virtual std::optional<std::int64_t> bytes_to_copy() const { return std::nullopt; }
 };
 
-/// Where a dataset is asked for: `levin::TensorDataset({{"image", images}})`, or a shared_ptr.
+/// Where a dataset is expected: `levin::TensorDataset({{"image", images}})`, or a shared_ptr.
 using DatasetPtr = Shared<const Dataset>;
 
 /// Makes a Dataset's fingerprint() of what is given to it, in this order:

@@ -36,7 +36,7 @@ struct DatasetDataOptions {
   }
 };
 
-/// Data from datasets of the user's own, by name. A dataset is made when its loader is first asked for, on every
+/// Data from datasets of the user's own, by name. A dataset is made when its loader is first needed, on every
 /// rank; one that is left out gives no loader.
 ///
 ///     data:

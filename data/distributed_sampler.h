@@ -38,13 +38,13 @@ inline void check_indices(std::span<const std::int64_t> indices, std::int64_t si
 class DistributedSampler {
  public:
   /// `samples`: length of the global order; `first`: where in it the ranks begin. Throws MisuseError when rank and world size
-  /// do not fit, or there is no such place.
+  /// do not fit, or `first` is out of range.
   DistributedSampler(std::int64_t samples, const Shard& shard, std::int64_t first = 0)
       : samples_(samples), first_(first), left_(samples - first), shard_(shard) {
     if (shard.world_size < 1 || shard.rank < 0 || shard.rank >= shard.world_size) {
       throw MisuseError(format("data cannot be divided: rank {} of {} ranks", shard.rank, shard.world_size));
     }
-    if (first < 0 || first > samples) throw MisuseError(format("an epoch of {} samples has no place {}", samples, first));
+    if (first < 0 || first > samples) throw MisuseError(format("an epoch of {} samples has no sample {}", samples, first));
   }
 
   /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: its

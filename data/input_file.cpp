@@ -33,7 +33,7 @@ InputFile::InputFile(const std::filesystem::path& path, double max_expansion)
   // A pipe without a writer would be waited for.
   if (type != std::filesystem::file_type::regular) fail(format("it is {}, not a file", kind_of(type)));
   size_on_disk_ = std::filesystem::file_size(path, error);
-  // Passes a file that is not compressed on as it is.
+  // Passes an uncompressed file on unchanged.
   errno = ENOMEM;
   file_ = gzopen(path.c_str(), "rbe");
   if (file_ == nullptr) fail(std::strerror(errno));

@@ -83,7 +83,7 @@ std::string place_in_file(const std::string& file, std::int64_t line, std::int64
   return line > 0 ? format("{}:{}", file, line) : format("{}, row {} (from 0)", file, row);
 }
 
-/// Says which values are no numbers to compute with, and puts `missing` in the place of NaN in arrays, as a CSV file's reader
+/// Says which values are not numbers to compute with, and replaces NaN with `missing` in arrays, as a CSV file's reader
 /// does.
 void check_values(CsvTable& table, const TableDataOptions& options, const std::string& file) {
   if (!table.values.is_floating_point()) return;
@@ -108,7 +108,7 @@ void check_values(CsvTable& table, const TableDataOptions& options, const std::s
   };
   report(at::isnan(table.values), "NaN",
          "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
-  report(at::isinf(table.values), "infinite", "A loss of them is no number: leave them out, or correct them.");
+  report(at::isinf(table.values), "infinite", "No loss can be computed of them: leave them out, or correct them.");
 }
 
 /// Whether 32-bit floats distinguish the values of a column. Columns without a deviation have nothing to distinguish.
@@ -216,7 +216,7 @@ void warn_of_leaks(const LabelledTable& table, TableTask task) {
   if (table.line_starts.empty() || rows < kFewest || table.features.dim() != 2) return;
   const at::Tensor labels = table.labels.to(at::kDouble).contiguous();
   const std::span<const double> label(labels.const_data_ptr<double>(), static_cast<std::size_t>(rows));
-  const auto tells = [&](const at::Tensor& column) {
+  const auto determines_label = [&](const at::Tensor& column) {
     const at::Tensor values = column.to(at::kDouble).contiguous();
     std::map<double, double> label_of, value_of;
     for (std::size_t row = 0; row < label.size(); ++row) {
@@ -229,18 +229,18 @@ void warn_of_leaks(const LabelledTable& table, TableTask task) {
   };
   std::vector<std::string> names;
   for (std::int64_t column = 0; column < table.features.size(1); ++column) {
-    if (!tells(table.features.select(1, column))) continue;
+    if (!determines_label(table.features.select(1, column))) continue;
     names.push_back(table.columns.empty() ? format("feature {}", column)
                                           : quoted_text(table.columns[static_cast<std::size_t>(column)], 40));
   }
   if (names.empty()) return;
   rank_zero_warn(
       format("{}: {} the label of every row: leave {} out with ignore_columns unless it is known where predictions are made",
-             table.file, names.size() == 1 ? format("{} tells", names[0]) : format("{} tell", join(names)),
+             table.file, names.size() == 1 ? format("{} determines", names[0]) : format("{} determine", join(names)),
              names.size() == 1 ? "it" : "them"));
 }
 
-/// Labels most of which stand in one row are no classes.
+/// Labels most of which stand in one row are not classes.
 void warn_of_rare_classes(const LabelledTable& table, TableTask task) {
   constexpr std::int64_t kFewest = 20;
   const std::int64_t rows = table.labels.numel();
@@ -260,11 +260,11 @@ at::Tensor label_tensor(const LabelledTable& table, const at::Tensor& labels, Ta
   const at::Tensor wrong = labels.ne(whole).nonzero();
   if (wrong.numel() == 0) return whole;
   const std::int64_t row = wrong[0][0].item<std::int64_t>();
-  throw ConfigError(format("{}: the label {} is no whole number: choose another label_column, or task: regression",
+  throw ConfigError(format("{}: the label {} is not a whole number: choose another label_column, or task: regression",
                            table.place_of(row), labels.select(0, row).flatten()[0].item<double>()));
 }
 
-/// Labels that are whole numbers, by their places among those that there are.
+/// Labels that are whole numbers, by their ranks among those that occur.
 void map_labels(LabelledTable& table) {
   std::vector<std::int64_t> numbers(table.labels.const_data_ptr<std::int64_t>(),
                                     table.labels.const_data_ptr<std::int64_t>() + table.labels.numel());
@@ -378,7 +378,7 @@ LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Colu
     const bool is_text = !table.line_starts.empty();
     if (table.values.dim() != 2 || table.width_of_file < 2) {
       throw ConfigError(
-          format("{} is no table with a column of labels beside the features: {}give label_path", path,
+          format("{} is not a table with a column of labels besides the features: {}give label_path", path,
                  is_text ? format("with the delimiter '{}' its lines are one field each; set `delimiter` to what divides them "
                                   "(';', '|', a tab, a blank), or ",
                                   options_.delimiter)

@@ -27,7 +27,7 @@ class OrderedPrefetcher {
   using Fetch = std::function<T(std::int64_t index)>;
 
   /// At most `capacity` items are made and not yet handed out. Returns when each thread has run `on_thread_start`, which must
-  /// not throw. Throws std::system_error when threads cannot be had.
+  /// not throw. Throws std::system_error when threads cannot be started.
   OrderedPrefetcher(int threads, std::int64_t capacity, const std::function<void()>& on_thread_start = {})
       : capacity_(capacity) {
     std::latch started(threads);
@@ -121,7 +121,7 @@ class OrderedPrefetcher {
   std::shared_ptr<const Fetch> fetch_;
   std::int64_t count_ = 0;
   std::int64_t next_to_fetch_ = 0;
-  std::deque<std::future<T>> items_;  ///< asked for and not handed out
+  std::deque<std::future<T>> items_;  ///< requested and not yet handed out
 
   std::mutex mutex_;
   std::condition_variable work_;

@@ -12,7 +12,7 @@ namespace levin {
 inline constexpr double kMaxExpansion = 100.0;
 
 /// The whole content of a file, decompressed when it is a gzip file. Memory follows what the file really holds. Throws IoError,
-/// naming it and the reason, when it cannot be read or is no file (a folder, a pipe, a device), and when compressed data is
+/// naming it and the reason, when it cannot be read or is not a file (a folder, a pipe, a device), and when compressed data is
 /// damaged, ends too early or expands too much: to more than 64 MiB, and more than `max_expansion` times the compressed bytes
 /// that it came from.
 LEVIN_API std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);

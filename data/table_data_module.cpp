@@ -77,7 +77,7 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("test_label_path", &T::test_label_path, "Files of labels of the test data, as many").input_file();
   options.add("predict_path", &T::predict_path, "File to predict all rows of, with or without a column of labels").input_file();
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
-  options.add("ignore_columns", &T::ignore_columns, "Columns that are left out, by name or number, whatever they hold");
+  options.add("ignore_columns", &T::ignore_columns, "Columns to ignore, by name or number, whatever they hold");
   options.add("one_hot_columns", &T::one_hot_columns,
               "CSV: columns of categories, each of which becomes a feature that is 1 or 0; texts or numbers");
   options.add("code_columns", &T::code_columns, "CSV: columns of categories, whose numbers from 0 on become one feature");
@@ -93,7 +93,8 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("missing", &T::missing, "Value of empty fields, NA and NaN; null: an error, and a warning of NaN");
   options
       .add("max_expansion", &T::max_expansion,
-           "Compressed files: the most times its own size that one may expand to, from 64 MiB on; more is taken for an attack")
+           "Compressed files: the most times its own size that one may expand to, from 64 MiB on; more is an error, as it may "
+           "be an attack")
       .min(1)
       .instead(".inf permits any");
   options.add("scale", &T::scale, "Features are multiplied by it");
@@ -102,14 +103,14 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("standardize_labels", &T::standardize_labels,
               "Regression: give labels mean 0 and deviation 1 over the training data, so that losses are in deviations");
   options.add("map_labels", &T::map_labels,
-              "Classification: labels that are numbers, such as 1, 2, 3, become their places among those that there are");
+              "Classification: number labels that occur, such as 1, 2, 3, become 0, 1, 2 in their order");
   options.add("shape", &T::shape, "Shape of one sample's features, such as [1, 8, 8]; empty: as in the file").min(1);
   options.add("val_fraction", &T::val_fraction, "Part of `path` that is validation data; unused with val_path").min(0).max(1);
   options.add("test_fraction", &T::test_fraction, "Part of `path` that is test data; unused with test_path").min(0).max(1);
   options.add("split_seed", &T::split_seed, "Seed of the division into training, validation and test data");
   declare_loaders(options);
   options.rule({"scale"}, [](const T& table) {
-    return table.scale == 0 ? "scale is 0, which leaves nothing of the features: 1.0 takes them as they are" : "";
+    return table.scale == 0 ? "scale is 0, which leaves nothing of the features: 1.0 takes them unchanged" : "";
   });
   options.rule({"delimiter"}, [](const T& table) {
     return table.delimiter.size() == 1 || table.delimiter == "\\t" ? "" : "delimiter must be one character";
@@ -119,7 +120,7 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.rule({"task", "standardize_labels", "map_labels"}, [](const T& table) {
     const bool is_regression = table.task == TableTask::kRegression;
     if (table.standardize_labels && !is_regression)
-      return "standardize_labels is for task: regression: classes are no measures";
+      return "standardize_labels is for task: regression: class numbers are not measurements";
     return table.map_labels && is_regression ? "map_labels is for task: classification" : "";
   });
   declare_label_rules(options, "val", &T::val_path, &T::val_label_path);
@@ -204,7 +205,7 @@ void TableDataModule::tell_what_is_learnt() const {
     if (least != 0 && most - least < samples(*train_)) {
       rank_zero_info(
           format("{}: its labels go from {} to {}, and classes count from 0: map_labels: true makes classes of the labels that "
-                 "there are",
+                 "occur",
                  train_->file, least, most));
     }
   }

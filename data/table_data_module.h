@@ -110,8 +110,8 @@ struct LEVIN_API TableDataOptions {
 ///
 /// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
 /// each feature with `standardize`, and of the labels with `standardize_labels`; the categories of one_hot_columns and
-/// code_columns; the texts of labels, whose places in alphabetical order are what batches hold; how many classes there are; and
-/// the names of the columns, by which features are found in other files.
+/// code_columns; the texts of labels, whose indices in alphabetical order are what batches hold; how many classes there are;
+/// and the names of the columns, by which features are found in other files.
 ///
 ///     levin::TableDataModule data({.path = "train.csv", .ignore_columns = {"id"}, .one_hot_columns = {"color"},
 ///                                  .standardize = true});

@@ -39,7 +39,7 @@ class TableEncoder {
   at::Tensor encoded(const LabelledTable& table) const;
   /// These as batches have them, float32.
   at::Tensor finished(const at::Tensor& encoded) const;
-  /// Labels as batches have them: int64, or float32. Throws ConfigError that names a text which is none of the classes.
+  /// Labels as batches have them: int64, or float32. Throws ConfigError that names a text which is not one of the classes.
   at::Tensor labels(const LabelledTable& table) const;
 
  private:

@@ -30,7 +30,7 @@ std::string wanted_shape(const PackageEntry::Input& input) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// What a step was exported for, where it failed before the conditions could be looked at.
+/// What a step was exported for, where it failed before the conditions could be checked.
 std::string conditions_text(const PackageEntry& entry) {
   std::vector<std::string> places;
   for (const PackageEntry::Output& output : entry.outputs) {

@@ -18,7 +18,7 @@ namespace levin {
 class LEVIN_API CompiledFunction {
  public:
   /// Throws IoError for a file that is damaged or no package, and ConfigError for one that is for another LibTorch, system or
-  /// processor, or has steps of a module in place of a function.
+  /// processor, or has steps of a module instead of a function.
   explicit CompiledFunction(const std::filesystem::path& package);
   ~CompiledFunction();
   CompiledFunction(CompiledFunction&&) noexcept;

@@ -17,8 +17,8 @@
 namespace levin {
 namespace {
 
-/// The backward pass of a compiled step. Its gradients are handed on as they are where nobody else needs them, so that they
-/// become the parameters' own without a copy.
+/// The backward pass of a compiled step. Its gradients are passed on without a copy where they are not needed elsewhere, so
+/// that they become the parameters' own without a copy.
 class CompiledBackward : public torch::autograd::Node {
  public:
   explicit CompiledBackward(std::vector<at::Tensor> gradients) : gradients_(std::move(gradients)) {}
@@ -42,7 +42,7 @@ class CompiledBackward : public torch::autograd::Node {
     return result;
   }
 
-  /// Called: between apply() and the accumulation of what it gave, where the graph is not kept.
+  /// Called: between apply() and the accumulation of what it gave, where the graph is not retained.
   void release_variables() override { gradients_.clear(); }
   std::string name() const override { return "CompiledBackward"; }
 

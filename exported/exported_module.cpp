@@ -36,7 +36,7 @@ struct ExportedModule::Step {
     LogOptions options;
     std::size_t value = 0;                   ///< the output that is logged
     std::optional<std::size_t> weight = {};  ///< the output with the size of the batch, where the step gives one
-    Metric* metric = nullptr;                ///< logged in place of a value
+    Metric* metric = nullptr;                ///< logged instead of a value
   };
   struct Update {
     Metric* metric = nullptr;
@@ -104,7 +104,7 @@ std::unique_ptr<ExportedModule::Step> ExportedModule::make_step(const PackageEnt
         step->extras.emplace_back(output.name, index);
         break;
       case Output::Kind::kCondition:
-        break;  // CompiledEntry looks at it
+        break;  // CompiledEntry checks it
       case Output::Kind::kBuffer:
         step->buffers.emplace_back(tensors.at(output.name), index);
         break;

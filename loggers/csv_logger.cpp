@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Names for an old FILE: `FILE.bak-1`, `FILE.bak-2`, …
-NameAside backup_names(const fs::path& file) {
+BackupName backup_names(const fs::path& file) {
   return [name = file.filename().string()](int number) { return format("{}.bak-{}", name, number); };
 }
 
@@ -88,9 +88,9 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     const fs::path history = version_folder(run).of_checkpoint(run.resume_checkpoint, file_name) / file_name;
     if (fs::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
-    const fs::path aside = set_aside(path, backup_names(path));
+    const fs::path backup = move_to_backup(path, backup_names(path));
     Console::instance().warn(
-        format("{} is of an earlier run, which this run does not resume: it is saved as {}", path, aside.filename()));
+        format("{} is of an earlier run, which this run does not resume: it is saved as {}", path, backup.filename()));
   }
 }
 
@@ -123,7 +123,7 @@ void CsvLogger::log_hyperparams(const Value& hyperparams) {
   if (hyperparams.size() == 0) return;
   for (const auto& [name, value] : hyperparams.as_map()) hyperparams_[name] = value;
   const fs::path file = folder_ / "hparams.yaml";
-  write_file_beside_older(file, to_yaml(hyperparams_), backup_names(file), AtomicFile::MissingFolder::kRefuse);
+  write_file_with_backup(file, to_yaml(hyperparams_), backup_names(file), AtomicFile::MissingFolder::kRefuse);
 }
 
 RowCounts CsvLogger::rows_written() const {
@@ -167,7 +167,7 @@ void CsvLogger::finalize(const std::string& status) {
     } catch (const IoError& error) {
       // All rows are there, only not in their final form: no reason to fail a run that is done.
       Console::instance().warn(
-          format("{} stays as it is, its columns in the order of their first values: {}", file.path(), error.what()));
+          format("{} stays unchanged, with its columns in the order of their first values: {}", file.path(), error.what()));
     }
   };
   if (rank_metrics_) tidy(*rank_metrics_);

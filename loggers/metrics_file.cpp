@@ -42,7 +42,7 @@ void sort_cells(Row& row) {
   row.erase(std::unique(row.begin(), row.end(), same), row.end());  // of a header with a name twice
 }
 
-/// `index`: of the row, in the order in which rows were written. A step that is no number (a metric called "step" may hold
+/// `index`: of the row, in the order in which rows were written. A step that is not a number (a metric called "step" may hold
 /// anything) never counts as too late.
 bool passes(const RowFilter& filter, std::string_view step, std::int64_t index) {
   if (filter.rows) return index < *filter.rows;

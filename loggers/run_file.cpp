@@ -45,12 +45,13 @@ Value read_record(const fs::path& folder) {
 }
 
 /// Renames a run.json of another program.
-void set_aside_if_foreign(const fs::path& folder, const Value& record) {
+void back_up_if_foreign(const fs::path& folder, const Value& record) {
   const fs::path file = folder / kRunFile;
   std::error_code none;
   if (record.find("started") != nullptr || !fs::exists(fs::symlink_status(file, none))) return;
-  const fs::path aside = set_aside(file, [](int number) { return format("{}.bak-{}", kRunFile, number); });
-  Console::instance().warn(format("{} is of no run of levin: it is saved as {}", as_typed(file), aside.filename().string()));
+  const fs::path backup = move_to_backup(file, [](int number) { return format("{}.bak-{}", kRunFile, number); });
+  Console::instance().warn(
+      format("{} does not belong to a run of levin: it is saved as {}", as_typed(file), backup.filename().string()));
 }
 
 std::int64_t int_at(const Value& map, const char* key) {
@@ -105,7 +106,8 @@ void refuse_if_in_use(const fs::path& folder) {
   if (!is_other || status == nullptr || *status != Value("running") || host == nullptr || *host != Value(host_name())) return;
   if (process_state(process) == ProcessState::kGone) return;
   throw ConfigError(
-      format("{} is the folder of a run that is on (process {}): choose another `version`, leave it out for the next free one, "
+      format("{} is the folder of a run that is still running (process {}): choose another `version`, leave it out for the "
+             "next free one, "
              "or wait for the end of that run",
              as_typed(folder), process.number));
 }
@@ -115,7 +117,7 @@ void note_start(const fs::path& folder, int ranks) {
   refuse_if_in_use(folder);
   const ProcessId self = ProcessId::self();
   Value record = read_record(folder);
-  set_aside_if_foreign(folder, record);
+  back_up_if_foreign(folder, record);
   const ProcessId earlier = process_in(record);
   const bool is_same_run =
       earlier.number == self.number && earlier.start_time == self.start_time && record.find("started") != nullptr;

@@ -71,7 +71,7 @@ std::string place_problem(const char* option, const std::string& folder) {
 }  // namespace
 
 void make_folder(const fs::path& folder) {
-  // The system ends a path there: what is made would be another folder than what is looked for.
+  // The system ends a path there: the folder made would not be the one requested.
   if (folder.native().find('\0') != std::string::npos)
     throw ConfigError("the path of a folder has a NUL character (\\0) in it");
   std::error_code error;

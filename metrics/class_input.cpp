@@ -65,7 +65,7 @@ void check_labels(const ClassTask& task, const at::Tensor& labels, const char* w
   for (std::int64_t index = 0; index < labels.numel(); ++index, ++label) {
     if ((*label >= 0 && *label < end) || *label == task.ignore_index) continue;
     throw MisuseError(format(
-        "{} ({}) takes labels from 0 to {}{}, and got {} at place {} of the {}.", task.metric, choice_name(task.task), end - 1,
+        "{} ({}) takes labels from 0 to {}{}, and got {} at index {} of the {}.", task.metric, choice_name(task.task), end - 1,
         task.ignore_index ? format(", or {} for what is left out", *task.ignore_index) : "", *label, index, what));
   }
 }
@@ -74,7 +74,7 @@ namespace {
 
 void refuse_numbers(const ClassTask& task, bool has_nan, bool are_outside) {
   if (has_nan) {
-    throw MisuseError(format("{} got a prediction that is NaN: look for where the model's output becomes that.", task.metric));
+    throw MisuseError(format("{} got a prediction that is NaN: find where the model's output becomes NaN.", task.metric));
   }
   if (are_outside && task.scores == Scores::kProbabilities) {
     throw MisuseError(
@@ -93,14 +93,14 @@ void take_best(const ClassTask& task, const at::Tensor& scores, const at::Tensor
   const std::int64_t samples = scores.size(0), inner = best.numel() / std::max<std::int64_t>(samples, 1);
   bool has_nan = false, are_outside = false;
   for (std::int64_t sample = 0; sample < samples; ++sample, row += task.count * inner) {
-    for (std::int64_t place = 0; place < inner; ++place, ++out, ++label) {
+    for (std::int64_t position = 0; position < inner; ++position, ++out, ++label) {
       *out = 0;
       const bool counts = *label != task.ignore_index;
       for (std::int64_t each = 0; each < task.count; ++each) {
-        const Number score = row[each * inner + place];
+        const Number score = row[each * inner + position];
         has_nan |= counts && std::isnan(score);
         are_outside |= counts && (score < 0 || score > 1);
-        if (score > row[*out * inner + place]) *out = each;
+        if (score > row[*out * inner + position]) *out = each;
       }
     }
   }
@@ -141,7 +141,7 @@ void check_scores(const ClassTask& task, const at::Tensor& predictions, const at
 
 void throw_wrong_on_device(const ClassTask& task, double wrong) {
   throw MisuseError(
-      format("{} got {:.0f} predictions or targets that are NaN{} or labels that there are not: {} takes labels from 0 to {}.",
+      format("{} got {:.0f} predictions or targets that are NaN{} or labels out of range: {} takes labels from 0 to {}.",
              task.metric, wrong, task.scores == Scores::kProbabilities ? ", no probabilities" : "", choice_name(task.task),
              task.task == Task::kMulticlass ? task.count - 1 : 1));
 }
@@ -154,9 +154,9 @@ LabelTensors label_tensors(const ClassTask& task, const at::Tensor& targets) {
   return {labels, wrong, ignored};
 }
 
-at::Tensor count_places(const at::Tensor& places, std::int64_t size) {
-  const at::Tensor counts = at::zeros({size}, places.options().dtype(at::kDouble));
-  return counts.scatter_add_(0, places, at::ones(places.sizes(), counts.options()));
+at::Tensor count_cells(const at::Tensor& cells, std::int64_t size) {
+  const at::Tensor counts = at::zeros({size}, cells.options().dtype(at::kDouble));
+  return counts.scatter_add_(0, cells, at::ones(cells.sizes(), counts.options()));
 }
 
 at::Tensor class_last(const ClassTask& task, const at::Tensor& labels) {

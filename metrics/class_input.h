@@ -21,7 +21,7 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 at::Tensor plain(const at::Tensor& tensor, at::ScalarType type);
 /// A copy of numbers that a metric has stored.
 at::Tensor tensor_of(std::span<const double> numbers);
-/// Labels on the CPU as plain integers. Throws MisuseError when they are floats that are no integers.
+/// Labels on the CPU as plain integers. Throws MisuseError when they are floats that are not integers.
 at::Tensor plain_labels(const std::string& metric, const at::Tensor& labels);
 
 /// Throws MisuseError unless the two are on one device.
@@ -30,7 +30,7 @@ void check_same_device(const std::string& metric, const at::Tensor& predictions,
 void check_same_shape(const std::string& metric, const at::Tensor& predictions, const at::Tensor& targets);
 /// Throws MisuseError unless shapes and types are those that ClassCounter::update() wants.
 void check_class_shape(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
-/// Throws MisuseError when one of the plain labels is none of 0 … task.count (of 0 and 1, unless multiclass) and not ignored.
+/// Throws MisuseError when one of the plain labels is not among 0 … task.count (of 0 and 1, unless multiclass) and not ignored.
 void check_labels(const ClassTask& task, const at::Tensor& labels, const char* what);
 /// The class of the highest score, the first of equal ones, in the shape of the labels; on the CPU, in one pass with
 /// check_numbers(): the operations of either take longer than both for a small batch.
@@ -39,27 +39,27 @@ at::Tensor best_classes(const ClassTask& task, const at::Tensor& scores, const a
 void check_numbers(const ClassTask& task, const at::Tensor& scores, const at::Tensor& labels);
 /// Throws MisuseError: `wrong` labels and scores on a device were none.
 [[noreturn]] void throw_wrong_on_device(const ClassTask& task, double wrong);
-/// Throws MisuseError when predictions are no scores of the shape that the task has; and, of what is on the CPU, when one whose
-/// label is not ignored is NaN, or when there is no such label.
+/// Throws MisuseError when predictions are not scores of the shape that the task has; and, of what is on the CPU, when one
+/// whose label is not ignored is NaN, or when there is no such label.
 void check_scores(const ClassTask& task, const at::Tensor& predictions, const at::Tensor& targets);
 
-/// Labels as tensors: which of them there are not, and which are left out, which may be some of the former.
+/// Labels as tensors: which are out of range, and which are ignored, among them some of the former.
 struct LabelTensors {
   at::Tensor labels;
   at::Tensor wrong;
   at::Tensor ignored;
 };
 LabelTensors label_tensors(const ClassTask& task, const at::Tensor& targets);
-/// How often each of 0 … size - 1 is among `places`, of kDouble.
-at::Tensor count_places(const at::Tensor& places, std::int64_t size);
+/// How often each of 0 … size - 1 is among `cells`, of kDouble.
+at::Tensor count_cells(const at::Tensor& cells, std::int64_t size);
 
-/// Labels of several classes (multilabel) with the class in the last dimension instead of the second; others as they are.
+/// Labels of several classes (multilabel) with the class in the last dimension instead of the second; others unchanged.
 at::Tensor class_last(const ClassTask& task, const at::Tensor& labels);
 /// The numbers of the classes in the second dimension of a tensor of so many, on the device of `scores`.
 at::Tensor class_index(const ClassTask& task, const at::Tensor& scores);
 
-/// The probabilities of a batch's scores, of kDouble: [places, classes] for multiclass, else in the shape of the scores. What
-/// is no probability is NaN.
+/// The probabilities of a batch's scores, of kDouble: [positions, classes] for multiclass, else in the shape of the scores.
+/// Values that are not probabilities are NaN.
 at::Tensor probabilities_of(const ClassTask& task, const at::Tensor& scores);
 
 /// The task that options mean.
@@ -97,7 +97,7 @@ template <class O>
 void declare_task(OptionList<O>& options) {
   options.add("task", &O::task, "binary, multiclass or multilabel; null: as num_classes and num_labels say");
   if constexpr (requires { &O::threshold; }) {
-    options.add("threshold", &O::threshold, "A score above it is a yes").min(0).max(1);
+    options.add("threshold", &O::threshold, "A score above it is positive").min(0).max(1);
   }
   options.add("num_classes", &O::num_classes, "Number of classes, for multiclass").min(2);
   if constexpr (requires { &O::num_labels; }) {
@@ -107,9 +107,9 @@ void declare_task(OptionList<O>& options) {
     options.add("average", &O::average, "How the values of classes become one; none: one value for each");
   }
   if constexpr (requires { &O::top_k; }) {
-    options.add("top_k", &O::top_k, "multiclass: a label is found among so many highest scores").min(1);
+    options.add("top_k", &O::top_k, "multiclass: a label may be among so many highest scores").min(1);
   }
-  options.add("ignore_index", &O::ignore_index, "What has this label is left out");
+  options.add("ignore_index", &O::ignore_index, "Samples with this label are ignored");
   if constexpr (requires { &O::zero_division; }) {
     options.add("zero_division", &O::zero_division, "The value where there is nothing to divide by").min(0).max(1);
   }

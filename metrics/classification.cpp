@@ -15,9 +15,9 @@ namespace levin {
 
 LEVIN_REGISTER_METRIC(Accuracy, "The share of right predictions");
 LEVIN_REGISTER_METRIC(HammingDistance, "The share of wrong predictions");
-LEVIN_REGISTER_METRIC(Specificity, "Of what is not of a class, the share that is not predicted as such");
-LEVIN_REGISTER_METRIC(Precision, "Of what is predicted as a class, the share that is of it");
-LEVIN_REGISTER_METRIC(Recall, "Of what is of a class, the share that is predicted as such");
+LEVIN_REGISTER_METRIC(Specificity, "Of the samples outside a class, the share not predicted as it");
+LEVIN_REGISTER_METRIC(Precision, "Of the samples predicted as a class, the share that belong to it");
+LEVIN_REGISTER_METRIC(Recall, "Of the samples of a class, the share predicted as it");
 LEVIN_REGISTER_METRIC(FBetaScore, "The weighted harmonic mean of precision and recall");
 LEVIN_REGISTER_METRIC(F1Score, "The harmonic mean of precision and recall");
 LEVIN_REGISTER_METRIC(JaccardIndex, "Intersection over union");
@@ -92,7 +92,7 @@ void ClassCounter::update(const at::Tensor& predictions, const at::Tensor& targe
   const std::int64_t* const label_of = each_label.const_data_ptr<std::int64_t>();
   const std::int64_t* const prediction_of = each_predicted.const_data_ptr<std::int64_t>();
   std::vector<double> table(static_cast<std::size_t>(table_size(task_, pairs_)));
-  const auto count_one = [&](std::int64_t place) { ++table[static_cast<std::size_t>(place)]; };
+  const auto count_one = [&](std::int64_t cell) { ++table[static_cast<std::size_t>(cell)]; };
   for (std::int64_t index = 0; index < each_label.numel(); ++index) {
     const std::int64_t label = label_of[index], prediction = prediction_of[index];
     if (label == task_.ignore_index) continue;
@@ -123,23 +123,23 @@ void ClassCounter::update_on_device(const at::Tensor& given, const at::Tensor& t
     wrong = wrong.bitwise_or(predicted.lt(0)).bitwise_or(predicted.ge(end));
     predicted = predicted.clamp(0, end - 1);
   }
-  // Two places of the table more: for labels that there are not, and for those that are left out.
+  // Two cells of the table more: for labels that are out of range, and for ignored ones.
   const std::int64_t size = table_size(task_, pairs_);
-  const auto placed = [&, wrong = wrong, ignored = ignored](const at::Tensor& place, std::int64_t of_wrong) {
-    return at::where(ignored, size + 1, at::where(wrong, of_wrong, place)).reshape({-1});
+  const auto cell_of = [&, wrong = wrong, ignored = ignored](const at::Tensor& cell, std::int64_t of_wrong) {
+    return at::where(ignored, size + 1, at::where(wrong, of_wrong, cell)).reshape({-1});
   };
-  std::vector<at::Tensor> places;
+  std::vector<at::Tensor> cells;
   if (!multiclass) {
-    const at::Tensor place = labels.mul(2).add(predicted);
-    places = {placed(task_.count == 1 ? place : class_index(task_, labels).mul(4).add(place), size)};
+    const at::Tensor cell = labels.mul(2).add(predicted);
+    cells = {cell_of(task_.count == 1 ? cell : class_index(task_, labels).mul(4).add(cell), size)};
   } else if (pairs_) {
-    places = {placed(labels.mul(task_.count).add(predicted), size)};
+    cells = {cell_of(labels.mul(task_.count).add(predicted), size)};
   } else {
     const at::Tensor hit = labels.eq(predicted);
-    places = {placed(at::where(hit, labels, labels.add(2 * task_.count)), size),
-              placed(at::where(hit, size + 1, predicted.add(task_.count)), size + 1)};
+    cells = {cell_of(at::where(hit, labels, labels.add(2 * task_.count)), size),
+             cell_of(at::where(hit, size + 1, predicted.add(task_.count)), size + 1)};
   }
-  const at::Tensor counts = count_places(at::cat(places), size + 2);
+  const at::Tensor counts = count_cells(at::cat(cells), size + 2);
   counts_.take(counts.narrow(0, 0, size));
   wrong_.take(counts[size]);
 }
@@ -208,7 +208,7 @@ MetricValue ClassScore::compute() const {
   const std::vector<ClassCounts> counts = class_counts();
   if (task().task == Task::kBinary) return score(counts.front());
   const bool multiclass = task().task == Task::kMulticlass;
-  // With top_k, a mean of these leaves out classes that are no label, predicted or not.
+  // With top_k, a mean of these leaves out classes that no label has, predicted or not.
   const bool of_labels = task().top_k > 1 && (kind_ == Kind::kAccuracy || kind_ == Kind::kPrecision || kind_ == Kind::kRecall);
   ClassCounts all;
   std::vector<double> scores;
@@ -244,7 +244,7 @@ void FBetaScoreOptions::declare(OptionList<FBetaScoreOptions>& options) {
 
 void ConfusionMatrixOptions::declare(OptionList<ConfusionMatrixOptions>& options) {
   detail::declare_task(options);
-  options.add("normalize", &ConfusionMatrixOptions::normalize, "By what counts are divided: by labels, by predictions, by all");
+  options.add("normalize", &ConfusionMatrixOptions::normalize, "What counts are divided by: labels, predictions or all");
 }
 
 void CohenKappaOptions::declare(OptionList<CohenKappaOptions>& options) {

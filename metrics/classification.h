@@ -44,7 +44,7 @@ inline constexpr std::array kChoices<Average> = {Choice{Average::kMicro, "micro"
 /// What the scores of a prediction are.
 enum class Scores : std::uint8_t {
   kAuto,           ///< logits where a batch has one outside of 0 … 1, probabilities else: torchmetrics' way
-  kProbabilities,  ///< taken as they are
+  kProbabilities,  ///< used unchanged
   kLogits          ///< always what a sigmoid or softmax is to be taken of
 };
 template <>
@@ -78,7 +78,7 @@ struct LEVIN_API ClassCounts {
 class LEVIN_API ClassCounter : public Metric {
  public:
   /// Predictions are scores or labels. multiclass: scores [N, C, …] or labels [N, …], targets labels [N, …]; binary: both of
-  /// the same shape; multilabel: both [N, L, …]. Throws MisuseError on other shapes, NaN, and labels that there are not; of
+  /// the same shape; multilabel: both [N, L, …]. Throws MisuseError on other shapes, NaN, and labels out of range; of
   /// what is on a device compute() does.
   void update(const at::Tensor& predictions, const at::Tensor& targets) final;
   std::string state_kind() const final;
@@ -157,19 +157,19 @@ class LEVIN_API HammingDistance final : public detail::ClassScore {
   explicit HammingDistance(const ClassScoreOptions& options) : ClassScore("HammingDistance", Kind::kHammingDistance, options) {}
 };
 
-/// Of what is not of a class, the share that is not predicted as such.
+/// Of the samples outside a class, the share that is not predicted as it (specificity).
 class LEVIN_API Specificity final : public detail::ClassScore {
  public:
   explicit Specificity(const ClassScoreOptions& options) : ClassScore("Specificity", Kind::kSpecificity, options) {}
 };
 
-/// Of what is predicted as a class, the share that is of it.
+/// Of the samples predicted as a class, the share that belongs to it (precision).
 class LEVIN_API Precision final : public detail::ClassScore {
  public:
   explicit Precision(const ClassScoreOptions& options) : ClassScore("Precision", Kind::kPrecision, options) {}
 };
 
-/// Of what is of a class, the share that is predicted as such.
+/// Of the samples of a class, the share that is predicted as it (recall).
 class LEVIN_API Recall final : public detail::ClassScore {
  public:
   explicit Recall(const ClassScoreOptions& options) : ClassScore("Recall", Kind::kRecall, options) {}
@@ -217,7 +217,7 @@ struct LEVIN_API JaccardIndexOptions {
   static void declare(OptionList<JaccardIndexOptions>& options);
 };
 
-/// What is of a class and predicted as such, as a share of what is either (intersection over union).
+/// The samples of a class that are predicted as it, as a share of those that are either (intersection over union).
 class LEVIN_API JaccardIndex final : public detail::ClassScore {
  public:
   using Options = JaccardIndexOptions;

@@ -20,17 +20,17 @@ LEVIN_REGISTER_METRIC(CalibrationError, "How far confidence is from accuracy");
 namespace {
 
 std::vector<double> evenly(std::int64_t count) {
-  std::vector<double> places;
+  std::vector<double> thresholds;
   for (std::int64_t index = 0; index < count; ++index) {
-    places.push_back(count == 1 ? 0 : static_cast<double>(index) / static_cast<double>(count - 1));
+    thresholds.push_back(count == 1 ? 0 : static_cast<double>(index) / static_cast<double>(count - 1));
   }
-  return places;
+  return thresholds;
 }
 
 template <class O>
 void declare_curve(OptionList<O>& options) {
   detail::declare_task(options);
-  options.add("thresholds", &O::thresholds, "Places where the curve is looked at, or how many; null: every score, exactly");
+  options.add("thresholds", &O::thresholds, "Thresholds of the curve, or how many; null: every score, exactly");
   options.rule({"average"}, [](const O& given) {
     return given.average == Average::kMicro && detail::task_of(given) == Task::kMulticlass
                ? "average 'micro' is for task 'multilabel'; take 'macro', 'weighted' or 'none'"
@@ -38,28 +38,29 @@ void declare_curve(OptionList<O>& options) {
   });
 }
 
-/// Between which places a probability lies: how many are at or below it. One that was given as a float is compared as such.
-at::Tensor places_below(const at::Tensor& probabilities, const std::vector<double>& places, at::ScalarType given) {
+/// How many thresholds are at or below a probability. One that was given as a float is compared as such.
+at::Tensor thresholds_below(const at::Tensor& probabilities, const std::vector<double>& thresholds, at::ScalarType given) {
   const at::ScalarType type = given == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor bounds = at::tensor(places, type).to(probabilities.device(), /*non_blocking=*/true);
+  const at::Tensor bounds = at::tensor(thresholds, type).to(probabilities.device(), /*non_blocking=*/true);
   return at::bucketize(probabilities.to(type), bounds, false, /*right=*/true);
 }
 
 }  // namespace
 
 Thresholds::Thresholds(std::int64_t count) : list(evenly(count)) {
-  if (count < 2) throw ConfigError(format("thresholds: at least 2 places, got {}", count));
+  if (count < 2) throw ConfigError(format("thresholds: at least 2, got {}", count));
 }
 
 Thresholds OptionType<Thresholds>::read(const Value& value) {
   if (value.is_null()) return {};
   if (!value.is_list() && OptionType<std::int64_t>::read(value) < 2) {
-    throw ConfigError(value.mark(), format("at least 2 places, got {}; null takes every score", value.as_int()));
+    throw ConfigError(value.mark(), format("at least 2 thresholds, got {}; null takes every score", value.as_int()));
   }
   Thresholds thresholds =
       value.is_list() ? Thresholds(OptionType<std::vector<double>>::read(value)) : Thresholds(value.as_int());
-  for (const double place : thresholds.list) {
-    if (!(place >= 0 && place <= 1)) throw ConfigError(value.mark(), format("places are from 0 to 1, got {}", place));
+  for (const double threshold : thresholds.list) {
+    if (!(threshold >= 0 && threshold <= 1))
+      throw ConfigError(value.mark(), format("thresholds are from 0 to 1, got {}", threshold));
   }
   return thresholds;
 }
@@ -79,10 +80,10 @@ Value OptionType<Thresholds>::schema() {
 namespace detail {
 
 CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thresholds)
-    : task_(std::move(task)), average_(average), places_(thresholds.list) {
-  std::sort(places_.begin(), places_.end());
+    : task_(std::move(task)), average_(average), thresholds_(thresholds.list) {
+  std::sort(thresholds_.begin(), thresholds_.end());
   if (!exact()) {
-    between_ = add_numbers("between", {task_.count, 2, static_cast<std::int64_t>(places_.size()) + 1});
+    between_ = add_numbers("between", {task_.count, 2, static_cast<std::int64_t>(thresholds_.size()) + 1});
     return;
   }
   const bool multilabel = task_.task == Task::kMultilabel;
@@ -91,7 +92,9 @@ CurveMetric::CurveMetric(ClassTask task, Average average, const Thresholds& thre
   labels_ = add_samples("labels", at::kInt, multilabel ? std::vector{task_.count} : std::vector<std::int64_t>());
 }
 
-std::string CurveMetric::state_kind() const { return "a curve: " + task_.str() + ", at " + join(places_, ", ", float_text); }
+std::string CurveMetric::state_kind() const {
+  return "a curve: " + task_.str() + ", at " + join(thresholds_, ", ", float_text);
+}
 
 void CurveMetric::update(const at::Tensor& predictions, const at::Tensor& targets) {
   check_scores(task_, predictions, targets);
@@ -110,14 +113,14 @@ void CurveMetric::update(const at::Tensor& predictions, const at::Tensor& target
     labels_->append(multilabel ? marked : marked.reshape({-1}));
     return;
   }
-  const at::Tensor bins = places_below(scores, places_, predictions.scalar_type());
-  const std::int64_t size = static_cast<std::int64_t>(places_.size()) + 1;
+  const at::Tensor bins = thresholds_below(scores, thresholds_, predictions.scalar_type());
+  const std::int64_t size = static_cast<std::int64_t>(thresholds_.size()) + 1;
   const std::int64_t all = 2 * task_.count * size;
   const at::Tensor classes = class_index(task_, scores);
   const at::Tensor own = multiclass() ? labels.eq(classes) : labels.eq(1);
-  const at::Tensor place = classes.mul(2).add(own.to(at::kLong)).mul(size).add(bins);
+  const at::Tensor cell = classes.mul(2).add(own.to(at::kLong)).mul(size).add(bins);
   const at::Tensor left_out = given.ignored.bitwise_or(wrong);
-  between_->take(count_places(at::where(left_out, all, place).reshape({-1}), all + 1).narrow(0, 0, all));
+  between_->take(count_cells(at::where(left_out, all, cell).reshape({-1}), all + 1).narrow(0, 0, all));
   wrong_.take(wrong.sum());
 }
 
@@ -127,16 +130,16 @@ std::vector<Curve> CurveMetric::curves(bool together) const {
   if (!exact()) {
     if (wrong_.value() > 0) throw_wrong_on_device(task_, wrong_.value());
     const std::span<const double> table = between_->values();
-    const std::size_t size = places_.size() + 1;
+    const std::size_t size = thresholds_.size() + 1;
     for (std::size_t each = 0; each < curves.size(); ++each) {
       const std::size_t begin = each, end = together ? classes : each + 1;
       Curve::Point point{0, 0};
-      for (std::size_t place = size; place-- > 0;) {
+      for (std::size_t bin = size; bin-- > 0;) {
         for (std::size_t c = begin; c < end; ++c) {
-          point.fp += table[2 * c * size + place];
-          point.tp += table[(2 * c + 1) * size + place];
+          point.fp += table[2 * c * size + bin];
+          point.tp += table[(2 * c + 1) * size + bin];
         }
-        if (place > 0) curves[each].points.push_back(point);
+        if (bin > 0) curves[each].points.push_back(point);
       }
       curves[each].negatives = point.fp;
       curves[each].positives = point.tp;
@@ -259,7 +262,7 @@ void CalibrationError::update(const at::Tensor& predictions, const at::Tensor& t
   const at::Tensor right = task_.task == Task::kMulticlass ? predicted.eq(given.labels) : given.labels.eq(1);
   const at::Tensor wrong = given.wrong.bitwise_or(confidence.isnan()).bitwise_and(given.ignored.bitwise_not());
   const at::Tensor left_out = wrong.bitwise_or(given.ignored);
-  const at::Tensor below = places_below(confidence, evenly(size_), predictions.scalar_type());
+  const at::Tensor below = thresholds_below(confidence, evenly(size_), predictions.scalar_type());
   const at::Tensor bin = at::where(left_out, size_, below.sub(1).clamp(0, size_ - 1));
   const at::Tensor each = at::stack({at::ones_like(confidence), confidence, right.to(at::kDouble)}, 1);
   const at::Tensor bins = at::zeros({size_ + 1, 3}, each.options());

@@ -18,15 +18,15 @@
 
 namespace levin {
 
-/// Where a curve is looked at: at every score that occurs (none), at so many places from 0 to 1, or at these.
+/// The thresholds of a curve: every score that occurs (none), so many from 0 to 1, or these.
 struct LEVIN_API Thresholds {
   std::vector<double> list;
 
   Thresholds() = default;
   Thresholds(std::int64_t count);
   Thresholds(int count) : Thresholds(static_cast<std::int64_t>(count)) {}
-  Thresholds(std::initializer_list<double> places) : list(places) {}
-  Thresholds(std::vector<double> places) : list(std::move(places)) {}
+  Thresholds(std::initializer_list<double> thresholds) : list(thresholds) {}
+  Thresholds(std::vector<double> thresholds) : list(std::move(thresholds)) {}
 };
 
 /// In YAML a number, a list of numbers from 0 to 1, or null.
@@ -65,7 +65,7 @@ class LEVIN_API CurveMetric : public Metric {
 
   /// NaN: left out of a mean.
   virtual double area(const Curve& curve) const = 0;
-  bool exact() const { return places_.empty(); }
+  bool exact() const { return thresholds_.empty(); }
   bool multiclass() const { return task_.task == Task::kMulticlass; }
 
  private:
@@ -73,7 +73,7 @@ class LEVIN_API CurveMetric : public Metric {
 
   ClassTask task_;
   Average average_;
-  std::vector<double> places_;            ///< in order
+  std::vector<double> thresholds_;        ///< in order
   std::optional<MetricNumbers> between_;  ///< [classes, 2, thresholds + 1]: of the others, of the class itself
   MetricNumbers wrong_ = add_numbers("wrong");
   std::optional<MetricSamples> scores_;

@@ -19,7 +19,7 @@ LEVIN_REGISTER_METRIC(MeanSquaredError, "The mean of squared differences, or its
 LEVIN_REGISTER_METRIC(MeanAbsoluteError, "The mean of absolute differences");
 LEVIN_REGISTER_METRIC(MeanAbsolutePercentageError, "The mean of absolute differences as shares of the targets");
 LEVIN_REGISTER_METRIC(R2Score, "The share of the targets' variance that predictions explain");
-LEVIN_REGISTER_METRIC(ExplainedVariance, "The same without what all predictions are off by");
+LEVIN_REGISTER_METRIC(ExplainedVariance, "The same without the predictions' mean error");
 LEVIN_REGISTER_METRIC(PearsonCorrCoef, "The linear correlation of predictions and targets");
 LEVIN_REGISTER_METRIC(SpearmanCorrCoef, "The correlation of the ranks of predictions and targets");
 LEVIN_REGISTER_METRIC(CosineSimilarity, "The cosine of the angle between rows");
@@ -281,8 +281,7 @@ constexpr std::size_t kNans = 0, kUpdates = 1, kFirst = 2;
 
 template <class O>
 void declare_nan_strategy(OptionList<O>& options) {
-  options.add("nan_strategy", &O::nan_strategy,
-              "What happens to NaN: left out with a warning or without, an error, or taken in");
+  options.add("nan_strategy", &O::nan_strategy, "NaN is ignored with a warning or without, an error, or used");
 }
 
 }  // namespace
@@ -362,11 +361,11 @@ void Aggregator::merge_numbers(std::span<double> total, std::span<const double> 
 
 void Aggregator::take_batch(std::span<double> total, std::span<const double> batch, bool first) const {
   if (window_ == 0) return Metric::take_batch(total, batch, first);
-  const auto place = static_cast<std::size_t>(total[kUpdates]) % static_cast<std::size_t>(window_);
+  const auto entry = static_cast<std::size_t>(total[kUpdates]) % static_cast<std::size_t>(window_);
   total[kNans] += batch[kNans];
   ++total[kUpdates];
-  total[kFirst + 2 * place] = batch[kFirst];
-  total[kFirst + 2 * place + 1] = batch[kFirst + 1];
+  total[kFirst + 2 * entry] = batch[kFirst];
+  total[kFirst + 2 * entry + 1] = batch[kFirst + 1];
 }
 
 MetricValue Aggregator::compute() const {

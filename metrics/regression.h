@@ -146,7 +146,7 @@ struct LEVIN_API ExplainedVarianceOptions {
   static void declare(OptionList<ExplainedVarianceOptions>& options);
 };
 
-/// As R2Score, but what all predictions are off by together does not count.
+/// As R2Score, without the predictions' mean error.
 class LEVIN_API ExplainedVariance final : public detail::PairMoments {
  public:
   using Options = ExplainedVarianceOptions;
@@ -233,14 +233,14 @@ class LEVIN_API KLDivergence final : public detail::RowMetric {
       : RowMetric("KLDivergence", options.log_prob ? Kind::kDivergenceOfLogs : Kind::kDivergence, options.reduction) {}
 };
 
-// Numbers that are gathered as they are.
+// Numbers that are gathered unchanged.
 
 /// What happens to values that are NaN, and to those whose weight is.
 enum class NanStrategy : std::uint8_t {
   kWarn,    ///< left out, with a warning when the value is computed
   kError,   ///< an error; of values on a device when the value is computed
   kIgnore,  ///< left out
-  kDisable  ///< taken in as they are
+  kDisable  ///< used unchanged
 };
 template <>
 inline constexpr std::array kChoices<NanStrategy> = {Choice{NanStrategy::kWarn, "warn"}, Choice{NanStrategy::kError, "error"},
@@ -298,7 +298,7 @@ class LEVIN_API Aggregator : public Metric {
   Kind kind_;
   NanStrategy nan_strategy_;
   std::int64_t window_;    ///< of so many of the last updates only; 0: of all
-  MetricNumbers numbers_;  ///< NaN left out, updates, then a value and its weight for each place of the window
+  MetricNumbers numbers_;  ///< NaN left out, updates, then a value and its weight for each entry of the window
 };
 
 }  // namespace detail

@@ -15,7 +15,7 @@
 namespace levin {
 
 struct LEVIN_API PerplexityOptions {
-  std::optional<std::int64_t> ignore_index = std::nullopt;  ///< what has this target is left out
+  std::optional<std::int64_t> ignore_index = std::nullopt;  ///< tokens with this target are ignored
 
   static void declare(OptionList<PerplexityOptions>& options);
 };
@@ -27,7 +27,7 @@ class LEVIN_API Perplexity final : public Metric {
 
   explicit Perplexity(PerplexityOptions options = {});
   /// Logits [N, …, vocabulary], such as [N, length, vocabulary], and tokens [N, …]. Throws MisuseError on other shapes, NaN and
-  /// tokens that there are not; of what is on a device compute() does.
+  /// tokens out of range; of what is on a device compute() does.
   void update(const at::Tensor& predictions, const at::Tensor& targets) override;
   MetricValue compute() const override;
 
@@ -80,7 +80,7 @@ struct LEVIN_API EditDistanceOptions {
 };
 
 /// The least number of characters (or tokens) that are added, taken out or replaced to make a text of another (Levenshtein).
-/// Exact for any texts; torchmetrics looks at 25 characters around the diagonal only.
+/// Exact for any texts; torchmetrics compares only 25 characters around the diagonal.
 class LEVIN_API EditDistance final : public Metric {
  public:
   using Options = EditDistanceOptions;

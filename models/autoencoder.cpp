@@ -7,7 +7,7 @@
 
 namespace levin {
 
-LEVIN_REGISTER_MODULE(Autoencoder, "Learns to get samples back from a few numbers: fully connected layers");
+LEVIN_REGISTER_MODULE(Autoencoder, "Learns to compress samples: fully connected layers");
 
 void Autoencoder::Options::declare(OptionList<Options>& options) { detail::declare_shared(options); }
 

@@ -14,14 +14,14 @@
 
 namespace levin {
 
-/// Learns to get samples back from a few numbers, with the mean squared error as the loss. forward() gives them back, in the
-/// shape of the features; predictions are the "code" and the "reconstruction". Labels are not looked at.
+/// Learns to compress samples, with the mean squared error as the loss. forward() gives the reconstruction, in the
+/// shape of the features; predictions are the "code" and the "reconstruction". Labels are ignored.
 class LEVIN_API Autoencoder : public BuiltInModule {
  public:
   struct LEVIN_API Options {
     std::optional<std::int64_t> inputs = {};
     std::vector<std::int64_t> hidden = {128};  ///< widths of the encoder's layers; the decoder has them the other way round
-    std::int64_t code = 16;                    ///< numbers that are left of a sample
+    std::int64_t code = 16;                    ///< numbers in the code of a sample
     double lr = 1e-3;
     static void declare(OptionList<Options>& options);
   };

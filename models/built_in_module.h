@@ -15,12 +15,12 @@
 // gives them. A beginning and a baseline. Their optimizer is AdamW, unless the YAML has an `optimizer:`.
 namespace levin {
 
-/// What built-in modules have in common. Sizes that options leave out are those of the data (DataModule::facts()): the network
+/// The base of built-in modules. Sizes that options leave out are those of the data (DataModule::facts()): the network
 /// is then made in configure_model(), and hyper-parameters, which checkpoints have, name the sizes. Logs train_loss, val_loss
 /// and test_loss.
 class LEVIN_API BuiltInModule : public Module {
  public:
-  /// What the network gives for features [N, …]. Throws MisuseError where a sample has another number of them than the network
+  /// The network's output for features [N, …]. Throws MisuseError where a sample has another number of them than the network
   /// is made for.
   virtual at::Tensor forward(const at::Tensor& features);
   /// Throws ConfigError where a size is neither given nor known of the data.

@@ -11,15 +11,15 @@
 
 namespace levin {
 
-LEVIN_REGISTER_MODULE(MLPClassifier, "Says which class a row of a table is of: fully connected layers");
-LEVIN_REGISTER_MODULE(ConvClassifier, "Says which class an image is of: convolutions");
+LEVIN_REGISTER_MODULE(MLPClassifier, "Classifies rows of a table: fully connected layers");
+LEVIN_REGISTER_MODULE(ConvClassifier, "Classifies images: convolutions");
 
 namespace {
 
-/// The labels, each below `classes`. On a GPU, which would have to be waited for, LibTorch's kernel looks at their values.
+/// The labels, each below `classes`. On a GPU, which would have to be waited for, LibTorch's kernel checks their values.
 at::Tensor class_labels(const Batch& batch, std::int64_t classes) {
   if (!at::isIntegralType(batch["label"].scalar_type(), /*includeBool=*/true))
-    throw MisuseError("the labels are measures, not classes: set data.task to classification, or take MLPRegressor");
+    throw MisuseError("the labels are measurements, not classes: set data.task to classification, or take MLPRegressor");
   at::Tensor labels = batch["label"].to(at::kLong);
   if (!labels.is_cpu() || labels.numel() == 0) return labels;
   const auto [least, most] = labels.aminmax();

@@ -12,7 +12,7 @@
 
 namespace levin {
 
-LEVIN_REGISTER_MODULE(MLPRegressor, "Predicts a number of each row of a table: fully connected layers");
+LEVIN_REGISTER_MODULE(MLPRegressor, "Predicts a number for each row of a table: fully connected layers");
 
 namespace {
 
@@ -21,7 +21,7 @@ at::Tensor measures(const Module& module, const at::Tensor& given, const Batch& 
   const at::Tensor& labels = batch["label"];
   const LabelScale scale = label_scale_of(module.has_trainer() ? module.trainer().data_module() : nullptr);
   if (labels.is_floating_point()) return labels.to(given.scalar_type()) * scale.deviation + scale.mean;
-  throw MisuseError("the labels are classes, not measures: set data.task to regression, or take MLPClassifier");
+  throw MisuseError("the labels are classes, not measurements: set data.task to regression, or take MLPClassifier");
 }
 
 }  // namespace

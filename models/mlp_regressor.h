@@ -14,7 +14,7 @@
 
 namespace levin {
 
-/// Predicts a number of each sample, by fully connected layers with ReLU. Their output is scaled by mean and deviation of the
+/// Predicts a number for each sample, by fully connected layers with ReLU. Their output is scaled by mean and deviation of the
 /// training data's labels, which stand among the weights ("label_scale"), and the loss is the squared error in such deviations:
 /// so labels may be of any unit. val_mae and test_mae are in that unit, and so are predictions, "value".
 class LEVIN_API MLPRegressor : public BuiltInModule {

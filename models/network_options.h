@@ -38,7 +38,7 @@ inline std::int64_t known_inputs(std::optional<std::int64_t> given, const DataFa
   if (given) return *given;
   if (!facts.features.empty()) return c10::multiply_integers(facts.features);
   throw ConfigError(
-      "model.inputs: it is not given, and the data does not tell it (DataModule::facts()): set it to how many numbers a sample "
+      "model.inputs: it is not given, and the data does not say it (DataModule::facts()): set it to how many numbers a sample "
       "has");
 }
 
@@ -47,7 +47,7 @@ inline std::int64_t known_classes(std::optional<std::int64_t> given, const DataF
   if (given) return *given;
   if (!facts.classes)
     throw ConfigError(
-        "model.classes: it is not given, and the data does not tell it. TableDataModule does with task: classification where "
+        "model.classes: it is not given, and the data does not say it. TableDataModule does with task: classification where "
         "labels are texts, or whole numbers from 0 on, below the number of samples; with data.map_labels: true also where they "
         "are "
         "other whole numbers, such as 1, 2, 3. Else set it to their number");
@@ -77,7 +77,7 @@ void declare_shared(OptionList<O>& options) {
     declare_widths("hidden", &O::hidden, "Widths of the layers between, from the input on");
   if constexpr (requires { &O::widths; })
     declare_widths("widths", &O::widths, "Channels of the convolutions, each of which halves height and width");
-  if constexpr (requires { &O::code; }) options.add("code", &O::code, "Numbers that are left of a sample").min(1);
+  if constexpr (requires { &O::code; }) options.add("code", &O::code, "Numbers in the code of a sample").min(1);
   if constexpr (requires { &O::dropout; })
     options.add("dropout", &O::dropout, "Share of numbers that are left out at random in training").min(0).below(1);
   options.add("lr", &O::lr, "Learning rate of AdamW").above(0);

@@ -27,7 +27,7 @@ bool can_read_rate_there(const FusedBatch& batch) {
   return !device_of(batch).is_cpu() && batch.parameters.front().scalar_type() == at::kFloat;
 }
 
-/// Recorded or not, steps there come to the same.
+/// Recorded or not, steps there have the same results.
 double rate_of(const FusedBatch& batch) {
   const double rate = batch.options->get_lr();
   return can_read_rate_there(batch) ? static_cast<float>(rate) : rate;
@@ -136,7 +136,7 @@ bool FusedStep::fits(const at::Tensor& parameter, std::initializer_list<const at
   if (type != at::kFloat && type != at::kDouble) return false;
   if (parameter.layout() != at::kStrided) return false;
   if (!parameter.is_contiguous() && !parameter.is_non_overlapping_and_dense()) return false;
-  // A vendor's device may have none, or one that goes by way of the CPU.
+  // A vendor's device may have none, or one that goes through the CPU.
   if (!parameter.is_cpu() && !kernel_.hasKernelForDispatchKey(c10::legacyExtractDispatchKey(parameter.key_set()))) return false;
   const auto fits_parameter = [&](const at::Tensor& tensor) {
     return tensor.defined() && tensor.layout() == at::kStrided && tensor.scalar_type() == type &&

@@ -178,7 +178,7 @@ void WarmupCosineLrOptions::declare(OptionList<WarmupCosineLrOptions>& options) 
 
 WarmupCosineLrOptions WarmupCosineLrOptions::completed(const ScheduleLength& length) const {
   WarmupCosineLrOptions options = *this;
-  // A run that ends within the warmup, such as one to try a program, never comes to the cosine.
+  // A run that ends within the warmup, such as one to try a program, never reaches the cosine.
   if (!total_steps) options.total_steps = std::max(length.unless(total_steps, kName, "total_steps"), warmup_steps + 1);
   return options;
 }
@@ -317,7 +317,7 @@ void ReduceLrOnPlateauOptions::declare(OptionList<ReduceLrOnPlateauOptions>& opt
   using Options = ReduceLrOnPlateauOptions;
   options.add(&Options::mode, "Whether a smaller or a larger metric is better");
   options.add(&Options::factor, "Factor of each reduction").min(0).below(1.0);
-  options.add(&Options::patience, "Steps without improvement that are let pass").min(0);
+  options.add(&Options::patience, "Steps without improvement that are tolerated").min(0);
   options.add(&Options::threshold, "Smallest change that counts as an improvement");
   options.add(&Options::threshold_mode, "Threshold relative to the best metric, or absolute");
   options.add(&Options::cooldown, "Steps after a reduction in which nothing is counted").min(0);

@@ -54,7 +54,7 @@ void shrink(at::Tensor& parameter, double lr, double weight_decay) {
   if (weight_decay != 0) parameter.mul_(1 - lr * weight_decay);
 }
 
-/// Weight decay as options ask for it: decoupled, or as a penalty, whose gradient is added. Returns the gradient to step by.
+/// Weight decay according to the options: decoupled, or as a penalty, whose gradient is added. Returns the gradient to step by.
 template <class Options>
 at::Tensor decay_weights(at::Tensor& parameter, const at::Tensor& gradient, const Options& options) {
   if (!options.decoupled_weight_decay) return with_penalty(gradient, parameter, options.weight_decay);
@@ -271,7 +271,7 @@ void NAdamOptions::declare(OptionList<NAdamOptions>& options) {
   options.add(&O::betas, "Decay of the averages of the gradient and of its square");
   options.add(&O::eps, "Added to the denominator").min(0.0);
   options.add(&O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
-  options.add(&O::momentum_decay, "How fast the momentum comes to its full size").min(0.0);
+  options.add(&O::momentum_decay, "How fast the momentum reaches its full size").min(0.0);
   options.add(&O::decoupled_weight_decay, "Weight decay as in AdamW");
   options.add(&O::maximize, "Go up instead of down");
 }
@@ -368,14 +368,14 @@ void SparseAdamOptions::declare(OptionList<SparseAdamOptions>& options) {
 void SparseAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
-  // Each place once, as the step is not linear in the gradient.
+  // Each index once, as the step is not linear in the gradient.
   const at::Tensor slope = gradient.coalesce();
   const at::Tensor values = slope._values();
   if (values.numel() == 0) return;
   const auto at_its_places = [&](const at::Tensor& of_places) {
     return at::sparse_coo_tensor(slope._indices(), of_places, slope.sizes());
   };
-  /// Moves an average towards new values, and returns what it has become at their places.
+  /// Moves an average towards new values, and returns its new values at their indices.
   const auto averaged = [&](at::Tensor& average, const at::Tensor& news, double beta) {
     const at::Tensor old = average.sparse_mask(slope)._values();
     const at::Tensor change = news.sub(old).mul_(1 - beta);
@@ -397,7 +397,7 @@ at::Tensor ratio_of_norms(const at::Tensor& above, const at::Tensor& below) {
 }
 
 /// Random numbers of a step, the same on every rank and in a run that resumes, so that ranks keep equal weights. The generators
-/// that modules draw from stay as they are.
+/// that modules draw from stay unchanged.
 at::Generator generator_of_step(const at::Device& device, std::int64_t step) {
   at::Generator global = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(global.mutex());

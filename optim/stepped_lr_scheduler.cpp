@@ -87,7 +87,7 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   const std::int64_t last_epoch = state.at("last_epoch").as_int();
   auto base_lrs = OptionType<std::vector<double>>::read(state.at("base_lrs"));
   auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
-  // What hooks have added is there by now, but may not have had a step yet.
+  // Groups that hooks have added exist by now, but may not have had a step yet.
   const bool fits = takes_new_groups() ? base_lrs.size() <= optimizer_.param_groups().size() : base_lrs.size() == group_count();
   if (!fits || last_lr.size() != base_lrs.size()) {
     throw ConfigError(format("The scheduler's saved state is for {} parameter groups, but its optimizer has {}.",

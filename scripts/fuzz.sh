@@ -3,7 +3,7 @@
 # Usage: scripts/fuzz.sh BUILD_FOLDER SECONDS [TARGET...]      Without targets: all of them.
 #
 # What a program learns stays in BUILD_FOLDER/corpus/TARGET, for the next run. An input that it finds wrong is written to
-# BUILD_FOLDER/finds/TARGET-…, and ends the script with status 1 after all targets have run: mend the cause, and keep the input in
+# BUILD_FOLDER/finds/TARGET-…, and ends the script with status 1 after all targets have run: fix the cause, and store the input in
 # tests/fuzz/corpus/TARGET under a name that says what it is.
 set -euo pipefail
 build=$1

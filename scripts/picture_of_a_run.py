@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a command in a terminal of its own, and writes what the terminal shows at the end as an SVG picture, or as text.
+"""Runs a command in a new terminal, and writes what the terminal shows at the end as an SVG picture, or as text.
 
 Usage: scripts/picture_of_a_run.py [--columns N] [--rows N] [--until TEXT] [--typed TEXT] [--text] FILE COMMAND ARGUMENT…
 `--typed` is what the picture shows as typed, the command itself by default. `--until` takes the picture as soon as that text is
@@ -28,7 +28,7 @@ CHARACTER, LINE, LEFT, TOP = 8.4, 18, 16, 50
 
 
 class Terminal:
-    """As much of a terminal as levin uses: lines, colours, a cursor that goes where it is told, and a part that scrolls."""
+    """As much of a terminal as levin uses: lines, colours, a cursor that can be moved, and a part that scrolls."""
 
     PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b([78D])|([\r\n])|([^\x1b\r\n])")
 

@@ -59,12 +59,12 @@ fi # Elsewhere CMake says in one line what is missing.
 
 need_pip() {
   ! "$python" -m pip --version >/dev/null 2>&1 || return 0
-  command -v apt-get >/dev/null || return 0 # who needs pip says so
+  command -v apt-get >/dev/null || return 0 # scripts that need pip say so
   install_packages python3-pip
   python=/usr/bin/python3
 }
 
-# Debian's takes a minute for a source that reads LibTorch's headers, since it looks at all of them: newer ones take two seconds.
+# Debian's takes a minute for a source that reads LibTorch's headers, since it checks all of them: newer ones take two seconds.
 download_clang_tidy() {
   local version folder
   version=$(<"$(dirname "$0")/../cmake/clang_tidy_version.txt")
@@ -75,7 +75,7 @@ download_clang_tidy() {
   say "downloading clang-tidy $version into $folder; this is done once"
   rm -rf "$folder.partial"
   if ! "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --target "$folder.partial" "clang-tidy==$version"; then
-    say "clang-tidy $version could not be downloaded (see above); going on with Debian's, which is slower"
+    say "clang-tidy $version could not be downloaded (see above); continuing with Debian's, which is slower"
     install_packages clang-tidy-14
     return
   fi

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Brings LibTorch from PyPI into a folder that levin finds, unless it is there: what `make setup` and `levin setup` do.
+# Brings LibTorch from PyPI into a folder that levin finds, unless it is installed: what `make setup` and `levin setup` do.
 # Usage: levin setup [--cuda | --cpu] [--quiet]
 #   --cuda   with CUDA's libraries, 3.4 GB more, also where there is no GPU
 #   --cpu    without them, also where there is one
-#   --quiet  says nothing where LibTorch is there already
+#   --quiet  says nothing where LibTorch is installed already
 #
 # Environment:
-#   LEVIN_CACHE          where LibTorch is kept, shared by all clones (default ~/.cache/levin)
+#   LEVIN_CACHE          where LibTorch is stored, shared by all clones (default ~/.cache/levin)
 #   LEVIN_TORCH_VERSION  version of LibTorch (default: the one that this levin is for)
-#   LEVIN_CUDA           ON, OFF or AUTO (default): as --cuda and --cpu; AUTO: with CUDA when a GPU is there
-#   Torch_DIR, CMAKE_PREFIX_PATH   a LibTorch of your own to build levin with; then none is downloaded
+#   LEVIN_CUDA           ON, OFF or AUTO (default): as --cuda and --cpu; AUTO: with CUDA when there is a GPU
+#   Torch_DIR, CMAKE_PREFIX_PATH   the LibTorch to build levin with; then none is downloaded
 #   PYTHON               the Python whose pip downloads LibTorch (default python3)
 set -euo pipefail
 
@@ -78,7 +78,7 @@ download_cpu_part() {
   esac
 }
 
-# Downloads into $1 by way of a folder beside it, so that an interrupted download never looks whole.
+# Downloads into a folder next to $1 and renames that, so that an interrupted download never looks whole.
 download_libtorch() {
   local folder=$1 part=$2 needed_gib=$3
   mkdir -p "$cache"
@@ -86,7 +86,7 @@ download_libtorch() {
   flock 9
   ! is_libtorch "$folder/torch" || return 0
   "$python" -m pip --version >/dev/null 2>&1 ||
-    fail "LibTorch is downloaded with pip, which $python lacks: install it (python3-pip on Debian), or name a LibTorch of your own"
+    fail "LibTorch is downloaded with pip, which $python lacks: install it (python3-pip on Debian), or name a LibTorch that you have"
   local free_gib=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1048576))
   ((free_gib >= needed_gib)) || fail "LibTorch needs $needed_gib GiB in $cache, where $free_gib GiB are free; choose another folder with LEVIN_CACHE"
   rm -rf "$cache"/.partial-*
@@ -117,8 +117,8 @@ own_libtorch && exit 0
 is_libtorch "$cuda_folder/torch" && found "$cuda_folder/torch"
 if wants_cuda; then
   download_libtorch "$cuda_folder" "with CUDA" 12 && found "$cuda_folder/torch"
-  say "the CUDA libraries could not be downloaded (see above); going on without them"
+  say "the CUDA libraries could not be downloaded (see above); continuing without them"
 fi
 is_libtorch "$cpu_folder/torch" && found "$cpu_folder/torch"
 download_libtorch "$cpu_folder" CPU 3 && found "$cpu_folder/torch"
-fail "LibTorch could not be downloaded (see above): make \`$python -m pip download torch==$torch_version\` work, or give a LibTorch of your own with Torch_DIR=<libtorch>/share/cmake/Torch"
+fail "LibTorch could not be downloaded (see above): make \`$python -m pip download torch==$torch_version\` work, or give a LibTorch that you have with Torch_DIR=<libtorch>/share/cmake/Torch"

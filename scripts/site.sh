@@ -17,7 +17,7 @@ done
 warnings=$( (cat scripts/doxygen/Doxyfile && echo "INPUT = ${headers[*]}") | doxygen - 2>&1)
 [[ -z $warnings ]] || { echo "$warnings" >&2; exit 1; }
 
-# Searched as a reader does who has the folder alone.
+# Search works with the folder alone, without a server.
 browser=$(command -v chromium chromium-browser google-chrome | head -1 || true)
 if [[ -n $browser ]]; then
   found=$("$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 --dump-dom "file://$PWD/build/site/search.html?q=gradient_clip_val" 2>/dev/null)

@@ -3,7 +3,7 @@
 # status 1.
 # Usage: scripts/tidy.sh BUILD_FOLDER [library | all | SOURCE...]
 # Without sources: those that differ from origin/main (from the commit before this one, where there is no such branch or it is
-# this commit), and the sources beside headers that differ, each alone. `all`: every source; `library`: all but tests. These two
+# this commit), and the sources of headers that differ, each alone. `all`: every source; `library`: all but tests. These two
 # take the sources together that a build compiles together: most of the time goes into the headers that they share.
 #
 # BUILD_FOLDER is configured for clang, without precompiled headers: with LEVIN_UNITY=ON for `library` and `all`; for others with
@@ -15,7 +15,7 @@ shift
 
 sources() { git ls-files -- '*.cpp'; }
 
-# A header is looked at through the source beside it.
+# A header is checked through its source.
 changed() {
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null || true)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a wheel of a build of levin that was configured for it (scripts/wheel.sh), and beside it a bill of materials and checksums.
+"""Makes a wheel of a build of levin that was configured for it (scripts/wheel.sh), and next to it a bill of materials and checksums.
 
     scripts/wheel.py --build build-package/torch-2.13.0 --torch 2.13.0 --tools build-package/tools --out dist
 
 The wheel holds what `cmake --install` installs, below levin_train/ of site-packages, with python/levin_train, and finds LibTorch in the torch
-of PyPI beside it. auditwheel puts Debian's libraries into levin_train.libs/, and refuses what would not run on other systems. The same commit
+of PyPI next to it. auditwheel puts Debian's libraries into levin_train.libs/, and refuses what would not run on other systems. The same commit
 gives the same bytes: SOURCE_DATE_EPOCH, which has to be set, stands for every time.
 """
 
@@ -122,7 +122,7 @@ def repaired(wheel, tools, folder):
             archive.extract(entry, whole)
             if entry.external_attr >> 16 & 0o111:
                 (whole / entry.filename).chmod(0o755)
-    # auditwheel's own account of the libraries has times of its own: bill_of_materials.py writes ours.
+    # auditwheel's list of the libraries has the time in it: bill_of_materials.py writes ours.
     shutil.rmtree(next(whole.glob("*.dist-info")) / "sboms", ignore_errors=True)
     return whole, result.name
 

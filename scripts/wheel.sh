@@ -8,7 +8,7 @@ source scripts/build_package.sh
 tools=build-package/tools
 
 # With CUDA's headers, which come with LibTorch or a toolkit, the library for GPUs is part of it. The run path is that of a wheel
-# beside torch's.
+# next to torch's.
 build_package -DLEVIN_DEBIAN=OFF '-DLEVIN_TORCH_RPATH=$ORIGIN/../../torch/lib' -DCMAKE_INSTALL_BINDIR=bin -DCMAKE_INSTALL_LIBDIR=lib \
   -DCMAKE_INSTALL_INCLUDEDIR=include -DCMAKE_INSTALL_DATADIR=share -DCMAKE_INSTALL_MANDIR=share/man
 if [[ ! -x $tools/bin/auditwheel ]]; then

@@ -99,7 +99,7 @@ std::vector<StyledLine> panel(const LiveState& state, std::size_t width, std::si
 }
 
 constexpr std::array kHelp = {
-    "p  pause after the next step, on all ranks; again: go on",
+    "p  pause after the next step, on all ranks; again: resume",
     "s  save a checkpoint after the next step",
     "v  validate after the next step",
     "q  stop after this epoch; again: do not",
@@ -111,13 +111,13 @@ constexpr std::array kHelp = {
 /// What keys do now, in full or, where there is no room for it, in short.
 std::string keys_text(const LiveState& state, std::size_t room) {
   const std::string gap(3, ' ');
-  const char* const pause = state.pauses ? "p go on" : "p pause";
+  const char* const pause = state.pauses ? "p resume" : "p pause";
   const char* const axis = state.axis == Axis::kLog ? "l linear" : "l log";
   const std::string begin = format("{}{}s save{}v validate{}", pause, gap, gap, gap);
-  const char* const stop = state.stops_after_epoch ? "q train on" : "q stop after this epoch";
+  const char* const stop = state.stops_after_epoch ? "q keep training" : "q stop after this epoch";
   const std::string text = format("{}{}{}m next metric{}{} axis{}? help", begin, stop, gap, gap, axis, gap);
   if (text.size() <= room) return text;
-  return format("{}{}{}m metric{}{}{}?", begin, state.stops_after_epoch ? "q train on" : "q stop", gap, gap, axis, gap);
+  return format("{}{}{}m metric{}{}{}?", begin, state.stops_after_epoch ? "q keep training" : "q stop", gap, gap, axis, gap);
 }
 
 StyledLine keys_line(const LiveState& state, std::size_t width) {

@@ -34,7 +34,7 @@ struct LiveState {
   std::string checkpoint = {};  ///< when the next one is due: "in 54 steps"
   std::string last = {};        ///< the file that was written last
   std::string best = {};        ///< "val_loss=0.123"
-  std::string status = {};      ///< what was asked for: "PAUSED"
+  std::string status = {};      ///< what was requested: "PAUSED"
   bool pauses = false;          ///< or is about to: the key resumes it
   bool stops_after_epoch = false;
   bool has_keys = true;

@@ -73,14 +73,14 @@ void LiveView::work() {
 void LiveView::press(char key) {
   if (key == 'p') {
     wants_pause_ = !trainer_.paused() && !wants_pause_;
-    trainer_.request(wants_pause_ ? RunCommand::kPause : RunCommand::kGoOn);
+    trainer_.request(wants_pause_ ? RunCommand::kPause : RunCommand::kContinue);
   } else if (key == 's') {
     trainer_.request(RunCommand::kSaveCheckpoint);
   } else if (key == 'v') {
     trainer_.request(RunCommand::kValidate);
   } else if (key == 'q') {
     stops_after_epoch_ = !stops_after_epoch_;
-    trainer_.request(stops_after_epoch_ ? RunCommand::kStopAfterEpoch : RunCommand::kTrainOn);
+    trainer_.request(stops_after_epoch_ ? RunCommand::kStopAfterEpoch : RunCommand::kCancelStop);
   } else if (key == 'm') {
     ++curve_;
   } else if (key == 'l') {

@@ -12,7 +12,7 @@
 
 namespace levin {
 
-/// Draws the live terminal, ten times a second, and does what a person asks for with keys, on its own thread: also while a
+/// Draws the live terminal, ten times a second, and does what keys request, on its own thread: also while a
 /// step takes long, or training pauses. Threading: made, given figures and ended by the thread that trains.
 class LiveView {
  public:
@@ -23,7 +23,7 @@ class LiveView {
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
 
-  /// The newest figures; curves, keys and what was asked for are the view's own.
+  /// The newest figures; curves, keys and requests are the view's own.
   void show(LiveState figures);
   /// Seconds that training has paused since the last call.
   double take_pause();

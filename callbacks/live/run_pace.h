@@ -5,7 +5,7 @@
 
 namespace levin {
 
-/// How fast a run comes to its end. What this process did counts, not what a run did that it resumes.
+/// How fast a run progresses. Only the work of this process counts, not that of the run that it resumes.
 struct RunPace {
   double seconds = 0;  ///< of training and validation, without pauses
   std::int64_t batches = 0;

@@ -26,7 +26,7 @@ StyledLine fitted(StyledLine line, std::size_t width) {
 std::string text_of(const StyledLine& line, std::size_t width, bool color) {
   constexpr std::array kCodes = {"", "2", "36", "33", "1;33"};
   std::string text;
-  std::size_t end = 0;  // of what is no space
+  std::size_t end = 0;  // of what is not blank
   for (const Span& span : fitted(line, width)) {
     if (span.text.empty()) continue;
     const bool has_style = color && span.style != SpanStyle::kPlain;

@@ -24,7 +24,7 @@ constexpr EmbeddedFile kScripts[] = {
 #include "completion_scripts.inc"
 };
 
-/// What scripts write for the values of a flag, and for those that are files; of any others there are none to tell.
+/// What scripts write for the values of a flag, and for values that are files; other values are unknown.
 constexpr const char* kNone = "-";
 constexpr const char* kFiles = "@";
 

@@ -9,7 +9,7 @@
 namespace levin::cli {
 namespace {
 
-/// Numbers along a side of a picture, which has places from 0 to 1.
+/// Numbers along a side of a picture, which has positions from 0 to 1.
 struct Axis {
   double low;
   double high;

@@ -73,7 +73,7 @@ void make_folder(const fs::path& folder) {
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
   for (const EmbeddedFile& file : kTemplateFiles) {
     if (!file.folder.empty() && file.folder != template_name) continue;
-    // Files whose places begin with a dot stand in the template without them.
+    // Files whose names begin with a dot stand in the template without it.
     const fs::path place = folder / (file.name == "gitignore"      ? ".gitignore"
                                      : file.name == "workflow.yml" ? ".github/workflows/test.yml"
                                                                    : file.name);

@@ -46,8 +46,8 @@ struct RunsOptions {
 /// As it is printed: what another program has called a file may hold anything.
 std::string shown(const fs::path& path) { return one_line(path.string()); }
 
-std::vector<RunRecord> records_of(const RunsOptions& options, RunParts parts = RunParts::kSettings) {
-  return find_run_records(options.folders.empty() ? default_run_folders() : options.folders, parts);
+std::vector<RunRecord> records_of(const RunsOptions& options, RunDetail detail = RunDetail::kSettings) {
+  return find_run_records(options.folders.empty() ? default_run_folders() : options.folders, detail);
 }
 
 /// The folder of a run that is given as one, or by its name in `levin runs list`.
@@ -78,9 +78,9 @@ std::optional<bool> maximizes(const RunsOptions& options, const std::vector<RunR
 }
 
 void list(const RunsOptions& options) {
-  std::vector<RunRecord> runs = records_of(options, RunParts::kState);
+  std::vector<RunRecord> runs = records_of(options, RunDetail::kState);
   const std::string metric = chosen_metric(runs, options.metric);
-  // A name is at hand; configurations are read where it says nothing.
+  // Try the metric's name first; read configurations only if it does not decide.
   std::optional<bool> maximize = maximizes(options, runs, metric);
   if (!maximize && !metric.empty()) maximize = maximizes(options, runs = records_of(options), metric);
   std::cout << list_table(runs, metric, maximize);
@@ -113,7 +113,7 @@ void best(const RunsOptions& options) {
 
 void tag(const RunsOptions& options) {
   const fs::path folder = folder_of_run(options.run);
-  std::vector<std::string> tags = read_run_folder(folder, RunParts::kState).tags;
+  std::vector<std::string> tags = read_run_folder(folder, RunDetail::kState).tags;
   for (const std::string& tag : options.tags) {
     if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
   }

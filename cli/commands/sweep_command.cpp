@@ -47,7 +47,7 @@ struct SweepOptions {
   std::optional<std::int64_t> samples;
   std::optional<std::uint64_t> seed;
   std::optional<std::string> sampler;
-  std::string monitor;  ///< empty: what the configuration's callbacks look at
+  std::string monitor;  ///< empty: what the configuration's callbacks monitor
   std::string mode;     ///< empty: theirs, else what the metric's name says
   bool halving = false;
   std::size_t jobs = 1;
@@ -291,7 +291,7 @@ void write_report(const SweepState& sweep) {
   std::cout << format("report: {}\n", one_line(as_typed(file)));
 }
 
-/// Keeps others from running the sweep of this folder, as long as it is open. Throws IoError where another process does.
+/// Locks the sweep of this folder against other processes, as long as it is open. Throws IoError where another process does.
 Descriptor lock_sweep(const fs::path& folder) {
   Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

@@ -14,7 +14,7 @@ _levin_find() {
   return 1
 }
 
-# Offers those of the words that go on from what is typed. bash parts that at '=' and ':', and wants the last part only.
+# Offers the words that begin with what is typed. bash parts that at '=' and ':', and wants the last part only.
 _levin_offer() {
   local word
   for word; do

@@ -119,7 +119,7 @@ Value whole_config(CommandLine line) {
   return partial_config(line);
 }
 
-/// "; did you mean '--trainer.max_epochs=3'?" for an option that is none.
+/// "; did you mean '--trainer.max_epochs=3'?" for an unknown option.
 std::string suggested_option(const std::string& wrong, const CommandLine& line) {
   const std::size_t begin = wrong.find_first_not_of('-');
   const std::string key = wrong.substr(begin, wrong.find_first_of("=+", begin) - begin);
@@ -132,7 +132,7 @@ std::string suggested_option(const std::string& wrong, const CommandLine& line) 
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
   const std::string nearest = nearest_name(head, known);
   std::vector<std::string> meant = suggested_keys(key, whole_config(line));
-  // The last part alone leads to a key of another section only where the section is no slip of one.
+  // The last part alone leads to a key of another section only where the section is not a slip of one.
   const bool is_whole = head == key && !meant.empty() && edit_distance(key, meant[0].substr(meant[0].rfind('.') + 1)) == 0;
   if (!nearest.empty() && !is_whole) meant = {nearest + key.substr(head.size())};
   if (wrong == "-v") return "; did you mean '-V'?";
@@ -140,7 +140,7 @@ std::string suggested_option(const std::string& wrong, const CommandLine& line) 
   return format("; did you mean '{}'?", join(meant, "' or '", [&](const std::string& name) { return "--" + name + value; }));
 }
 
-/// "; did you mean 'fit'?" for a word that is no command of this program; other programs have it, or it is a slip.
+/// "; did you mean 'fit'?" for a word that is not a command of this program; other programs have it, or it is a slip.
 std::string suggested_command(const std::string& wrong, const std::vector<std::string>& commands) {
   static const std::map<std::string, std::string> kElsewhere = {
       {"train", "fit"},     {"run", "fit"},       {"resume", "fit --ckpt_path=last"}, {"eval", "test"},

@@ -19,7 +19,7 @@ struct ConfigFile {
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
 
-/// The command line, taken apart.
+/// The parsed command line.
 struct CommandLine {
   std::string command;  ///< the name of a Subcommand; empty when `output` is all there is to do
   /// The command whose sections and variables count: a check is of a fit, and so is a sweep.
@@ -29,11 +29,11 @@ struct CommandLine {
   bool has_project_file = false;        ///< the last of these is config.yaml, found and not named
   std::vector<std::string> plugins;
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
-  std::vector<std::string> words;         ///< all of it as a person types it, the program first; set by run()
+  std::vector<std::string> words;         ///< all of it as typed, the program first; set by run()
   std::string output;                     ///< --help and --version: what to print, and be done
 };
 
-/// Takes the command line apart. `typed` is argv without the program. Throws ConfigError on a wrong one.
+/// Parses the command line. `typed` is argv without the program. Throws ConfigError on a wrong one.
 CommandLine parse_command_line(const std::vector<std::string>& typed, const std::vector<Subcommand>& subcommands);
 
 }  // namespace levin::cli

@@ -24,17 +24,17 @@ namespace fs = std::filesystem;
 fs::path file_named_by(const Value& name) {
   detail::check_text(name);
   const fs::path written = OptionType<fs::path>::read(name);
-  const fs::path beside = fs::path(name.mark().file).parent_path() / written;
+  const fs::path next_to_file = fs::path(name.mark().file).parent_path() / written;
   std::error_code ignored;
-  for (const fs::path& candidate : {beside, written}) {
+  for (const fs::path& candidate : {next_to_file, written}) {
     if (fs::is_regular_file(candidate, ignored)) return candidate;
   }
   throw ConfigError(name.mark(), format("there is no file {}: looked for '{}'{}", quoted_text(written.string()),
                                         join(detail::places_of_file(written, name.mark()), "' and '", &fs::path::native),
-                                        file_meant(beside)));
+                                        file_meant(next_to_file)));
 }
 
-/// Takes a key out of a map; null when it is not there.
+/// Takes a key out of a map; null when it lacks the key.
 Value taken(Value& map, const std::string& key) {
   const Value* found = map.find(key);
   Value value = found != nullptr ? *found : Value();
@@ -48,7 +48,7 @@ void check_is_config(const Value& value, const fs::path& file) {
   throw ConfigError(value.mark(), "a configuration is a map with trainer:, model: and data:, got " + describe(value));
 }
 
-/// Sections for another command than the one that runs, which are looked at no further than here.
+/// Sections for another command than the one that runs, which are not checked further.
 void check_command_section(const Value& sections, const std::string& command) {
   const std::vector<std::string> known = section_names();
   const auto of_lightning = lightning_arguments_of(kTopKeys, "");

@@ -58,7 +58,7 @@ Value& child_of(Value& node, const std::string& key, const Mark& mark) {
   return found;
 }
 
-/// `--trainer.logger.name=a` is for the logger that there is when nothing is said; of callbacks there is none.
+/// `--trainer.logger.name=a` is for the default logger; there is no default callback.
 void set_default(const std::string& flag_name, Value& flag) {
   if (flag_name == "logger" && (flag.is_null() || flag == Value(true))) flag = class_spec(Value("CSVLogger"));
   if (flag_name == "callbacks" && flag.is_null()) flag = Value(Value::List{});

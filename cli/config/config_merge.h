@@ -8,7 +8,7 @@
 
 namespace levin::cli {
 
-/// `base` with everything that `overlay` says. Maps merge key by key, other values and lists replace what was there. Where a
+/// `base` with everything that `overlay` says. Maps merge key by key, other values and lists replace earlier ones. Where a
 /// class is named (`class_path`, or its name alone) that differs from the one in `base`, only those init_args stay that the new
 /// class has too, as in LightningCLI. A null section over a map changes nothing.
 Value merged(Value base, const Value& overlay);

@@ -36,7 +36,7 @@ std::string name_pattern(const std::string& kind, const std::vector<const ClassI
 
 Value map_of(std::initializer_list<std::pair<std::string, Value>> entries) { return Value(Value::Map(entries)); }
 
-/// Adds what Lightning has and levin takes where it asks for nothing: an editor strikes it through.
+/// Adds what Lightning has and levin accepts where it has no effect: an editor strikes it through.
 void admit_lightning(Value& options, std::string_view kind, const std::string& class_name) {
   Value& properties = options["properties"];
   for (const LightningArgument& argument : lightning_arguments_of(kind, class_name)) {
@@ -125,7 +125,7 @@ Value with_references(Value schema) {
   return outer;
 }
 
-/// The same for all that a schema holds. Conditions stay as they are.
+/// The same for all that a schema holds. Conditions stay unchanged.
 void admit_references(Value& schema) {
   if (schema.is_list()) {
     for (Value& element : schema.as_list()) admit_references(element);

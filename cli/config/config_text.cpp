@@ -16,8 +16,8 @@ std::string printed_config(const Value& config) { return to_yaml(escaped(masked(
 
 fs::path save_config(const Value& config, const fs::path& folder) {
   const fs::path file = folder / "config.yaml";
-  write_file_beside_older(file, format("# levin {}\n{}", kVersion, to_yaml(escaped(masked(config)))),
-                          [](int number) { return format("config_{}.yaml", number); });
+  write_file_with_backup(file, format("# levin {}\n{}", kVersion, to_yaml(escaped(masked(config)))),
+                         [](int number) { return format("config_{}.yaml", number); });
   return file;
 }
 

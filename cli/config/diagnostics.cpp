@@ -38,7 +38,7 @@ std::string source_line_with_caret(const Mark& mark) {
   try {
     line = SourceText::as_read(mark.file).line(mark.line);
   } catch (const ConfigError&) {
-    return {};  // The file is no text, or gone: the message alone has to do.
+    return {};  // The file is not text, or gone: only the message is shown.
   }
   // Of a long line, the part around the column.
   const int column = std::max(mark.column, 1);

@@ -16,7 +16,7 @@ Value with_links(const Value& config);
 ///
 /// Within a longer text the value's text is put in. `\${` stands for the characters `${`. Throws ConfigError at the text's
 /// place for a key that leads nowhere, a variable that is not set and has no default, keys that refer to one another in a
-/// circle, and for what unfolds to more than ConfigSize permits. With `errors` each is added there, and null has its place.
+/// circle, and for what unfolds to more than ConfigSize permits. With `errors` each is added there, and null replaces it.
 Value interpolated(const Value& value, const Value& config, ErrorCollector* errors = nullptr);
 
 /// `value` with a backslash before each `${` in its texts, so that interpolated() gives back `value`: for what is written.

@@ -131,7 +131,7 @@ Value partial_config(const CommandLine& line) {
     try {
       load_plugins(line, layers);
     } catch (const ConfigError&) {
-      // What the files say of classes that are not there is known all the same.
+      // The files can be merged without the classes of these plug-ins.
     }
     return merged_layers(layers);
   } catch (const ConfigError&) {

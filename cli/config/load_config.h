@@ -22,7 +22,7 @@ Value partial_config(const CommandLine& line);
 void require_model(const CommandLine& line, const RunConfig& config);
 
 /// A line for each option that the arguments of `model:` and `data:` have both, with different values, of which at least one
-/// was given: such as a batch_size or num_classes that was changed in one place. Each names both values and their places.
+/// was given: such as a batch_size or num_classes that was changed once of twice. Each names both values with file and line.
 std::vector<std::string> different_shared_options(const Value& model, const Value& data);
 
 }  // namespace levin::cli

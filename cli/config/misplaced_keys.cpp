@@ -83,7 +83,7 @@ bool takes_map(const std::string& key) {
 
 void remove_misplaced(Value& map, const std::vector<std::string>& own, const Value& config) {
   if (!map.is_map()) return;
-  constexpr int kMost = 20;  // nobody reads more, and a hostile file may have a million
+  constexpr int kMost = 20;  // more are of no use, and a hostile file may have a million
   ErrorCollector errors;
   int unknown = 0;
   const auto is_misplaced = [&](const auto& entry) {

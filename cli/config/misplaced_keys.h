@@ -11,8 +11,8 @@ namespace levin::cli {
 /// max_epochs: those whose last part it is, or else is a slip of, or is a word of. `config` says which classes there are.
 std::vector<std::string> suggested_keys(const std::string& name, const Value& config);
 
-/// Takes out of `map` what is none of its `own` keys, nor a slip of one, but leads elsewhere in `config`. ConfigError says
-/// where.
+/// Takes keys out of `map` that are neither of its `own` keys nor slips of one, but lead elsewhere in `config`. ConfigError
+/// says where.
 void remove_misplaced(Value& map, const std::vector<std::string>& own, const Value& config);
 
 }  // namespace levin::cli

@@ -16,7 +16,7 @@ std::string_view stamp_field(std::string_view stamp, std::string_view name);
 struct StampCheck {
   bool optimized = true;   ///< false: a part of it was compiled without optimization
   bool stamped = false;    ///< it was compiled with levin's headers
-  bool registers = false;  ///< it asks for levin's registries; without a stamp: those of a levin from before stamps
+  bool registers = false;  ///< it uses levin's registries; without a stamp: those of a levin from before stamps
   std::string misfit;      ///< empty: it fits this levin; else what differs, and what to rebuild it with
 };
 
@@ -29,7 +29,7 @@ StampCheck check_stamps_in(std::string_view content);
 
 /// The file that a plug-in's name stands for: tried next to the YAML file that names it, as written, and in
 /// `../lib/levin/plugins` of the program's folder; there "digits" also stands for "libdigits.so".
-/// Throws ConfigError with the value's mark and the places looked at when there is none.
+/// Throws ConfigError with the value's mark and the files that were tried when there is none.
 std::filesystem::path find_plugin(const Value& name);
 
 /// Loads a plug-in, whose classes register themselves; a second time does nothing. It stays loaded until the program ends.

@@ -8,6 +8,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/option_check.h"
 #include "levin/core/config/registry.h"
 
 namespace levin {
@@ -18,7 +19,7 @@ void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
   using T = SchedulerSettings;
   options.add("interval", &T::interval, "What a step of the schedule is");
   options.add("frequency", &T::frequency, "A step of the schedule every so many intervals").min(1);
-  options.add("monitor", &T::monitor, "The metric that ReduceLROnPlateau looks at");
+  options.add("monitor", &T::monitor, "The metric that ReduceLROnPlateau watches");
   options.add("strict", &T::strict, "A missing monitor is an error, not a warning");
   options.add("name", &T::name, "Its name in LearningRateMonitor. Unset: lr-<optimizer class>");
 }
@@ -91,7 +92,7 @@ struct InitFromOptions {
   }
 };
 
-/// What is wrong with a key that is no argument of the section's class.
+/// What is wrong with a key that is not an argument of the section's class.
 std::string no_argument(const std::string& key, const std::vector<std::string>& arguments,
                         const std::vector<std::string>& settings) {
   if (is_among(settings, key)) return format("{} goes next to class_path and init_args, not into init_args", key);
@@ -100,8 +101,8 @@ std::string no_argument(const std::string& key, const std::vector<std::string>& 
   const std::string nearest = nearest_name(key, all);
   const std::string wrong = "unknown key " + quoted_text(key);
   if (is_among(settings, nearest)) return format("{}; did you mean '{}', which goes next to class_path?", wrong, nearest);
-  const std::string beside = nearest.empty() ? format("; next to class_path go {}", quoted_list(settings)) : "";
-  return wrong + did_you_mean(key, arguments, "keys") + beside;
+  const std::string hint = nearest.empty() ? format("; next to class_path go {}", quoted_list(settings)) : "";
+  return wrong + did_you_mean(key, arguments, "keys") + hint;
 }
 
 /// Takes out of a section what is next to class_path and init_args. An error about a key knows the class's arguments, below
@@ -110,14 +111,14 @@ Value take_settings(const std::string& section, Value& value) {
   Value taken(Value::Map{});
   if (!value.is_map()) return taken;
   const std::vector<std::string> settings = names_of(section_settings(section));
-  std::vector<std::string> beside = {"class_path", "init_args"};
-  beside.insert(beside.end(), settings.begin(), settings.end());
+  std::vector<std::string> keys = {"class_path", "init_args"};
+  keys.insert(keys.end(), settings.begin(), settings.end());
   ErrorCollector errors;
   std::erase_if(value.as_map(), [&](const auto& entry) {
     const auto& [key, setting] = entry;
-    if (!is_among(beside, key))
+    if (!is_among(keys, key))
       errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
-                                             did_you_mean(key, beside, "keys"))});
+                                             did_you_mean(key, keys, "keys"))});
     if (is_among(settings, key)) taken.as_map().push_back(entry);
     return is_among(settings, key);
   });
@@ -206,11 +207,11 @@ Value OptionType<cli::InitFrom>::schema() {
 template <class Base, class Settings>
 cli::Section<Base, Settings> OptionType<cli::Section<Base, Settings>>::read(const Value& value) {
   Value named = value;
-  const Value beside = cli::take_settings(Registry<Base>::kind(), named);
+  const Value settings = cli::take_settings(Registry<Base>::kind(), named);
   cli::Section<Base, Settings> section;
   ErrorCollector errors;
   errors.run([&] { section.component = OptionType<Component<Base>>::read(named); });
-  errors.run([&] { section.settings = read_options<Settings>(beside); });
+  errors.run([&] { section.settings = read_options<Settings>(settings); });
   errors.throw_if_any();
   cli::check(section, value);
   return section;

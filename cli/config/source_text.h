@@ -24,11 +24,11 @@ class SourceText {
   const std::string& text() const { return text_; }
   /// A line, counted from 1, without its end; empty past the last one.
   std::string_view line(int number) const;
-  /// The place of a byte of a line, both counted from 0. Its column counts characters, as editors do.
+  /// The position of a byte of a line, both counted from 0. Its column counts characters, as editors do.
   Mark mark_at(int line_index, int byte_in_line) const;
 
  private:
-  struct Place {
+  struct Position {
     int line = 0;
     std::size_t byte = 0;
     std::size_t characters = 0;  ///< of the line, before it
@@ -38,7 +38,7 @@ class SourceText {
   std::string name_;
   std::string text_;
   std::vector<std::size_t> line_starts_;
-  mutable Place last_;  ///< places are asked for nearly in their order: a long line is counted from here
+  mutable Position last_;  ///< positions are asked for nearly in order: a long line is counted from here
 };
 
 }  // namespace levin::cli

@@ -22,8 +22,8 @@
 namespace levin::cli {
 namespace {
 
-/// Builds a Value from the events of yaml-cpp's parser. Working on events instead of YAML::Node keeps each node's place, sees
-/// keys that are written twice, and stops a document that is too deep before it is built.
+/// Builds a Value from the events of yaml-cpp's parser. Working on events instead of YAML::Node gives each node's position,
+/// sees keys that are written twice, and stops a document that is too deep before it is built.
 class YamlBuilder final : public YAML::EventHandler {
  public:
   explicit YamlBuilder(const SourceText& source) : source_(source) {}
@@ -78,7 +78,7 @@ class YamlBuilder final : public YAML::EventHandler {
   struct Open {
     Value container;
     YAML::anchor_t anchor = 0;
-    std::optional<Key> key;      // read, its value is not there yet
+    std::optional<Key> key;      // read, and still without its value
     std::set<std::string> keys;  // of a map, for a quick look-up
     std::vector<Value> merges;   // values of `<<`
   };
@@ -153,7 +153,7 @@ class YamlBuilder final : public YAML::EventHandler {
     anchors_.insert_or_assign(anchor, value);
   }
 
-  /// Adds what a `<<` brings to the map: keys that are not there yet, earlier maps first.
+  /// Adds the keys of a `<<` that the map lacks, earlier maps first.
   static void merge(Open& map, const Value& merged) {
     if (merged.is_list()) {
       for (const Value& each : merged.as_list()) {
@@ -221,7 +221,7 @@ Value read_yaml(const SourceText& source) {
 Value read_yaml_file(const std::filesystem::path& file) { return read_yaml(SourceText::from_file(file)); }
 
 Value read_yaml_argument(const std::string& name, const std::string& text) {
-  // YAML begins a block with them, which has no place in an argument, and takes a blank for nothing: they are delimiters.
+  // YAML begins a block with them, which an argument does not do, and takes a blank for nothing: they are delimiters.
   for (const char* const delimiter : {"|", ">", " ", "\t"})
     if (text == delimiter) return Value(text).with_mark(Mark{name});
   Value value;

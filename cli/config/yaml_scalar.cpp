@@ -51,7 +51,7 @@ Value resolve_plain_scalar(const std::string& text) {
   if (is_one_of(text, {"false", "False", "FALSE"})) return false;
   if (const auto number = special_float(text)) return *number;
 
-  // Longer texts are no numbers, and std::regex recurses over its input.
+  // Longer texts are not numbers, and std::regex recurses over its input.
   if (text.size() > 400 || text.find_first_of("0123456789") == std::string::npos) return text;
   static const std::regex kDecimal("[-+]?[0-9](_?[0-9])*");
   static const std::regex kOtherBase("0o[0-7]+|0x[0-9a-fA-F]+");

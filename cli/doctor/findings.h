@@ -18,10 +18,10 @@ namespace levin::cli {
 /// fail.
 enum class Verdict { kOk, kMissing, kWarning, kWrong };
 
-/// Something that levin doctor has looked at.
+/// Something that levin doctor has checked.
 struct Finding {
   std::string what;
-  std::string value;  ///< as it is
+  std::string value;  ///< as found
   Verdict verdict = Verdict::kOk;
   std::string advice = {};  ///< what follows from it, and what to do; shown where not all is well
 };
@@ -43,7 +43,7 @@ int report_status(const std::vector<DoctorSection>& sections);
 /// an error.
 Findings run_with_timeout(double seconds, const std::string& what, std::function<Findings()> look);
 
-/// What a program came to.
+/// The result of a program.
 struct Ended {
   std::optional<int> status;       ///< nothing where it was ended because it took too long
   std::vector<std::string> lines;  ///< what it has printed, without empty lines
@@ -51,7 +51,7 @@ struct Ended {
 /// Runs it without a shell: `words` are its file and its arguments. It is ended after so many seconds.
 Ended ended_program(const std::vector<std::string>& words, double seconds);
 
-// What is looked at comes from outside, so that tests have machines that are broken: `root` is what /proc, /sys and /etc are
+// What is checked comes from outside, so that tests have machines that are broken: `root` is what /proc, /sys and /etc are
 // below. Each of these is in the source of its section: machine.cpp, storage.cpp, links.cpp.
 
 /// levin and its LibTorch: the stamp that plug-ins have to fit (own_stamp()), and what the LibTorch that was loaded says of
@@ -65,7 +65,7 @@ Findings other_libtorch_findings(const std::string& loaded_file, const std::stri
 Findings system_findings(const std::filesystem::path& root);
 /// The processor and the cores that may be used; `chooses_threads`: OMP_NUM_THREADS is set.
 Findings processor_findings(const std::filesystem::path& root, int usable_cores, bool chooses_threads);
-/// NVIDIA's driver and the GPUs that it knows; nothing where it is not there. `loaded_config`: what the LibTorch that was
+/// NVIDIA's driver and the GPUs that it knows; empty without the driver. `loaded_config`: what the LibTorch that was
 /// loaded says of itself.
 Findings graphics_findings(const std::filesystem::path& root, const std::string& loaded_config);
 /// Memory, and how much of it this process may have.
@@ -78,13 +78,13 @@ int count_steps_back();
 /// Of "NAME=VALUE", those that change what levin does, without the values of passwords and keys.
 Findings environment_findings(const std::vector<std::string>& variables);
 
-/// A folder that levin writes to: its free space, how fast a file of 4 MB comes to the disk, and whether a file can take
-/// another one's place and be mapped into memory.
+/// A folder that levin writes to: its free space, how fast a file of 4 MB is written to disk, and whether a file can
+/// replace another one and be mapped into memory.
 Findings folder_findings(const std::string& what, const std::filesystem::path& folder);
 /// /dev/shm, of which so many bytes are free.
 Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available);
 
-/// What only some need: to build plug-ins a compiler, CMake and Ninja or make, and for what the documentation names beside
+/// What only some need: to build plug-ins a compiler, CMake and Ninja or make, and for what the documentation names besides
 /// levin Python, Optuna, W&B and libcurl. Those that PATH, CXX, PYTHON and WANDB_CORE name are asked for their versions.
 Findings program_findings(double seconds);
 

@@ -58,7 +58,7 @@ Findings times_in(const std::vector<std::string>& lines) {
   return found;
 }
 
-/// "10.0.0.7"; empty of what is no address of the Internet.
+/// "10.0.0.7"; empty of what is not an address of the Internet.
 std::string numeric_address(const sockaddr* address) {
   if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";
   std::array<char, NI_MAXHOST> text{};

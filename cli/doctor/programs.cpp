@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Prints what there is, a name and a version in a line, and imports none of it, which takes seconds.
+// Prints the installed ones, a name and a version in a line, and imports none, which takes seconds.
 constexpr const char* kAskPython = R"(
 import importlib.metadata, importlib.util, sys
 print("python", sys.version.split()[0])
@@ -40,7 +40,7 @@ Version version_at(std::string_view text) {
   return version;
 }
 
-/// What follows `word` in the text; nothing of it where that is not there.
+/// What follows `word` in the text; empty where the text lacks it.
 std::string_view after(std::string_view text, std::string_view word) {
   const std::size_t at = text.find(word);
   return at == std::string_view::npos ? std::string_view() : text.substr(at + word.size());

@@ -44,7 +44,7 @@ Findings folder_findings(const std::string& what, const fs::path& folder) {
   const double start = steady_seconds();
   try {
     write_file(file, content);
-    write_file(file, content);  // takes the place of the first
+    write_file(file, content);  // replaces the first
     check_mapping(file, content);
   } catch (const IoError& failed) {
     fs::remove(file, error);

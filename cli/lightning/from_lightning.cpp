@@ -38,13 +38,13 @@ Value as_marked(const Value& other, Value value) {
 /// The arguments below init_args, and what a section has next to them.
 Value with_init_args(const std::string& section, Value arguments) {
   const std::vector<std::string> settings = names_of(section_settings(section));
-  Value::Map beside;
+  Value::Map taken;
   std::erase_if(arguments.as_map(), [&](const auto& entry) {
     const bool is_setting = is_among(settings, entry.first);
-    if (is_setting) beside.push_back(entry);
+    if (is_setting) taken.push_back(entry);
     return is_setting;
   });
-  Value result = as_marked(arguments, Value(std::move(beside)));
+  Value result = as_marked(arguments, Value(std::move(taken)));
   if (arguments.size() > 0) result["init_args"] = std::move(arguments);
   return result;
 }
@@ -153,7 +153,7 @@ class Translator {
   std::vector<std::string> ignored_settings() && { return std::move(ignored_); }
 
  private:
-  /// Puts the name of what is looked at before errors.
+  /// Puts the name of the checked part before errors.
   struct Naming {
     Naming(Translator& translator, const std::string& name) : place(translator.place_), before(place) { place += name + ": "; }
     ~Naming() { place = before; }
@@ -368,8 +368,8 @@ class Translator {
     if (monitor == nullptr || info == nullptr || info->name != "ReduceLROnPlateau") return;
     const Value metric = *monitor;
     std::erase_if(arguments->as_map(), [](const auto& entry) { return entry.first == "monitor"; });
-    Value& beside = spec["monitor"];
-    if (beside.is_null()) beside = metric;
+    Value& setting = spec["monitor"];
+    if (setting.is_null()) setting = metric;
   }
 
   ErrorCollector& errors_;

@@ -19,14 +19,14 @@ Value with_levin_shape(Value config);
 /// The same of what is given for one key, such as `model`.
 Value with_levin_shape(const std::string& key, Value value);
 
-/// Puts what Lightning says otherwise into levin's words, in a configuration that has been merged:
+/// Translates Lightning's names and values into levin's, in a merged configuration:
 /// - class paths become levin's names, DDPStrategy and the like too;
-/// - arguments and flags that levin does not have are taken out where they ask for nothing; where they do, an error says what
-///   has their place. Those of which no value has an effect here are named in what is given back, with their places;
+/// - arguments and flags that levin does not have are removed where they need nothing; else an error says what replaces them.
+///   The result lists those of which no value has an effect here, with their positions;
 /// - values become those that levin writes, as `timeout: '0:30:00'` of ddp; `monitor` of a scheduler goes next to its
 ///   class_path.
 ///
-/// What was wrong goes to `errors`, and out of the configuration.
+/// Wrong values go to `errors`, and are removed from the configuration.
 std::vector<std::string> translate_lightning(Value& config, ErrorCollector& errors);
 
 }  // namespace levin::cli

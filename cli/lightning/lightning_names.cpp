@@ -11,7 +11,7 @@ namespace {
 
 using Arguments = std::vector<LightningArgument>;
 
-/// An argument that asks for something else at other values than these.
+/// An argument that something else replaces, except for these values.
 LightningArgument replaced(std::string name, std::vector<Value> idle, std::string instead) {
   return {.name = std::move(name), .idle = std::move(idle), .instead = std::move(instead)};
 }
@@ -134,7 +134,7 @@ std::vector<LightningArguments> logger_arguments() {
        {"TensorBoardLogger"},
        {ignored("comment", {""}), ignored("default_hp_metric", {true, false}), ignored("filename_suffix", {""}),
         ignored("log_graph", {false}), ignored("max_queue", {10}),
-        replaced("prefix", {""}, "log the metrics under the names that they shall have"), ignored("purge_step"),
+        replaced("prefix", {""}, "put the prefix into the names under which you log"), ignored("purge_step"),
         replaced("sub_dir", {""}, "`save_dir`, `name` and `version` make up the folder")}},
       {"logger", {"WandbLogger"}, of_wandb},
   };
@@ -326,7 +326,7 @@ const std::vector<LightningValue>& lightning_values() {
        {},
        "precision",
        [](const Value& value) { return is_text(value) && value.as_string().starts_with("transformer-engine"); },
-       "Transformer Engine is not there: take `bf16-mixed` or `bf16-true`"},
+       "levin has no Transformer Engine: take `bf16-mixed` or `bf16-true`"},
       {std::string(kTrainerFlags),
        {},
        "accumulate_grad_batches",

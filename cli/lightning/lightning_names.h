@@ -13,8 +13,8 @@ namespace levin::cli {
 /// An argument of a class, or a flag, that levin's class of that name does not have.
 struct LightningArgument {
   std::string name;
-  std::vector<Value> idle;   ///< beside null: values at which it asks for nothing here, such as its default
-  std::string instead = {};  ///< what has its place, of other values; empty: no value has an effect here
+  std::vector<Value> idle;   ///< besides null: values that need nothing here, such as its default
+  std::string instead = {};  ///< what replaces other values; empty: no value has an effect here
   std::string renamed = {};  ///< levin's name of it, where it has another one
 };
 
@@ -32,7 +32,7 @@ struct LightningClass {
   std::string kind;
   std::vector<std::string> names;  ///< without their module
   std::string is = {};             ///< levin's name of it
-  std::string instead = {};        ///< what has its place, where levin has none; with neither, it stands for nothing at all
+  std::string instead = {};        ///< what replaces it, where levin has none; with neither, it has no meaning
 };
 
 /// A value of an option that levin has, which it does not take as Lightning writes it.
@@ -41,7 +41,7 @@ struct LightningValue {
   std::vector<std::string> classes;
   std::string option;
   bool (*is_meant)(const Value& value);
-  std::string instead;                        ///< what has its place; empty: `as` it is
+  std::string instead;                        ///< what replaces it; empty: `as` it is
   Value (*as)(const Value& value) = nullptr;  ///< the value as levin writes it
 };
 
@@ -52,7 +52,7 @@ const std::vector<LightningValue>& lightning_values();
 
 /// The arguments of one class, of a kind; of flags and keys without a class.
 std::vector<LightningArgument> lightning_arguments_of(std::string_view kind, std::string_view class_name);
-/// A name without the module that it is in: "lightning.pytorch.callbacks.Timer", "callbacks::Timer"; nullptr when it is none.
+/// A name without the module that it is in: "lightning.pytorch.callbacks.Timer", "callbacks::Timer"; nullptr for another name.
 const LightningClass* lightning_class(std::string_view kind, std::string_view name);
 
 /// "Timer" of "lightning.pytorch.callbacks.Timer".

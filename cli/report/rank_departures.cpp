@@ -40,7 +40,7 @@ std::optional<Departure> departure_in(const std::string& metric, const std::map<
   if (values.size() == 2) {
     const double strength = (values[1].mean - values[0].mean) / size;
     if (!(strength > kOfTwo)) return std::nullopt;
-    return Departure{strength, format("ranks {} and {} differ in {}: {} and {} in the mean", values[0].rank, values[1].rank,
+    return Departure{strength, format("ranks {} and {} differ in {}: {} and {} on average", values[0].rank, values[1].rank,
                                       metric, number_text(values[0].mean), number_text(values[1].mean))};
   }
   const double below = values[1].mean - values[0].mean;
@@ -52,7 +52,7 @@ std::optional<Departure> departure_in(const std::string& metric, const std::map<
   const double distance = std::max(below, above);
   if (!(distance > kOfTheirRange * (high - low)) || !(distance > kOfMany * size)) return std::nullopt;
   const std::string others = low == high ? number_text(low) : format("{} to {}", number_text(low), number_text(high));
-  return Departure{distance / size, format("rank {} departs in {}: {} in the mean, the others {}", one.rank, metric,
+  return Departure{distance / size, format("rank {} departs in {}: {} on average, the others {}", one.rank, metric,
                                            number_text(one.mean), others)};
 }
 

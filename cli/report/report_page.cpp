@@ -44,7 +44,7 @@ std::string for_script(std::string_view json) {
   return text;
 }
 
-/// What a run was, as far as it has left it: "fit", or "test" or "validate" of one that only evaluated.
+/// What a run was, as far as its files show: "fit", or "test" or "validate" of one that only evaluated.
 std::string kind_of(const RunFolder& run, const RunMetrics& metrics) {
   if (!run.checkpoints.empty() || metrics.by_name.empty()) return "fit";
   const auto all = [&](const auto& is_so) {
@@ -58,19 +58,19 @@ std::string kind_of(const RunFolder& run, const RunMetrics& metrics) {
 /// When a file of the run was written last, in local time: "2026-11-26 14:02:47"; "" where that is not known.
 std::string last_sign(const fs::path& run) {
   std::optional<fs::file_time_type> newest;
-  const auto look_at = [&](const fs::path& folder) {
+  const auto visit_files_of = [&](const fs::path& folder) {
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
       std::error_code gone;
-      // What people write there later, such as tags or a report, tells nothing of the run.
+      // Files that users write there later, such as tags or a report, are not signs of the run.
       const std::string name = entry->path().filename();
       const fs::file_time_type time = entry->last_write_time(gone);
       if (gone || !entry->is_regular_file(gone) || name == "tags.json" || name == "report.html") continue;
       newest = std::max(newest.value_or(time), time);
     }
   };
-  look_at(run);
-  look_at(run / "checkpoints");
+  visit_files_of(run);
+  visit_files_of(run / "checkpoints");
   if (!newest) return "";
   const std::time_t time = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(*newest)));
@@ -82,7 +82,7 @@ std::string last_sign(const fs::path& run) {
 }
 
 /// The last and the best value of each metric: {"loss": {"last": 0.5, "best": 0.25, "mode": "min"}}, without the last two where
-/// nobody says which values are better.
+/// it is unknown which values are better.
 Value last_and_best(const RunFolder& run, const RunMetrics& metrics) {
   Value values(Value::Map{});
   for (const auto& [name, metric] : metrics.by_name) {
@@ -145,7 +145,7 @@ Value metric_values(const std::vector<RunMetrics>& metrics) {
   return values;
 }
 
-/// The page with a text in the place of each `{{name}}`.
+/// The page with a text for each `{{name}}`.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string_view>& texts) {
   std::string text;
   while (true) {

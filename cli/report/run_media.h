@@ -19,7 +19,7 @@ struct MediaFile {
 };
 /// What a run, or one rank of it, has logged under one key.
 struct MediaSeries {
-  std::size_t run = 0;           ///< its place among the runs
+  std::size_t run = 0;           ///< its index among the runs
   std::string kind;              ///< "images", "figures", "histograms", "texts" or "tables"
   std::string key;               ///< may have slashes; of other ranks than 0 with ", rank 1" behind it
   std::vector<MediaFile> files;  ///< the newest 12, by step

@@ -36,7 +36,7 @@ int rank_in(std::string_view name) {
   return rank;
 }
 
-/// Where the numbers of a column go; nowhere where it is no metric.
+/// Where the numbers of a column go; nowhere where it is not a metric.
 struct Column {
   MetricCurve* curve = nullptr;
   RankMean* rank = nullptr;
@@ -132,7 +132,7 @@ RunMetrics read_run_metrics(const fs::path& run) {
   }
   std::sort(rank_files.begin(), rank_files.end());
   for (const fs::path& file : rank_files) read_file(file, rank_of_file(file.filename().native()), metrics);
-  // Names that have no value are no curves.
+  // Names that have no value are not curves.
   std::erase_if(metrics.by_name, [](const auto& entry) { return entry.second.curve.size() + entry.second.ranks.size() == 0; });
   return metrics;
 }

@@ -33,7 +33,7 @@ struct RunMetrics {
 };
 
 /// Reads metrics.csv, and metrics_rank_0.csv and so on of a run's folder, each once from begin to end, whatever their sizes. A
-/// column `rank_1_loss` counts as what rank 1 has for `loss`. What is no number has no point; a last line without an end is
+/// column `rank_1_loss` counts as what rank 1 has for `loss`. What is not a number has no point; a last line without an end is
 /// half-written, and left out. Never throws because of what is in a file.
 RunMetrics read_run_metrics(const std::filesystem::path& run);
 

@@ -14,7 +14,7 @@ namespace levin::cli {
 using FileStates = std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::uintmax_t>>;
 
 /// The files of runs that a report has to follow: not the report itself, which may lie among them, nor another page, which
-/// somebody else may write again whenever this one changes.
+/// another process may write again whenever this one changes.
 FileStates watched_files(const std::vector<RunFolder>& runs, const std::filesystem::path& report);
 
 }  // namespace levin::cli

@@ -7,7 +7,7 @@
 
 namespace levin::cli {
 
-/// What a metric came to in a run. All are finite, but for `last` of a run that went wrong at its end, which may be NaN.
+/// The values of a metric in a run. All are finite, but for `last` of a run that went wrong at its end, which may be NaN.
 struct MetricSummary {
   double last = 0;
   double min = 0;
@@ -16,13 +16,13 @@ struct MetricSummary {
   double best(bool maximize) const { return maximize ? max : min; }
 };
 
-/// What the metrics of a run came to.
+/// The values of the metrics of a run.
 struct RunSummary {
   std::map<std::string, MetricSummary> metrics;  ///< those with a finite value
   std::int64_t epochs = 0;                       ///< with a row
 };
 
-/// Reads metrics.csv of a run's folder. What cannot be read is not there. RunFolder has it from run.json, where it is there.
+/// Reads metrics.csv of a run's folder, and ignores what cannot be read. RunFolder has the summary of run.json, if any.
 RunSummary summarize_metrics(const std::filesystem::path& run);
 
 }  // namespace levin::cli

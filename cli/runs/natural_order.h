@@ -7,7 +7,7 @@
 
 namespace levin::cli {
 
-/// True where a person would put `one` before `other`: digits in them count as numbers, so that version_2 comes before
+/// True where `one` comes before `other` in natural order: digits in them count as numbers, so that version_2 comes before
 /// version_10.
 inline bool comes_before(std::string_view one, std::string_view other) {
   const auto is_digit = [](char letter) { return std::isdigit(static_cast<unsigned char>(letter)) != 0; };

@@ -54,7 +54,7 @@ Value read_if_there(RunFolder& run, const char* name, const Read& read) {
   }
 }
 
-/// Throws IoError where it is no plain file, or longer than what a run writes. What a link leads to may not be meant for the
+/// Throws IoError where it is not a plain file, or longer than what a run writes. What a link leads to may not be meant for the
 /// pages that show it.
 std::string text_of(const fs::path& file) {
   constexpr std::size_t kLongest = std::size_t{64} << 20U;
@@ -77,14 +77,14 @@ std::int64_t int_at(const Value& map, const char* key, std::int64_t otherwise) {
   return value != nullptr && value->is_int() ? value->as_int() : otherwise;
 }
 
-/// The texts of a list; none where it is none.
+/// The texts of a list; none of another value.
 void add_texts(std::vector<std::string>& texts, const Value* list) {
   for (const Value& text : list != nullptr && list->is_list() ? list->as_list() : Value::List{}) {
     if (text.is_string()) texts.push_back(text.as_string());
   }
 }
 
-/// Whether the process of a run.json is there. An earlier levin did not say when it began.
+/// Whether the process of a run.json exists. An earlier levin did not say when it began.
 bool is_alive(const Value& record) {
   const auto process = static_cast<pid_t>(int_at(record, "pid", 0));
   if (process <= 0) return false;
@@ -123,7 +123,7 @@ std::optional<RunSummary> summary_in(const Value& record, const fs::path& metric
   return summary;
 }
 
-/// True also of a file that is not there.
+/// True also for a missing file.
 bool is_older_than_an_hour(const fs::path& file) {
   std::error_code none;
   const fs::file_time_type written = fs::last_write_time(file, none);
@@ -144,7 +144,7 @@ void take_state(RunFolder& run, const Value& record) {
   run.seconds = seconds_until_last_row(run, number_at(record, "started_seconds", std::numeric_limits<double>::infinity()));
   const std::int64_t process = int_at(record, "pid", 0);
   if (text_at(record, "host") != host_name()) {
-    // It cannot be asked for.
+    // It is unknown.
     run.is_stale = is_older_than_an_hour(run.path / kRunFile) && is_older_than_an_hour(run.metrics_file());
     return;
   }
@@ -202,21 +202,21 @@ bool is_written_by_run(const fs::path& folder) {
   return first_bytes(folder / kConfigFile, kTitle.size()) == kTitle;
 }
 
-RunFolder read_run_folder(const fs::path& folder, RunParts parts) {
+RunFolder read_run_folder(const fs::path& folder, RunDetail detail) {
   if (!is_run_folder(folder))
     throw IoError(format("{} is not the folder of a run: it has no metrics.csv, config.yaml or run.json{}",
                          quoted_text(folder.native()), working_folder_of(folder)));
   RunFolder run;
   run.path = plain_path(folder);
   run.name = run.path.filename();
-  if (parts >= RunParts::kSettings) {
+  if (detail >= RunDetail::kSettings) {
     run.config = read_if_there(run, kConfigFile, read_yaml_text);
     run.hyperparams = read_if_there(run, "hparams.yaml", read_yaml_text);
   }
   take_state(run, read_if_there(run, kRunFile, read_json_file));
   const Value tags = read_if_there(run, kTagsFile, read_json_file);
   add_texts(run.tags, &tags);
-  if (parts == RunParts::kAll) run.checkpoints = read_checkpoints(run.path / "checkpoints");
+  if (detail == RunDetail::kAll) run.checkpoints = read_checkpoints(run.path / "checkpoints");
   return run;
 }
 

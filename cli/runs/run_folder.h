@@ -21,7 +21,7 @@ struct RunCheckpoint {
 /// A run as it lies on the disk: "logs/version_3" and what is in it. Of a damaged or half-written file it has what can be read.
 struct RunFolder {
   std::filesystem::path path;
-  std::string name;   ///< for people: the path, without what all runs that are looked at have in common
+  std::string name;   ///< for people: the path, without what all listed runs have in common
   Value config;       ///< of config.yaml; null where there is none
   Value hyperparams;  ///< of hparams.yaml; null where there is none
   /// "running", "finished", "failed", "interrupted", or "unknown" where no run.json says so. One whose process is gone is
@@ -37,8 +37,7 @@ struct RunFolder {
   std::vector<std::string> warnings;
   std::vector<std::string> tags;
   std::vector<RunCheckpoint> checkpoints;
-  /// What run.json says of metrics.csv as it is now; nothing of a run that is on or was killed, or where somebody has changed
-  /// the file since.
+  /// What run.json says of metrics.csv; unset for a run that is not over or was killed, and where the file has changed since.
   std::optional<RunSummary> summary;
 
   bool has_metrics() const { return std::filesystem::exists(metrics_file()); }
@@ -48,11 +47,11 @@ struct RunFolder {
 /// True for a folder with metrics.csv, config.yaml or run.json.
 bool is_run_folder(const std::filesystem::path& folder);
 /// How much of a run is read: run.json and tags; its configuration, too; or all, the manifests of checkpoints included.
-enum class RunParts { kState, kSettings, kAll };
-/// Reads a run. Throws IoError for a folder that is none.
-RunFolder read_run_folder(const std::filesystem::path& folder, RunParts parts = RunParts::kAll);
+enum class RunDetail { kState, kSettings, kAll };
+/// Reads a run. Throws IoError for a folder that is not a run's.
+RunFolder read_run_folder(const std::filesystem::path& folder, RunDetail detail = RunDetail::kAll);
 /// The runs among these folders and anywhere below them, in the order of their numbers, with their names. Throws IoError when a
-/// folder is not there, or when there is no run at all.
+/// folder does not exist, or when there is no run at all.
 std::vector<RunFolder> find_runs(const std::vector<std::filesystem::path>& folders);
 
 /// True for a folder that a run has written: is_run_folder(), except a project with its own config.yaml.

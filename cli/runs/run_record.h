@@ -11,7 +11,7 @@
 
 namespace levin::cli {
 
-/// What lists of runs tell of one: see RunFolder for what is not explained here.
+/// A run in lists of runs: see RunFolder for what is not explained here.
 struct RunRecord {
   std::filesystem::path path;
   std::string name;
@@ -24,11 +24,11 @@ struct RunRecord {
   RunSummary summary;
 };
 
-/// Reads a run's folder. What its metrics came to is from run.json, else from metrics.csv.
-RunRecord read_run_record(const std::filesystem::path& folder, RunParts parts = RunParts::kSettings);
+/// Reads a run's folder. The values of its metrics are from run.json, else from metrics.csv.
+RunRecord read_run_record(const std::filesystem::path& folder, RunDetail detail = RunDetail::kSettings);
 
 /// The runs among these folders and below them, as find_runs() has them. Throws as it does.
 std::vector<RunRecord> find_run_records(const std::vector<std::filesystem::path>& folders,
-                                        RunParts parts = RunParts::kSettings);
+                                        RunDetail detail = RunDetail::kSettings);
 
 }  // namespace levin::cli

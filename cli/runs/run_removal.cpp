@@ -26,7 +26,7 @@ RunContents contents_of_run(const fs::path& run) {
   const auto written = written_files(run);
   if (!written)
     throw IoError(
-        format("{} has no list of the files that its run wrote ({}), so levin cannot tell these from others in "
+        format("{} has no list of the files that its run wrote ({}), so levin cannot distinguish these from others in "
                "it: remove the folder yourself",
                quoted_text(run.native()), list_of_written_files("")));
   const std::set<fs::path> listed(written->begin(), written->end());
@@ -34,7 +34,7 @@ RunContents contents_of_run(const fs::path& run) {
   std::error_code error;
   fs::recursive_directory_iterator entry(run, error);
   for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
-    // A link to a folder is no folder here: what it leads to is not below this one.
+    // A link to a folder is not a folder here: what it leads to is not below this one.
     if (fs::is_directory(entry->symlink_status())) continue;
     const fs::path file = entry->path().lexically_relative(run);
     const bool is_own =
@@ -62,7 +62,7 @@ void remove_run_files(const fs::path& run, const RunContents& contents) {
   }
   fs::remove(list_of_written_files(run), error);
   if (error) fail("delete", list_of_written_files(run), error);
-  // What is in a folder has gone before it: its path is the longer one.
+  // The contents of a folder are removed before it: their paths are longer.
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     if (fs::is_directory(fs::symlink_status(*folder, error)) && fs::is_empty(*folder, error)) fs::remove(*folder, error);
   }

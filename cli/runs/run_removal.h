@@ -12,7 +12,7 @@ struct RunContents {
   std::vector<std::filesystem::path> others;  ///< all else, in order: a link to a folder is one thing
 };
 
-/// Looks through a run's folder. Throws IoError where it has no list of what was written, as those of an earlier levin.
+/// Lists a run's folder. Throws IoError where it has no list of what was written, as those of an earlier levin.
 RunContents contents_of_run(const std::filesystem::path& run);
 
 /// Removes what is the run's own, and folders that are empty then; the run's, too. Throws IoError for what cannot be removed.

@@ -36,7 +36,7 @@ Cells cells_of(const Value& setting) {
   return cells;
 }
 
-/// Where a run is kept differs between any two.
+/// The folders of two runs always differ.
 bool is_place(const std::string& key) { return key == "trainer.default_root_dir"; }
 
 }  // namespace

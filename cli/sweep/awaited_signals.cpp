@@ -35,7 +35,7 @@ AwaitedSignals::AwaitedSignals(const std::vector<int>& signals) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw IoError(format("cannot make a pipe: {}", std::strerror(errno)));
   arrivals_ = Descriptor(ends[0]);
-  // A full pipe must not stop the handler; whoever reads it looks for all that has happened.
+  // A full pipe must not stop the handler; its reader handles all signals that have arrived.
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
   arrivals_end = ends[1];
   arrived = 0;

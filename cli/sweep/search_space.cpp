@@ -113,7 +113,7 @@ class Draws {
   std::uint64_t next_below(std::uint64_t count) {
     return std::min(static_cast<std::uint64_t>(next() * static_cast<double>(count)), count - 1);
   }
-  /// Six digits, which a person can type again.
+  /// Six digits, which are easy to type again.
   static std::string number_text(double number, double low, double high) {
     return float_text(std::clamp(parse_float(format("{:.6g}", number)).value_or(number), low, high));
   }

@@ -6,7 +6,7 @@
 
 namespace levin::cli {
 
-/// What the trials came to, the best first: a table for people.
+/// The results of trials, the best first: a table for people.
 std::string results_table(const SweepState& sweep);
 /// The same as CSV.
 std::string results_csv(const SweepState& sweep);

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of so many trials as many go on.
+/// How many of so many trials continue.
 std::size_t third_of(std::size_t trials) { return (trials + 2) / 3; }
 
 Value to_value(const Trial& trial) {
@@ -77,7 +77,7 @@ std::vector<std::size_t> SweepState::ranking() const {
 std::vector<std::size_t> SweepState::participants(std::size_t rung) const {
   std::vector<std::size_t> chosen = ranking();
   if (rung > 0) {
-    // By what each had after the rung before, whatever it has come to since.
+    // By the score of each after the rung before, not by later ones.
     const std::vector<std::size_t> before = participants(rung - 1);
     const auto score = [&](std::size_t index) { return trials[index].scores[rung - 1]; };
     chosen.clear();

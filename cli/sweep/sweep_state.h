@@ -50,7 +50,7 @@ struct SweepState {
 
   /// Writes sweep.json, whole or not at all. Throws IoError.
   void write() const;
-  /// Reads a sweep. Throws IoError where the folder is none, or its file is damaged.
+  /// Reads a sweep. Throws IoError where the folder is not a sweep's, or its file is damaged.
   static SweepState read(const std::filesystem::path& folder);
 };
 

@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The newest run in a trial's folder that came to its end; nothing where it has none.
+/// The newest complete run in a trial's folder, if there is one.
 std::optional<RunRecord> newest_run(const fs::path& folder) try {
-  std::vector<RunRecord> runs = find_run_records({folder}, RunParts::kState);
+  std::vector<RunRecord> runs = find_run_records({folder}, RunDetail::kState);
   std::erase_if(runs, [](const RunRecord& run) { return run.status != "finished"; });
   return runs.empty() ? std::nullopt : std::optional(std::move(runs.back()));
 } catch (const IoError&) {

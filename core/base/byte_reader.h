@@ -28,7 +28,7 @@ void append_text(Bytes& bytes, std::string_view text) {
   bytes.insert(bytes.end(), first, first + text.size());
 }
 
-/// Takes apart what these have made; nothing is read beyond it.
+/// Parses what these have made; nothing is read beyond it.
 class ByteReader {
  public:
   /// `too_short`: the DesyncError for reading past the end.

@@ -107,7 +107,7 @@ class LEVIN_API MisuseError : public Error {
   ~MisuseError() override;
 };
 
-/// Ranks are out of step: they came to different boundaries or calls, or one of them is gone.
+/// Ranks are out of step: they reached different boundaries or calls, or one of them is gone.
 class LEVIN_API DesyncError : public Error {
  public:
   using Error::Error;

@@ -43,18 +43,18 @@ std::optional<bool> is_larger_better(std::string_view name) {
   return larger;
 }
 
-std::string doubt_of_mode(std::string_view who, std::string_view monitor, bool larger_is_better) {
+std::string warning_of_mode(std::string_view user, std::string_view monitor, bool larger_is_better) {
   const std::optional<bool> expected = is_larger_better(monitor);
   if (!expected || *expected == larger_is_better) return "";
-  return format("{}: mode is {}, but for a metric called '{}' the {} value is usually better. Should it be mode: {}?", who,
+  return format("{}: mode is {}, but for a metric called '{}' the {} value is usually better. Should it be mode: {}?", user,
                 larger_is_better ? "max" : "min", monitor, *expected ? "larger" : "smaller", *expected ? "max" : "min");
 }
 
-std::string doubt_of_monitor(std::string_view who, std::string_view monitor, const std::vector<std::string>& names) {
+std::string warning_of_monitor(std::string_view user, std::string_view monitor, const std::vector<std::string>& names) {
   if (names.empty() || std::find(names.begin(), names.end(), monitor) != names.end()) return "";
   const std::string nearest = nearest_metric(monitor, names);
   if (nearest.empty() && !monitor.starts_with("val")) return "";
-  return format("{} monitors '{}', which validation did not log before training.{} It logged: {}.", who, monitor, nearest,
+  return format("{} monitors '{}', which validation did not log before training.{} It logged: {}.", user, monitor, nearest,
                 quoted_list(names));
 }
 

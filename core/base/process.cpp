@@ -42,7 +42,7 @@ thread_local int scopes_of_thread = 0;
 
 /// What is at work in the process.
 struct Work {
-  /// Never destroyed: threads may come to their end at any time.
+  /// Never destroyed: threads may end at any time.
   static Work& instance() {
     static auto* const work = new Work;
     return *work;
@@ -71,7 +71,7 @@ struct Work {
 
 }  // namespace
 
-/// The last to wait: destroyed after all that the program has made, and before what this library stands on.
+/// The last to wait: destroyed after all that the program has made, and before what this library depends on.
 struct ThreadExitGuard::EndOfProcess {
   EndOfProcess() { Work::instance(); }
   EndOfProcess(const EndOfProcess&) = delete;

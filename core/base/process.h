@@ -36,7 +36,7 @@ inline int usable_cores() {
 /// The command line of this process, the program first; empty where the system does not report it.
 std::vector<std::string> own_command_line();
 
-/// A program, by the first word of such a line, as a person types it: its name, where that is what a search of PATH finds.
+/// A program, by the first word of such a line, as it is typed: its name, where that is what a search of PATH finds.
 std::string program_as_typed(const std::string& word);
 
 /// Ends the process at once, when what was written has been passed on: without taking out LibTorch's operators one by one,

@@ -12,7 +12,7 @@ namespace levin {
 ///     levin::LoaderPtr loader = levin::DataLoader(dataset, {.batch_size = 32});
 ///     levin::LoaderPtr same = std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 32});
 ///
-/// An object of your own class must be movable: a declared destructor suppresses the move constructor, so declare that too.
+/// An object of your class must be movable: a declared destructor suppresses the move constructor, so declare that too.
 /// Pass a named object with std::move, or make it with std::make_shared to use it further.
 template <class Base>
 class Shared : public std::shared_ptr<Base> {

@@ -23,10 +23,10 @@ class SharedInterval {
   void start(double now) {
     training_start_ = span_start_ = now;
     batches_ = 0;
-    next_meeting_ = 1;
+    next_exchange_ = 1;
   }
-  /// Call once a batch, on every rank. True: all ranks meet in this batch.
-  bool batch_done() { return ++batches_ >= next_meeting_; }
+  /// Call once a batch, on every rank. True: all ranks exchange in this batch.
+  bool batch_done() { return ++batches_ >= next_exchange_; }
   /// What rank 0 proposes in an exchange.
   Proposal propose(double now) const {
     const bool passed = now - span_start_ >= seconds_;
@@ -41,7 +41,7 @@ class SharedInterval {
   double left(double now) const { return std::max(0.0, seconds_ - (now - span_start_)); }
   /// Every rank takes rank 0's proposal. True: the span is over, and a new one starts.
   bool accept(const Proposal& proposal, double now) {
-    next_meeting_ = batches_ + std::max<std::int64_t>(proposal.batches_on, 1);
+    next_exchange_ = batches_ + std::max<std::int64_t>(proposal.batches_on, 1);
     if (proposal.passed != 0) span_start_ = now;
     return proposal.passed != 0;
   }
@@ -51,7 +51,7 @@ class SharedInterval {
   double training_start_ = 0;
   double span_start_ = 0;
   std::int64_t batches_ = 0;
-  std::int64_t next_meeting_ = 1;
+  std::int64_t next_exchange_ = 1;
 };
 
 }  // namespace levin

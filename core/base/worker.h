@@ -23,7 +23,7 @@ class Worker {
 
   /// `most_waiting`: so many jobs may wait; add() waits for room.
   explicit Worker(std::size_t most_waiting = std::numeric_limits<std::size_t>::max());
-  /// Finishes all jobs. An error that nobody has asked for is lost.
+  /// Finishes all jobs. An error that was not rethrown is lost.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

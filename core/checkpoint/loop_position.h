@@ -26,7 +26,7 @@ namespace levin {
 ///                              +--------------------------------------------------------------------------------------+
 ///
 /// A state begins with begin_place() (run_sections.h), after which each Section remembers what hooks may change up to the
-/// next state. Checkpoints that were asked for are written right after it, so they are taken between batches, before and after
+/// next state. Requested checkpoints are written right after it, so they are taken between batches, before and after
 /// a validation, and at an epoch's end. For a run that resumes in it:
 ///
 ///     state           begun by                             already done                    first thing to do
@@ -59,21 +59,21 @@ struct Iteration {
   bool ends_window = true;    ///< the optimizer steps
   bool is_last = false;       ///< no rank has another batch in this epoch
   bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
-  bool validates = false;     ///< a rank asked for a validation after it
+  bool validates = false;     ///< a rank requested a validation after it
   bool is_finished = false;   ///< schedulers have stepped after it: a validation in a pause is the last thing that follows
   // Ranks stop with it, inside of an epoch. What they only do for that is a part of Place::kStopped.
   bool row_is_left = false;
   bool validation_is_left = false;
 };
 
-/// The counters of training that a source of data may look at while it reads.
+/// The counters of training that a source of data may read.
 struct ReadingCounters {
   std::int64_t global_step = 0;
   std::int64_t total_batch_idx = 0;
   std::int64_t batch_idx = 0;
 };
 
-/// As it was before the batch was read that lies ready: a run that resumes reads it again.
+/// The state of the loader before it read the prefetched batch, which a resumed run reads again.
 struct BeforeReading {
   RandomSnapshot random;
   ReadingCounters counters;
@@ -84,9 +84,9 @@ struct LoopPosition {
   Place place = Place::kTrainStart;
   std::int64_t epochs_done = 0;
   std::int64_t batches_done = 0;             ///< iterations of the epoch under way
-  std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader cannot tell
+  std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader does not know
   Iteration iteration;                       ///< the last one
-  bool completed = true;                     ///< the epoch came to its last batch
+  bool completed = true;                     ///< the epoch reached its last batch
   /// In kBatch: the step of the batch under way is taken. A checkpoint is then written only as an error leaves, of the run as
   /// it is; what had to follow the step is left out.
   bool step_is_taken = false;

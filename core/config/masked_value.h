@@ -8,7 +8,7 @@ namespace levin {
 /// within texts.
 Value masked(Value value);
 
-/// Throws ConfigError, with its place, for a value that masked() has put there: a file that levin wrote is read again.
+/// Throws ConfigError, with its mark, for a value that masked() has written: a file of levin's is read again.
 void refuse_masked(const Value& value);
 
 }  // namespace levin

@@ -63,7 +63,7 @@ Duration duration_of(const Value& map) {
   return Duration(seconds);
 }
 
-// What YAML's tolerance takes away, the message gives back: how the value must be written to be accepted.
+// Since YAML is tolerant, the message says how the value must be written to be accepted.
 std::string fix_hint(const Value& value, const std::string& expected) {
   const bool wants_int = expected.rfind("int", 0) == 0;
   const bool wants_text = expected.rfind("string", 0) == 0 || expected.rfind("path", 0) == 0;

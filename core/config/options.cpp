@@ -9,7 +9,7 @@
 namespace levin::detail {
 namespace {
 
-const void* member_at(const void* options, std::ptrdiff_t place) { return static_cast<const char*>(options) + place; }
+const void* member_at(const void* options, std::ptrdiff_t offset) { return static_cast<const char*>(options) + offset; }
 
 }  // namespace
 
@@ -58,7 +58,7 @@ OptionBuilder& OptionBuilder::required() {
 OptionBuilder OptionTable::add(std::string_view name, std::string_view help, const MemberType& type, const void* member) {
   Entry& entry = entries_.emplace_back();
   entry.type = &type;
-  entry.place = static_cast<const char*>(member) - static_cast<const char*>(defaults_);
+  entry.offset = static_cast<const char*>(member) - static_cast<const char*>(defaults_);
   entry.info.name = name;
   entry.info.help = help;
   entry.info.type = type.name();
@@ -71,14 +71,14 @@ OptionBuilder OptionTable::add(std::string_view name, std::string_view help, con
 
 OptionBuilder OptionTable::add(std::string_view help, const MemberType& type, const void* member) {
   const auto known =
-      std::ranges::find_if(members_, [&](const KnownMember& one) { return member_at(defaults_, one.place) == member; });
+      std::ranges::find_if(members_, [&](const KnownMember& one) { return member_at(defaults_, one.offset) == member; });
   return add(known != members_.end() ? known->name : "", help, type, member);
 }
 
 void OptionTable::add_others() {
   for (const KnownMember& member : members_) {
-    const bool is_there = std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.place == member.place; });
-    if (member.type != nullptr && !is_there) add(member.name, "", *member.type, member_at(defaults_, member.place));
+    const bool is_there = std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.offset == member.offset; });
+    if (member.type != nullptr && !is_there) add(member.name, "", *member.type, member_at(defaults_, member.offset));
   }
 }
 
@@ -106,14 +106,14 @@ void OptionTable::read(void* options, const Value& map) const {
 
 Value OptionTable::write(const void* options) const {
   Value map = Value(Value::Map{});
-  for (const Entry& entry : entries_) map[entry.info.name] = entry.type->write(member_at(options, entry.place));
+  for (const Entry& entry : entries_) map[entry.info.name] = entry.type->write(member_at(options, entry.offset));
   return map;
 }
 
 void OptionTable::check(const std::string& class_name, const void* options) const {
   naming(class_name, [&] {
     ErrorCollector errors;
-    for (const Entry& entry : entries_) errors.run([&] { entry.type->check(entry.info, member_at(options, entry.place)); });
+    for (const Entry& entry : entries_) errors.run([&] { entry.type->check(entry.info, member_at(options, entry.offset)); });
     errors.throw_if_any();
     check_rules(options, Value());
   });

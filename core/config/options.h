@@ -212,7 +212,7 @@ constexpr const MemberType* member_type() {
 /// A member of a struct whose members are known.
 struct KnownMember {
   std::string_view name;
-  std::ptrdiff_t place;    ///< in the struct, in bytes
+  std::ptrdiff_t offset;   ///< in the struct, in bytes
   const MemberType* type;  ///< null: it cannot be an option
 };
 /// The members of `object`'s struct; none: unknown.
@@ -269,9 +269,9 @@ class LEVIN_API OptionTable {
   struct Entry {
     OptionInfo info;
     const MemberType* type = nullptr;
-    std::ptrdiff_t place = 0;  ///< of the member in the struct, in bytes
+    std::ptrdiff_t offset = 0;  ///< of the member in the struct, in bytes
 
-    void read(void* options, const Value& value) const { type->read(info, static_cast<char*>(options) + place, value); }
+    void read(void* options, const Value& value) const { type->read(info, static_cast<char*>(options) + offset, value); }
   };
 
   /// `defaults`: a default-constructed object; `members`: the known members of its struct.
@@ -369,7 +369,7 @@ const detail::OptionTable& option_table() {
                 "Options without a declare() have at most 24 members: put some into another struct, or declare them.");
   if constexpr (!detail::DeclaresOptions<T>) {
     static_assert(detail::only_options<T>(),
-                  "A member of these options has a type that is no option. Give the type an OptionType, or the options a "
+                  "A member of these options has a type that is not an option. Give the type an OptionType, or the options a "
                   "declare() that names the members which are options.");
   }
   // Never destroyed: threads read it while static objects are destroyed.

@@ -20,9 +20,9 @@ struct JsonLimits {
   std::size_t list_size = kMaxJsonValues;  ///< elements of one list
 };
 
-/// Writes a tree of values as strict JSON, such that parse_json() gives an equal tree: integers and floats stay apart, a float
-/// keeps every bit of its value, and what JSON lacks is written as a map with one key: {"$float": "nan"}, "inf" or "-inf", and
-/// {"$hex": "…"} for a string that is not UTF-8. A user's key that begins with '$' gets a second one in front.
+/// Writes a tree of values as strict JSON, such that parse_json() gives an equal tree: integers and floats remain distinct, a
+/// float has every bit of its value, and what JSON lacks is written as a map with one key: {"$float": "nan"}, "inf" or "-inf",
+/// and {"$hex": "…"} for a string that is not UTF-8. A user's key that begins with '$' gets a second one in front.
 /// Throws IoError when the tree is deeper than kMaxJsonDepth or has more than kMaxJsonValues.
 std::string to_json(const Value& value);
 

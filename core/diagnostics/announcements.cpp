@@ -45,8 +45,8 @@ std::string batch_share(const LoaderInUse& used) {
 
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
   const char* does = stage == Stage::kTrain ? "fit resumes from" : "uses the weights of";
-  const std::string who = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
-  rank_zero_info(who, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
+  const std::string stage_text = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
+  rank_zero_info(stage_text, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
 }
 
 void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,

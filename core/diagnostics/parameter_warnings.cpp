@@ -34,14 +34,14 @@ void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t ind
     if (!known.contains(parameter.unsafeGetTensorImpl())) strangers.push_back(c10::str(parameter.sizes()));
   }
   if (strangers.empty() && !parameters.empty()) return;
-  const std::string who = format("Optimizer {} ({})", index, optimizer_class_name(optimizer));
+  const std::string name = format("Optimizer {} ({})", index, optimizer_class_name(optimizer));
   const std::string advice =
       " Register parameters and submodules with register_parameter() and register_module(): otherwise they are neither saved, "
       "nor moved to the device, nor made equal on all ranks.";
   if (strangers.size() == parameters.size()) {
-    warn(who + " has none of the module's parameters, so its steps do not change the module." + advice);
+    warn(name + " has none of the module's parameters, so its steps do not change the module." + advice);
   } else {
-    warn(format("{} has {} unknown to the module, of shape {}.", who, counted(strangers.size(), "parameter"),
+    warn(format("{} has {} unknown to the module, of shape {}.", name, counted(strangers.size(), "parameter"),
                 some_of(strangers)) +
          advice);
   }
@@ -104,7 +104,7 @@ void warn_of_idle_parameters(const RunParts& parts) {
              which, some_of(idle)));
 }
 
-void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
+void UnregisteredLeaves::check_loss(const at::Tensor& loss) {
   constexpr int kPasses = 2;
   if (passes_ == kPasses) return;
   ++passes_;

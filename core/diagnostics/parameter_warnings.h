@@ -31,7 +31,7 @@ class UnregisteredLeaves {
   }
   /// Called: before each backward pass. Traverses the graphs of a fit's first two; a leaf of both is not an input of a step.
   /// Warns once.
-  void look_at_loss(const at::Tensor& loss);
+  void check_loss(const at::Tensor& loss);
   /// True after a backward pass in this fit.
   bool saw_loss() const { return passes_ > 0; }
 

@@ -60,7 +60,7 @@ bool takes_bytes_only(const std::filesystem::path& path) {
   return folder == "/dev" || folder == "/dev/fd" || std::regex_match(folder, of_process);
 }
 
-/// Nothing of that name was there, a link included. None, with errno set, when it cannot be made.
+/// Nothing of that name existed, links included. None, with errno set, when it cannot be made.
 Descriptor make_anew(const std::filesystem::path& file) {
   return Descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
@@ -222,24 +222,24 @@ void write_file(const std::filesystem::path& file, std::string_view content, Ato
   output.commit();
 }
 
-std::filesystem::path set_aside(const std::filesystem::path& file, const NameAside& name) {
+std::filesystem::path move_to_backup(const std::filesystem::path& file, const BackupName& name) {
   for (int number = 1;; ++number) {
-    std::filesystem::path aside = folder_of(file) / name(number);
-    if (std::filesystem::exists(std::filesystem::symlink_status(aside))) continue;
+    std::filesystem::path backup = folder_of(file) / name(number);
+    if (std::filesystem::exists(std::filesystem::symlink_status(backup))) continue;
     std::error_code error;
-    std::filesystem::rename(file, aside, error);
-    if (error) throw IoError(format("cannot rename {} to {}: {}", file, aside, error.message()));
-    note_renamed(file, aside);
-    return aside;
+    std::filesystem::rename(file, backup, error);
+    if (error) throw IoError(format("cannot rename {} to {}: {}", file, backup, error.message()));
+    note_renamed(file, backup);
+    return backup;
   }
 }
 
-void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
-                             AtomicFile::MissingFolder missing) {
+void write_file_with_backup(const std::filesystem::path& file, std::string_view content, const BackupName& name,
+                            AtomicFile::MissingFolder missing) {
   std::error_code ignored;
   const bool is_taken = std::filesystem::exists(std::filesystem::symlink_status(file, ignored)) && !takes_bytes_only(file);
   if (is_taken && file_bytes(file, content.size()) == content) return;
-  if (is_taken) set_aside(file, name);
+  if (is_taken) move_to_backup(file, name);
   write_file(file, content, missing);
 }
 

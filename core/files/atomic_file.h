@@ -87,15 +87,15 @@ class AtomicFile {
 void write_file(const std::filesystem::path& file, std::string_view content,
                 AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
 
-/// A name for a file to preserve: its name with the number 1, 2, …
-using NameAside = std::function<std::string(int number)>;
-/// Renames a file to the first such name that is free in its folder, and returns its new path. Throws IoError.
-std::filesystem::path set_aside(const std::filesystem::path& file, const NameAside& name);
-/// write_file() that first preserves an existing file with other content under such a name.
-void write_file_beside_older(const std::filesystem::path& file, std::string_view content, const NameAside& name,
-                             AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
+/// Names of backups by number, from 1 on.
+using BackupName = std::function<std::string(int number)>;
+/// Renames a file to the first name that is free in its folder, and returns its new path. Throws IoError.
+std::filesystem::path move_to_backup(const std::filesystem::path& file, const BackupName& name);
+/// write_file() that first moves an existing file with other content to a backup. Throws IoError.
+void write_file_with_backup(const std::filesystem::path& file, std::string_view content, const BackupName& name,
+                            AtomicFile::MissingFolder missing = AtomicFile::MissingFolder::kMake);
 
-/// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
+/// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link exists. Throws IoError.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
 /// Removes temporary files in `folder` that processes of levin left when they were killed. It removes a file that belongs to

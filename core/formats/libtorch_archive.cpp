@@ -40,7 +40,7 @@ bool is_optimizer(const PickleObject& archive) {
   return has("pytorch_version") && has("state") && has("param_groups");
 }
 
-/// Adds the tensors of an archive and of nested ones. Other contents go to `beside`.
+/// Adds the tensors of an archive and of nested ones. Other contents go to `not_read`.
 void add_tensors(TorchFile& file, const PickleObject& archive, const std::string& prefix, std::size_t depth,
                  TensorFile& opened) {
   if (depth > kMaxJsonDepth) throw IoError(format("its modules are nested deeper than {} levels", kMaxJsonDepth));
@@ -53,8 +53,8 @@ void add_tensors(TorchFile& file, const PickleObject& archive, const std::string
       if (opened.content.tensors.emplace(name, file.tensor(*described)).second) opened.names.push_back(name);
     } else if (const std::string problem = foreign_tensor(*value); !problem.empty()) {
       throw IoError(format("{} in it is {}", quoted_text(name), problem));
-    } else if (opened.beside.size() < kMostNamed) {
-      opened.beside.push_back(format("{} ({})", quoted_text(name), foreign_text(*value)));
+    } else if (opened.not_read.size() < kMostNamed) {
+      opened.not_read.push_back(format("{} ({})", quoted_text(name), foreign_text(*value)));
     }
   }
 }
@@ -82,7 +82,7 @@ TensorFile open_libtorch_archive(TorchFile& file, const std::string& key) {
   if (is_optimizer(*archive)) {
     opened.kind = TensorFileKind::kOptimizer;
     opened.content.manifest = file.plain().of(found);
-    opened.beside.clear();  // the manifest has it
+    opened.not_read.clear();  // the manifest has it
   }
   return opened;
 }

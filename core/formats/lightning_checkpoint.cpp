@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kTrainedWeights = "current_model_state";
 /// And where the averages are then, for a callback that continues averaging.
 
-/// What is in a map; null where that, or the map, is not there.
+/// A part of a map; null where it, or the map, is missing.
 const Value& part(const Value& map, std::string_view key) {
   static const Value kNull;
   const Value* const found = map.find(key);
@@ -109,7 +109,7 @@ Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& fi
   return optimizer;
 }
 
-/// A scheduler's state as levin's: MultiStepLR of PyTorch counts how often each milestone is there.
+/// A scheduler's state as levin's: MultiStepLR of PyTorch counts how often each milestone occurs.
 Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
   Value state = plain.of(saved);
   if (!state.is_map()) throw IoError("the state of a scheduler is not a dict");

@@ -101,7 +101,7 @@ void PlainValues::charge(std::size_t values, std::size_t bytes) {
   left_ -= price;
 }
 
-std::string PlainValues::paid(std::string text) {
+std::string PlainValues::charged(std::string text) {
   charge(0, text.size());
   return text;
 }
@@ -118,7 +118,7 @@ Value PlainValues::of(const PickleValue& value, std::size_t depth) {
     Value::Map entries;
     for (const auto& [key, item] : *value.items()) {
       const bool has_text = key->as<std::string>() != nullptr || key->as<std::int64_t>() != nullptr;
-      std::string name = paid(has_text ? key_text(*key) : foreign_text(*key));
+      std::string name = charged(has_text ? key_text(*key) : foreign_text(*key));
       entries.emplace_back(std::move(name), of(*item, depth + 1));
     }
     return entries;
@@ -126,13 +126,13 @@ Value PlainValues::of(const PickleValue& value, std::size_t depth) {
   if (const auto* truth = value.as<bool>()) return Value(*truth);
   if (const auto* integer = value.as<std::int64_t>()) return Value(*integer);
   if (const auto* number = value.as<double>()) return Value(*number);
-  if (const auto* text = value.as<std::string>()) return Value(paid(*text));
+  if (const auto* text = value.as<std::string>()) return Value(charged(*text));
   if (value.as<std::monostate>() != nullptr) return Value();
   if (const auto* tensor = value.as<PickleTensor>()) {
     return Value(
-        paid(format("tensor [{}]", join(tensor->sizes, ", ", [](std::int64_t size) { return std::to_string(size); }))));
+        charged(format("tensor [{}]", join(tensor->sizes, ", ", [](std::int64_t size) { return std::to_string(size); }))));
   }
-  return Value(paid(foreign_text(value)));
+  return Value(charged(foreign_text(value)));
 }
 
 namespace {

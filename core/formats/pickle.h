@@ -17,7 +17,7 @@ namespace levin {
 struct PickleValue;
 using PickleItems = std::vector<std::pair<PickleValue*, PickleValue*>>;
 
-/// Bytes, of which only that they are there is of use.
+/// Bytes, which are not read.
 struct PickleBytes {};
 /// A list, a set, or a torch.Size.
 struct PickleList {
@@ -92,10 +92,10 @@ std::string foreign_tensor(const PickleValue& value);
 struct PickledWeights {
   const PickleValue* value = nullptr;  ///< a dict with tensors, or one tensor
   std::string name;                    ///< of the one tensor
-  std::vector<std::string> beside;     ///< what else is there: "'model_ema' (12 tensors)"
+  std::vector<std::string> others;     ///< the other contents: "'model_ema' (12 tensors)"
 };
 
-/// What is under a key, or under several joined by dots. Throws IoError, which lists what is there.
+/// What is under a key, or under several joined by dots. Throws IoError, which lists the keys.
 const PickleValue& value_at_key(const PickleValue& root, const std::string& key);
 
 /// The whole value, or its part under a usual name ("model"); with a `key`, the part under that name, or several joined by
@@ -117,7 +117,7 @@ class PlainValues {
 
  private:
   Value of(const PickleValue& value, std::size_t depth);
-  std::string paid(std::string text);
+  std::string charged(std::string text);
 
   std::size_t left_;
 };

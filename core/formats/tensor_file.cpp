@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
-/// What is looked for in a folder of Hugging Face's, older names last.
+/// The files of weights in a folder of Hugging Face's, older names last.
 constexpr std::array kNamesInFolder = {kIndex, kWhole, "pytorch_model.bin.index.json", "pytorch_model.bin"};
 
 TensorFile open_safetensors(const fs::path& file, std::string_view, const std::string&) {

@@ -36,8 +36,8 @@ struct LEVIN_API TensorFile {
   Checkpoint content;
   /// The names of the tensors, in the file's order.
   std::vector<std::string> names;
-  /// Other contents of a file of torch.save(), which are not read: "'model_ema' (12 tensors)".
-  std::vector<std::string> beside;
+  /// Contents of a file of torch.save() that levin does not read: "'model_ema' (12 tensors)".
+  std::vector<std::string> not_read;
 
   /// Maps a file, or the folder with Hugging Face's index, into memory. Never runs code of a file. `map_location`: the device
   /// for the tensors, "cpu" or "cuda:1"; empty: none. `key`: the dict of weights in a file of torch.save(), such as "generator"

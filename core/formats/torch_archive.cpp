@@ -56,7 +56,7 @@ ZipArchive::ZipArchive(std::string_view bytes) : bytes_(bytes) {
     count = number<std::uint64_t>(large_end + 32, "its end");
     place = number<std::uint64_t>(large_end + 48, "its end");
   }
-  // Each takes some bytes: a count that is too high comes to its end in time.
+  // Each takes some bytes: a count that is too high ends soon.
   for (std::uint64_t index = 0; index < count; ++index) read_entry(place);
 }
 

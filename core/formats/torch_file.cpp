@@ -152,7 +152,7 @@ TensorFile open_torch_file(const std::filesystem::path& path, const std::string&
   }
   opened.kind = TensorFileKind::kStateDict;
   PickledWeights weights = find_weights(file.root(), key);
-  opened.beside = std::move(weights.beside);
+  opened.not_read = std::move(weights.others);
   if (const auto* tensor = weights.value->as<PickleTensor>()) {
     opened.content.tensors[weights.name] = file.tensor(*tensor);
     opened.names = {weights.name};

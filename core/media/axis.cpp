@@ -19,7 +19,7 @@ double round_step(double step) {
   return 10 * power;
 }
 
-/// With as many places as the step between ticks needs.
+/// With as many decimals as the step between ticks needs.
 std::string tick_label(double value, double step) {
   const double largest = std::max(std::abs(value), step);
   if (largest >= 1e6 || step < 1e-4) return format("{:.4g}", std::abs(value) < step / 2 ? 0.0 : value);

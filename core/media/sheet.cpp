@@ -11,12 +11,12 @@ constexpr int kSheetWidth = 960;
 constexpr int kSheetHeight = 640;
 constexpr double kLetters = 15;
 constexpr double kSpace = 10;
-constexpr double kWidestBeside = kSheetWidth / 4.0;
+constexpr double kWidestLeft = kSheetWidth / 4.0;
 constexpr double kTallestBelow = kSheetHeight / 5.0;
 constexpr Color kFrameColor = {90, 90, 90};
 constexpr Color kGridColor = {225, 225, 225};
 
-/// As much of a text as any place has room for.
+/// No text has room for more.
 std::string beginning(std::string text) {
   constexpr std::size_t kLongest = 200;
   if (text.size() > kLongest) text.resize(kLongest);
@@ -46,9 +46,9 @@ Color Sheet::color_of(std::size_t series) {
   return kColors.at(series % kColors.size());
 }
 
-Sheet::Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below)
+Sheet::Sheet(const Plot& plot, const std::vector<std::string>& left, const std::vector<std::string>& below)
     : canvas_(kSheetWidth, kSheetHeight) {
-  left_ = 2 * kSpace + std::min(widest(beside), kWidestBeside) + (plot.y_label.empty() ? 0 : kLetters + kSpace);
+  left_ = 2 * kSpace + std::min(widest(left), kWidestLeft) + (plot.y_label.empty() ? 0 : kLetters + kSpace);
   right_ = kSheetWidth - 3 * kSpace;
   top_ = draw_legend(plot, kSpace + (plot.title.empty() ? 0 : 2 * kLetters)) + kSpace;
   const double widest_below = widest(below);
@@ -61,7 +61,7 @@ Sheet::Sheet(const Plot& plot, const std::vector<std::string>& beside, const std
 }
 
 void Sheet::write_beside(const std::string& text, double y) {
-  canvas_.text(fitted(text, kWidestBeside), {left_ - kSpace, at(0, y).y}, {.across = Align::kBefore});
+  canvas_.text(fitted(text, kWidestLeft), {left_ - kSpace, at(0, y).y}, {.across = Align::kBefore});
 }
 
 void Sheet::write_below(const std::string& text, double x) {

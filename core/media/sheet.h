@@ -15,9 +15,9 @@ class Sheet {
  public:
   using Plot = FigureOf<std::vector<double>>;
 
-  /// With title, labels and, above the area, the names of series in their colours, as many as have room. `beside` and `below`:
+  /// With title, labels and, above the area, the names of series in their colours, as many as have room. `left` and `below`:
   /// the texts left of the area and under it.
-  Sheet(const Plot& plot, const std::vector<std::string>& beside, const std::vector<std::string>& below);
+  Sheet(const Plot& plot, const std::vector<std::string>& left, const std::vector<std::string>& below);
 
   Canvas& canvas() { return canvas_; }
   double width() const { return right_ - left_; }

@@ -35,7 +35,7 @@ class TensorCopy {
   /// Waits for the device. Threading: any.
   at::Tensor on_host() const {
     if (tensor_.is_cpu()) return tensor_;
-    const c10::StreamGuard guard(stream_);  // what has been asked for before is done before
+    const c10::StreamGuard guard(stream_);  // earlier work on the stream is done before
     return tensor_.cpu();
   }
 

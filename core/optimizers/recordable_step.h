@@ -26,7 +26,7 @@ class RecordableStep {
     std::vector<double> numbers;
     bool operator==(const Fixed&) const = default;
   };
-  /// Unset where it cannot be recorded as it is now.
+  /// Unset where it cannot be recorded now.
   virtual std::optional<Fixed> fixed() const = 0;
   /// All tensors that it changes: parameters and state.
   virtual std::vector<at::Tensor> changed() const = 0;

@@ -67,7 +67,7 @@ void BoundaryExchange::settle(BoundaryKind kind) {
     for (const auto& other : others) values.add(other);
     values.read();
     for_each([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
-    // That which has been sent for last comes first: the others are there then.
+    // The last request is read first: by then the earlier ones have arrived.
     for (auto* const metrics : {&own_new_, &exchanged_.metrics}) {
       for (auto metric = metrics->rbegin(); metric != metrics->rend(); ++metric) metric->make_payload(kind);
     }

@@ -16,7 +16,7 @@
 
 namespace levin {
 
-// What is believed of what another rank says before it has arrived.
+// Limits of what another rank may announce before it sends it.
 
 /// The most bytes of rows that a rank may announce.
 inline constexpr double kMostRowBytes = double{1} * (std::uint64_t{1} << 40);
@@ -64,7 +64,7 @@ class BoundaryExchange {
   std::vector<std::byte> frames_;  ///< of all ranks
   Exchanged exchanged_;
   std::vector<ExchangedMetric> own_new_;  ///< what is due of metrics that only this rank knows of as yet, in their order
-  std::string what_;                      ///< names the meeting to the group
+  std::string what_;                      ///< names the exchange to the group
   std::exception_ptr failure_;
   std::string failure_text_;
   std::vector<std::shared_ptr<DeferredValue>> read_along_;

@@ -16,7 +16,7 @@ namespace levin {
 /// The small, CPU-only group over which ranks exchange metrics, votes and decisions, but no gradients. Implemented over shared
 /// memory on one host, over Gloo between hosts, and by threads in the simulation.
 ///
-/// Ranks: all, in the same order of calls. When ranks come to different calls, or to all_gather with different numbers of
+/// Ranks: all, in the same order of calls. When ranks make different calls, or call all_gather with different numbers of
 /// bytes, an implementation must not mix their bytes, and throws a DesyncError on every rank that names the call of each. It
 /// throws DesyncError, too, when a rank is gone or does not come within the group's time limit. `what` names the call in that
 /// error, and in the table of a stalled run. Threading: one thread of a rank at a time.
@@ -68,12 +68,12 @@ LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, s
 
 /// The requests of Trainer::request() to all ranks.
 enum class RunCommand : std::uint8_t {
-  kPause,           ///< after the step; ranks then wait for kGoOn
-  kGoOn,            ///< ends a pause, or cancels kPause
+  kPause,           ///< after the step; ranks then wait for kContinue
+  kContinue,        ///< ends a pause, or cancels kPause
   kSaveCheckpoint,  ///< after the step
   kValidate,        ///< after the step, as for val_check_interval
   kStopAfterEpoch,  ///< training ends with the current epoch
-  kTrainOn          ///< cancels kStopAfterEpoch, on the rank that requested it
+  kCancelStop       ///< cancels kStopAfterEpoch, on the rank that requested it
 };
 
 /// A rank's requests and reports to all at a step or a boundary. Unless noted, merging is a logical or.

@@ -9,7 +9,7 @@
 
 namespace levin::detail {
 
-/// A metric at a boundary that carries it, at one level. It is made once, when the rank comes to the boundary: what the rank
+/// A metric at a boundary that carries it, at one level. It is made once, when the rank reaches the boundary: what the rank
 /// announces of the metric and what it sends is `own`, and what all ranks have sent is read back into it.
 struct ExchangedMetric {
   MetricEntry* entry;

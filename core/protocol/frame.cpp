@@ -35,8 +35,7 @@ std::string_view name_of(BoundaryKind kind) {
   return index < kNames.size() ? kNames[index] : "";
 }
 
-/// What is wrong with a header: bytes that a rank did not write as one may name what is not there, and claim any size. Empty
-/// for nothing.
+/// What is wrong with a header; empty for nothing. Bytes that are not a header may name anything, and claim any size.
 std::string problem_of(const FrameHeader& header) {
   if (header.magic != FrameHeader::kMagic) return "in an exchange that is not a boundary";
   if (header.version != FrameHeader::kVersion) {

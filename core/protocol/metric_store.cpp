@@ -297,14 +297,14 @@ void MetricStore::State::end_boundary(BoundaryKind kind) {
 bool MetricStore::is_of_loader(std::string_view name, std::int64_t loader) const {
   bool is_known = false;
   bool is_of_it = false;
-  const auto look_at = [&](const MetricEntry& entry, const MetricEntry& names) {
+  const auto visit = [&](const MetricEntry& entry, const MetricEntry& names) {
     if (name != names.step_name && name != names.epoch_name) return;
     is_known = true;
     is_of_it |= entry.loader.has(loader);
   };
   for (const MetricEntry& entry : state_->table.entries()) {
-    if (!entry.is_of_object()) look_at(entry, entry);
-    for (const MetricEntry& value : entry.values) look_at(entry, value);
+    if (!entry.is_of_object()) visit(entry, entry);
+    for (const MetricEntry& value : entry.values) visit(entry, value);
   }
   return is_of_it || !is_known;
 }

@@ -30,8 +30,8 @@ class DeferredValue {
   /// Waits for the value, the first time, and gives it.
   virtual double read() = 0;
   /// Gives `total` with this value taken in: total + weight * value for a mean, total + value for a sum, the smaller or larger
-  /// of both for min and max (NaN wins). A null total is `so_far`, the number that earlier ones came to. Computes where the
-  /// values are and waits for none, so that an epoch costs one read(), however many steps it has. `total` stays as it is.
+  /// of both for min and max (NaN wins). A null total is `so_far`, the result of earlier ones. Computes where the
+  /// values are and waits for none, so that an epoch costs one read(), however many steps it has. `total` stays unchanged.
   virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight,
                                                   double so_far) = 0;
   /// The value is read after log() has returned, when the caller may have changed its source.
@@ -154,7 +154,7 @@ struct Slot {
 double identity(Reduce reduce);
 /// Two totals as one. NaN wins in min and max: on whichever rank it arose, it must show.
 double combine(Reduce reduce, double left, double right);
-/// The epoch values of two ranks as one; one that is not present leaves the other as it is.
+/// The epoch values of two ranks as one; one that is not present leaves the other unchanged.
 Slot joined(Reduce reduce, const Slot& one, const Slot& other);
 
 /// One rank's own value of an epoch. NaN for a mean whose weights sum to 0. The slot is present.
@@ -187,7 +187,7 @@ struct MetricKeyHash {
   std::size_t operator()(const MetricKey& key) const;
 };
 
-/// Places in the views' maps that belong to one metric, so that writing them costs no search: by map, and by name
+/// The entries of one metric in the views' maps, so that writing them costs no search: by map, and by name
 /// (Level::kNone: the plain one). See MetricViews.
 struct ViewCells {
   std::uint64_t generation = 0;
@@ -214,7 +214,7 @@ struct MetricRecord {
   bool step_is_unshared = false;                  ///< it was logged after the last boundary that carries steps
   std::int64_t step_batch = -1;                   ///< in which batch it was logged, counted through the run
   Slot epoch;                                     ///< everything since the epoch began
-  std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
+  std::shared_ptr<DeferredValue> deferred_step;   ///< replaces step.value
   std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
   std::shared_ptr<MetricStateReader> step_state;  ///< of a metric object: the batch that was logged last
 
@@ -368,7 +368,7 @@ class MetricViews {
   std::uint64_t generation_ = 1;                   ///< cells of an older one point into maps that have been cleared
   std::unordered_map<double*, Deferred> waiting_;  ///< values in the maps that are still on a device
   std::unordered_map<double*, Deferred> sent_for_;
-  std::unordered_map<const double*, double> arrived_;  ///< of places in waiting_, those of earlier steps
+  std::unordered_map<const double*, double> arrived_;  ///< of entries of waiting_, those of earlier steps
 };
 
 }  // namespace detail

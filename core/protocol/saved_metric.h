@@ -26,7 +26,7 @@ struct SavedMetric {
   bool step_is_unshared = false;
   bool of_last_batch = false;
 
-  /// Unset for one with a hook or options that this build does not know. Throws ConfigError when it is none at all.
+  /// Unset for one with a hook or options that this build does not know. Throws ConfigError when it is not a saved metric.
   static std::optional<SavedMetric> read(const Value& value);
   /// Merges it into the entry of the same metric, which may have other ranks' values. `batch`: of its metric object, the batch
   /// that was logged last.

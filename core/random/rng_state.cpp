@@ -42,7 +42,7 @@ std::optional<at::Generator>& device_generator() {
   return generator;
 }
 
-/// The generators of streams that were asked for, and what the seeds of all are made of.
+/// The generators of streams that were used, and what the seeds of all are made of.
 struct NamedStreams {
   std::recursive_mutex mutex;  ///< several Trainers may run at once
   std::uint64_t seed = c10::default_rng_seed_val;

@@ -17,20 +17,20 @@ void use_device_generator(const std::optional<at::Generator>& generator, std::op
 /// loaded: LibTorch remembers that there was no device.
 void seed_generators(std::uint64_t seed);
 
-/// A stream of random numbers that a program asks for by name: Trainer::shared_generator(), and rank_generator() of each rank.
+/// A stream of random numbers that a program gets by name: Trainer::shared_generator(), and rank_generator() of each rank.
 using RandomStream = std::uint32_t;
 inline constexpr RandomStream kSharedStream = 0;
 inline RandomStream stream_of_rank(int rank) { return static_cast<RandomStream>(rank) + 1; }
 /// The seed of a stream, where the default generator's is `seed`: other than that, and than the other streams', in the 32 bits
 /// that LibTorch's CPU generators use. Those of seeds that lie near one another are as far apart.
 std::uint64_t stream_seed(std::uint64_t seed, RandomStream stream);
-/// This process's generator of a stream: always the same one, made when it is first asked for. Threading: training's thread.
+/// This process's generator of a stream: always the same one, made at its first use. Threading: training's thread.
 at::Generator stream_generator(RandomStream stream);
 
 /// What the seeds of streams are made of, that of seed_generators() or LibTorch's default: RandomStates' seed.
 at::Tensor seed_state();
 
-/// States of a process's generators as bytes, by name: cpu, device, own (of the rank) and shared, where they were asked for;
+/// States of a process's generators as bytes, by name: cpu, device, own (of the rank) and shared, where they were used;
 /// and seed: that of streams, for those that were not.
 using RandomStates = std::map<std::string, at::Tensor>;
 /// Restores the given ones. A stream that is not given restarts. Throws IoError when the bytes are not a state.

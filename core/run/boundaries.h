@@ -26,10 +26,10 @@ class Boundaries {
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
     const double arrived = profiler_ == nullptr ? 0 : steady_seconds();
-    // Also of a meeting that ends with an error: that wait is the one that is looked for.
+    // Also when the exchange ends with an error: that wait is the one to find.
     const auto tell = c10::make_scope_exit([&] {
       try {
-        if (profiler_ != nullptr) profiler_->waited(WaitReason::kMeeting, arrived, steady_seconds());
+        if (profiler_ != nullptr) profiler_->waited(WaitReason::kExchange, arrived, steady_seconds());
       } catch (...) {  // it must not throw: the run continues without it
       }
     });
@@ -38,7 +38,7 @@ class Boundaries {
     adopt(outcome.rank_votes);
     return outcome;
   }
-  /// This rank's votes as they are now.
+  /// The current votes of this rank.
   Votes votes() const {
     Votes votes = wishes_.votes(progress_.batch.has_next);
     votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));

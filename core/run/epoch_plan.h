@@ -91,7 +91,7 @@ class StopConditions {
 /// How long a fit is, from its beginning, by max_epochs, max_steps and the number of batches; an earlier stop cannot be known.
 class TrainingLength {
  public:
-  /// `epoch_batches`: -1 for unknown; asked for only where the number matters, since it takes the training loader.
+  /// `epoch_batches`: -1 for unknown; called only where the number matters, since it takes the training loader.
   TrainingLength(const TrainerOptions& options, std::int64_t accumulate_grad_batches,
                  std::function<std::int64_t()> epoch_batches);
 

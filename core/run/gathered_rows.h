@@ -12,8 +12,8 @@
 
 namespace levin {
 
-/// The samples of the current batch, or of the loader's epoch so far; nullopt when the loader cannot tell. `call`: the caller's
-/// name, for errors. Throws MisuseError when no data is being read.
+/// The samples of the current batch, or of the loader's epoch so far; nullopt when the loader does not know. `call`: the
+/// caller's name, for errors. Throws MisuseError when no data is being read.
 std::optional<std::vector<std::int64_t>> samples_in_work(const BatchProgress& progress, std::int64_t dataloader_idx,
                                                          const std::string& call);
 

@@ -16,7 +16,7 @@
 
 namespace levin {
 
-/// Which hook runs: log() takes its permissions from it, errors and stall reports their place.
+/// Which hook runs: log() takes its permissions from it, errors and stall reports their location.
 class HookTracker {
  public:
   HookTracker(const Progress& progress, MetricStore& metrics, Strategy& strategy)
@@ -84,7 +84,7 @@ class HookRunner {
 
   Profiler* profiler() const { return profiler_; }
   /// An entry point begins.
-  void forget_names() { names_.clear(); }  // it may have other objects at the same places
+  void forget_names() { names_.clear(); }  // it may have other objects at the same addresses
 
   /// The time in which a hook runs that is not called through this object.
   HookScope enter(Hook hook) { return {tracker_, hook}; }

@@ -42,7 +42,7 @@ struct Progress {
 
   std::int64_t fit = 0;  ///< fits of this process before this one; the same on all ranks, which run the same program
   std::int64_t epoch = 0;
-  std::int64_t loaders_epoch = 0;    ///< in which the loaders of training were asked for
+  std::int64_t loaders_epoch = 0;    ///< in which the training loaders were made
   std::int64_t global_step = 0;      ///< optimizer steps, over all optimizers
   std::int64_t logging_step = 0;     ///< the x axis of rows: batches that ended in a step (Lightning's _batches_that_stepped)
   std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
@@ -53,7 +53,7 @@ struct Progress {
   EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
   std::string end_reason;                      ///< why training ended, for the console
 
-  /// For a person: the place of training.
+  /// The position of training, for messages.
   std::string where() const { return format("in epoch {} after global step {}", epoch, global_step); }
   Boundary boundary(BoundaryKind kind) const { return {kind, stage, epoch, global_step}; }
 };
@@ -90,7 +90,7 @@ struct GradientAccumulation {
 };
 
 /// The time in which a run is in a stage, such as the validation inside fit(). The enclosing stage's progress comes back at the
-/// end; but an error leaves all as it is, so that its report says where it happened.
+/// end; but an error leaves all unchanged, so that its report says where it happened.
 class StageScope {
  public:
   StageScope(Progress& progress, Stage stage)

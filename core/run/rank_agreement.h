@@ -29,7 +29,7 @@ std::int64_t agreed_seed(const RunSetup& setup);
 /// Compares what configure_optimizers gave, as check_same_setup() does: else the weights of ranks would drift apart.
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts);
 
-/// The same once more, after parameters have changed while training runs. Throws DesyncError likewise.
+/// The same again, after parameters have changed while training runs. Throws DesyncError likewise.
 void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& parts);
 
 /// Compares the data that ranks share, each reading a part of it: other numbers of samples would leave some out or repeat them

@@ -57,7 +57,7 @@ struct RunSetup {
       RunOutcome outcome, const Caller& call = [](const auto& end) { end(); }) const;
 };
 
-/// What this process computes on, for what has no Trainer at hand.
+/// The accelerator of this process, for code without a Trainer.
 struct CurrentDevice {
   std::shared_ptr<const Accelerator> accelerator;
   at::Device device{at::kCPU};

@@ -46,7 +46,7 @@ void RunWishes::take_back_stop() {
 void RunWishes::ask(RunCommand command) {
   switch (command) {
     case RunCommand::kPause:
-    case RunCommand::kGoOn:
+    case RunCommand::kContinue:
       wants_pause_ = command == RunCommand::kPause;
       return;
     case RunCommand::kSaveCheckpoint:
@@ -56,7 +56,7 @@ void RunWishes::ask(RunCommand command) {
       wants_validation_ = true;
       return;
     case RunCommand::kStopAfterEpoch:
-    case RunCommand::kTrainOn:
+    case RunCommand::kCancelStop:
       stops_after_epoch_ = command == RunCommand::kStopAfterEpoch;
       return;
   }
@@ -76,7 +76,7 @@ Votes RunWishes::votes(bool has_next_batch) const {
 void RunWishes::adopt_commands(const Votes& agreed) {
   if (agreed.change_pause) {
     is_paused_ = !is_paused_;
-    // What this rank was asked for since it voted is its next vote.
+    // Requests to this rank since it voted are its next vote.
     if (!voted_to_change_pause_) wants_pause_ = is_paused_.load();
   }
   if (agreed.save_checkpoint) wants_checkpoint_ = false;

@@ -10,7 +10,7 @@
 
 namespace levin {
 
-/// What this rank was asked for while a run is under way, by stop(), skip_epoch(), Trainer::request() and signals, and what the
+/// Requests to this rank while a run is under way, by stop(), skip_epoch(), Trainer::request() and signals, and what the
 /// ranks agreed on. A wish becomes an agreement when votes travel.
 ///
 /// Threading: ask_to_stop(), ask(), skip_epoch(), is_paused() and the questions about wishes from any thread, the rest from the
@@ -41,11 +41,11 @@ class RunWishes {
   /// The signal that this process received, and the entry point heeds; 0 for none. Ranks agree on it with their votes.
   int received_signal() const;
 
-  /// This rank's votes as they are now.
+  /// The current votes of this rank.
   Votes votes(bool has_next_batch) const;
   /// Takes over the votes of all ranks on stopping, which each of them has. Gives all votes merged.
   Votes adopt(const std::vector<Votes>& by_rank);
-  /// Ranks: all, with what they agreed on, which each of them does next: it is no wish any more.
+  /// Ranks: all, with what they agreed on, which each of them does next: it is no longer a wish.
   void adopt_commands(const Votes& agreed);
   /// A resumed run had agreed to stop before.
   void agree_to_stop() { stop_agreed_ = true; }
@@ -58,11 +58,11 @@ class RunWishes {
   int signal() const { return signal_; }
   /// Throws Interrupted, saying where ("during fit"), when they agreed to end for a signal.
   void throw_if_signalled(const std::string& where) const;
-  /// Why training stops, in words, once that is agreed.
+  /// Why training stops, once that is agreed.
   std::string why_stopping(int world_size) const;
 
  private:
-  mutable std::mutex mutex_;  ///< of what other threads ask for
+  mutable std::mutex mutex_;  ///< of requests of other threads
   std::atomic<bool> stop_asked_ = false;
   bool asked_before_the_end_ = false;  ///< of the entry point before
   bool is_running_ = false;

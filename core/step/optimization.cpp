@@ -84,7 +84,7 @@ void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer) {
 
 void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize) {
   check_loss(loss);
-  step.leaves.look_at_loss(loss);
+  step.leaves.check_loss(loss);
   step.nan.look_at_loss(loss);
   step.measures.norms.forget();
   step.hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);

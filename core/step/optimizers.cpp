@@ -56,8 +56,8 @@ void check(const SchedulerConfig& config, bool automatic) {
   const Value state = config.scheduler->state_dict();
   const Value* mode = state.find("mode");
   if (mode == nullptr || !mode->is_string()) return;
-  const std::string doubt = doubt_of_mode(which, config.monitor, mode->as_string() == "max");
-  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+  const std::string warning = warning_of_mode(which, config.monitor, mode->as_string() == "max");
+  if (!warning.empty()) Console::instance().warn_once(warning, {}, Speaker::kRun);
 }
 
 /// A scheduler has only a reference to its optimizer. The address can be compared even if the optimizer is destroyed.
@@ -132,22 +132,22 @@ std::string interval_text(const SchedulerConfig& config) {
 /// The option of a schedule that lies furthest ahead, and its step; unset when the schedule has no end.
 std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state) {
   std::optional<std::pair<std::string, std::int64_t>> found;
-  const auto look_at = [&](const std::string& name, const Value& step) {
+  const auto compare_length = [&](const std::string& name, const Value& step) {
     if (step.is_int() && (!found || step.as_int() > found->second)) found.emplace(name, step.as_int());
   };
   for (const char* name : {"total_steps", "T_max", "total_iters", "step_size", "milestones", "_milestones"}) {
     const Value* steps = state.find(name);
     if (steps == nullptr) continue;
     if (steps->is_list()) {
-      for (const Value& milestone : steps->as_list()) look_at("last milestone", milestone);
+      for (const Value& milestone : steps->as_list()) compare_length("last milestone", milestone);
     } else {
-      look_at(name, *steps);
+      compare_length(name, *steps);
     }
   }
   const Value* epochs = state.find("epochs");
   const Value* each = state.find("steps_per_epoch");
   if (epochs != nullptr && each != nullptr && epochs->is_int() && each->is_int()) {
-    look_at("epochs times steps_per_epoch", epochs->as_int() * each->as_int());
+    compare_length("epochs times steps_per_epoch", epochs->as_int() * each->as_int());
   }
   return found;
 }
@@ -294,8 +294,9 @@ void SchedulerRunner::warn_of_monitors(const RunParts& parts, const MetricStore&
   if (!parts.module->automatic_optimization()) return;
   for (const SchedulerConfig& config : parts.schedulers) {
     if (!config.scheduler->needs_metric() || metrics.monitored(config.monitor)) continue;
-    const std::string doubt = doubt_of_monitor("A learning-rate scheduler", config.monitor, metrics.callback_metrics().names());
-    if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+    const std::string warning =
+        warning_of_monitor("A learning-rate scheduler", config.monitor, metrics.callback_metrics().names());
+    if (!warning.empty()) Console::instance().warn_once(warning, {}, Speaker::kRun);
   }
 }
 
@@ -310,7 +311,7 @@ void SchedulerRunner::step(Interval interval, bool on_metric) {
         if (config.strict) {
           throw of_all_ranks(MisuseError(message + " Set the scheduler's strict to false to skip it until the key exists."));
         }
-        rank_zero_warn(message + " The learning rate stays as it is.");
+        rank_zero_warn(message + " The learning rate stays unchanged.");
         continue;
       }
     }

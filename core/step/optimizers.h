@@ -17,7 +17,7 @@ class TrainingLength;
 struct OptimizerOverride {
   std::shared_ptr<OptimizerFactory> optimizer;  ///< null: the module's own
   std::shared_ptr<LrSchedulerFactory> scheduler;
-  Value scheduler_settings;  ///< marked with the scheduler's place in the configuration
+  Value scheduler_settings;  ///< marked with the scheduler's position in the configuration
 };
 
 /// Made by name when the run's configuration says so, else by the module's configure_optimizers. Ranks: all, since a scheduler

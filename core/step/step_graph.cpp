@@ -307,7 +307,7 @@ void StepGraph::begin() {
   given_up_ = setup_.options.cuda_graph == CudaGraph::kNever;
   if (given_up_) return;
   if (setup_.world_size() > 1) return give_up("there are several ranks");
-  if (setup_.options.detect_anomaly) give_up("detect_anomaly looks at each operation");
+  if (setup_.options.detect_anomaly) give_up("detect_anomaly checks each operation");
 }
 
 void StepGraph::end() {

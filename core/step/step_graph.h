@@ -23,7 +23,7 @@ class RecordedLogs {
   void add(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where);
   /// Throws MisuseError: a number on the host may differ in each step.
   [[noreturn]] void refuse_number(std::string_view name) const;
-  /// Logs the values as they are now.
+  /// Logs the current values.
   void log(Module& module) const;
 
  private:
@@ -43,8 +43,8 @@ class RecordedStep;
 /// `cuda_graph: auto`: training steps that the device has recorded once and repeats with one call each, if the results agree.
 /// After some steps of a kind it records one, and compares the loss and all gradients with those of the step itself on the next
 /// few batches; a step that differs, or cannot be recorded, is called as before, and only a line of `log_level: debug` says
-/// why. Works on one rank only: recording calls a step once more than other ranks do, so its collectives would never complete.
-/// torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is recorded separately
+/// why. Works on one rank only: recording calls a step one time more than other ranks do, so its collectives would never
+/// complete. torch.cuda.make_graphed_callables divides a step in the same way. The optimizer's step is recorded separately
 /// (OptimizerGraph), since hooks come before it.
 class StepGraph {
  public:

@@ -38,18 +38,18 @@ class TrainedParameters {
  public:
   TrainedParameters(const RunSetup& setup, const RunParts& parts) : setup_(setup), parts_(parts) {}
 
-  /// The strategy has set the module up with its parameters as they are.
+  /// The strategy has set the module up with its current parameters.
   void remember_parameters() { latest_ = agreed_ = std::make_shared<const ParameterSet>(taken()); }
-  /// The ranks have compared their optimizers as they are.
+  /// The ranks have compared their current optimizers.
   void remember_optimizers();
 
-  /// The parameters as they are; the same object as before when nothing has changed.
+  /// The current parameters; the same object as before when nothing has changed.
   std::shared_ptr<const ParameterSet> now();
   /// True when this rank's parameters are not those that the ranks agreed on.
   bool changed() { return now() != agreed_; }
   /// The parameters of the last agreement.
   const std::shared_ptr<const ParameterSet>& agreed() const { return agreed_; }
-  /// Ranks: all. The strategy and all ranks continue with the parameters as they are. `after_reduction`: gradients were reduced
+  /// Ranks: all. The strategy and all ranks continue with the current parameters. `after_reduction`: gradients were reduced
   /// without new parameters, and must be complete before the optimizer steps; otherwise existing gradients wait for more
   /// batches. Throws DesyncError on every rank, naming the first difference.
   void agree(bool after_reduction);

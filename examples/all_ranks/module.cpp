@@ -2,7 +2,7 @@
 
 namespace {
 
-/// One linear layer that reads handwritten digits, and logs what each rank sees in the ways there are.
+/// One linear layer that reads handwritten digits, and logs what each rank sees in all possible ways.
 class LinearDigits : public levin::Module {
  public:
   struct Options {
@@ -22,7 +22,7 @@ class LinearDigits : public levin::Module {
   void validation_step(const levin::Batch& batch, std::int64_t) override {
     const torch::Tensor loss = loss_of(batch);
     log("val_loss", loss, {.prog_bar = true});
-    // A key of this rank's own, by name: the other ranks log other keys, and nobody waits for anybody.
+    // A key of this rank's own, by name: the other ranks log other keys, and no rank waits for another.
     log("rank_" + std::to_string(trainer().rank()) + "_val_loss", loss);
   }
 

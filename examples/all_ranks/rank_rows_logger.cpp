@@ -16,7 +16,7 @@ struct RankRowsLoggerOptions {
 ///
 ///     {"epoch":0,"step":9,"stage":"train","epoch_end":false,"values":{"train_loss":1.5},"ranks":[{"train_loss":1},…]}
 ///
-/// Lines are added to those that are there. A value that is not finite, which JSON cannot hold, is null.
+/// Lines are appended. A value that is not finite, which JSON cannot hold, is null.
 class RankRowsLogger : public levin::Logger {
  public:
   using Options = RankRowsLoggerOptions;

@@ -25,7 +25,7 @@ class RankSpread : public levin::Callback {
   explicit RankSpread(RankSpreadOptions options) : options_(std::move(options)) {}
   levin::Value settings() const override { return levin::write_options(options_); }
 
-  // Every rank gets the same values, so that every rank comes to the same result, without a word between them.
+  // Every rank gets the same values, so that every rank comes to the same result, without communication.
   void on_rank_metrics(levin::Trainer& trainer, levin::Module&, const levin::MetricRow& row,
                        const std::vector<levin::MetricMap>& by_rank) override {
     std::map<std::size_t, double> values;  // a rank without a batch has none

@@ -33,7 +33,7 @@ std::vector<torch::Tensor> gradients(const nn::Sequential& network) {
   return all;
 }
 
-/// Trains a network as any module does; beside each step LibTorch alone takes the same one with the whole batch.
+/// Trains a network as any module does; with each step LibTorch alone takes the same one with the whole batch.
 class Equivalence : public levin::Module {
  public:
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {

@@ -4,7 +4,7 @@
 
 using torch::nn::Linear, torch::nn::ReLU, torch::nn::Sequential;
 
-/// A generator that makes images of digits from noise, and a discriminator that tells them from real ones.
+/// A generator that makes images of digits from noise, and a discriminator that distinguishes them from real ones.
 class Gan : public levin::Module {
  public:
   struct Options {

@@ -20,7 +20,7 @@ class Writer : public levin::Module {
     static void declare(levin::OptionList<Options>& options) {
       options.add(&Options::text, "The text to learn; its last tenth is for validation").input_file().required();
       options.add(&Options::context, "Characters that the next one is predicted from").min(1);
-      options.add(&Options::prompt, "`levin predict` goes on from it").not_empty();
+      options.add(&Options::prompt, "`levin predict` continues it").not_empty();
     }
   };
 
@@ -64,7 +64,7 @@ class Writer : public levin::Module {
     return nn::functional::cross_entropy(forward(symbols.slice(1, 0, -1)).flatten(0, 1), symbols.slice(1, 1).flatten());
   }
 
-  /// The text in samples of this many symbols: places of characters in the alphabet.
+  /// The text in samples of this many symbols: indices of characters in the alphabet.
   levin::LoaderPtr loader(const std::string& text, std::int64_t length, bool shuffle = false) const {
     std::vector<std::int64_t> symbols;
     for (const char character : text) symbols.push_back(std::distance(alphabet_.begin(), alphabet_.find(character)));

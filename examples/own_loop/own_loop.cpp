@@ -1,4 +1,4 @@
-// A loop of your own around levin's pieces: own_loop [DIGITS.CSV]
+// Your own loop around levin's pieces: own_loop [DIGITS.CSV]
 #include "digits.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// A main() of your own around levin's Trainer: own_trainer [DIGITS.CSV [DEVICES]]
+// Your own main() around levin's Trainer: own_trainer [DIGITS.CSV [DEVICES]]
 #include "digits.h"
 
 class Digits : public levin::Module {

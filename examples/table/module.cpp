@@ -2,7 +2,7 @@
 
 namespace {
 
-/// Predicts the compressive strength of concrete from what it is mixed of and its age.
+/// Predicts the compressive strength of concrete from its ingredients and its age.
 class Strength : public levin::Module {
  public:
   struct Options {

@@ -35,10 +35,10 @@ Descriptor open_alone(const fs::path& file) {
   // A FIFO or a device has no end.
   struct stat status {};
   if (fstat(descriptor.number(), &status) != 0 || !S_ISREG(status.st_mode))
-    throw IoError(format("{} is no journal of MLflowLogger: it is not a regular file", file));
+    throw IoError(format("{} is not a journal of MLflowLogger: it is not a regular file", file));
   // A file system without locks allows several.
   if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw IoError(format("{} is in use: its run is still on, or another process sends it", file));
+    throw IoError(format("{} is in use: its run is still running, or another process sends it", file));
   note_written(file);
   return descriptor;
 }
@@ -85,7 +85,7 @@ Journal::Journal(fs::path file, const Value& header) : file_(std::move(file)) {
   std::getline(stream, line);
   header_ = value_of(line);
   if (!header_.contains("uri"))
-    throw IoError(format("{} is no journal of MLflowLogger: it does not say for which server", file_));
+    throw IoError(format("{} is not a journal of MLflowLogger: it does not say for which server", file_));
   first_ = static_cast<std::int64_t>(line.size()) + 1;
   state_ = read_state(file_);
 }
@@ -153,11 +153,11 @@ void Journal::write_state(const fs::path& file, const Value& state) {
   output.commit(AtomicFile::Disk::kLeaveToKernel);
 }
 
-fs::path Journal::set_aside(const fs::path& file) {
+fs::path Journal::move_to_backup(const fs::path& file) {
   const auto name_of = [&](int number) { return format("{}.bak-{}", file.filename(), number); };
   std::error_code no_state;
   fs::remove(state_file(file), no_state);
-  return levin::set_aside(file, name_of);
+  return levin::move_to_backup(file, name_of);
 }
 
 }  // namespace levin::mlflow

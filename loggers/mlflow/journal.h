@@ -67,7 +67,7 @@ class Journal {
   static Value read_state(const std::filesystem::path& file);
   static void write_state(const std::filesystem::path& file, const Value& state);
   /// Renames the journal of another run to a free name, and returns that. Throws IoError.
-  static std::filesystem::path set_aside(const std::filesystem::path& file);
+  static std::filesystem::path move_to_backup(const std::filesystem::path& file);
 
  private:
   std::filesystem::path file_;

@@ -74,7 +74,7 @@ void MLflowLoggerOptions::declare(OptionList<MLflowLoggerOptions>& options) {
   declare_version_folder(options);
   options.add(&O::per_rank, "Every rank's own unreduced values too, as NAME/rank_{rank}");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
-  options.add(&O::end_timeout, "Seconds for which the run's end waits for a server that is away").min(1);
+  options.add(&O::end_timeout, "Seconds for which the run's end waits for a server that does not respond").min(1);
   options.rule({"log_model"}, [](const O& logger) { return log_model_problem(logger.log_model); });
   options.rule({"tracking_uri"},
                [](const O& logger) { return mlflow::tracking_uri_problem(mlflow::tracking_uri(logger.tracking_uri)); });
@@ -142,9 +142,9 @@ void MLflowLogger::attach(const RunInfo& run, const std::string& token) {
     rows_ = earlier_->rows();
     queue();
   } else if (fs::exists(own) && key_of(own) != key_) {
-    const fs::path aside = Journal::set_aside(own);
+    const fs::path backup = Journal::move_to_backup(own);
     Console::instance().warn(
-        format("{} is of an earlier run, which this run does not resume: it is saved as {}", own, aside.filename()));
+        format("{} is of an earlier run, which this run does not resume: it is saved as {}", own, backup.filename()));
   }
 }
 

@@ -36,7 +36,7 @@ struct LEVIN_API MLflowLoggerOptions {
   Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
   bool per_rank = false;                               ///< each rank's own values too, as val_loss/rank_0, val_loss/rank_1
   std::int64_t every_n_steps = 50;                     ///< per_rank: step values after so many steps
-  double end_timeout = 30;                             ///< seconds for which the run's end waits for a server that is away
+  double end_timeout = 30;  ///< seconds for which the run's end waits for a server that does not respond
 
   static void declare(OptionList<MLflowLoggerOptions>& options);
 };
@@ -44,9 +44,10 @@ struct LEVIN_API MLflowLoggerOptions {
 /// Sends what a run logs to an MLflow server, over its REST API: metrics, hyper-parameters as parameters, images, figures,
 /// histograms, texts, tables and files as artifacts, checkpoints with log_model, and how the run ended.
 ///
-/// No step waits for the server, and nothing is lost if it is away: values are appended to a journal in `mlflow` of the version
-/// folder, and a thread sends them. While the server is away, even at the start, the journal grows. `levin runs sync` sends
-/// what the server lacks after the run's end or a kill. The folder is shared with a CSVLogger that is listed before.
+/// No step waits for the server, and nothing is lost if it does not respond: values are appended to a journal in `mlflow` of
+/// the version folder, and a thread sends them. While the server does not respond, even at the start, the journal grows. `levin
+/// runs sync` sends what the server lacks after the run's end or a kill. The folder is shared with a CSVLogger that is listed
+/// before.
 ///
 /// A run that resumes from a checkpoint continues the same run of MLflow. Values after the checkpoint are dropped if they were
 /// not sent; if they were, MLflow has them for good, and equal values are not sent again.

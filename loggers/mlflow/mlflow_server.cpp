@@ -58,7 +58,7 @@ HttpCredentials credentials_for(const std::string& uri) {
 
 namespace {
 
-/// Statuses that are not about the request itself: credentials, rate limits, and proxies whose server is away.
+/// Statuses that are not about the request itself: credentials, rate limits, and proxies whose server does not respond.
 bool is_transient(long status) {
   constexpr std::array kTransient{401L, 403L, 408L, 429L, 502L, 503L, 504L};
   return std::ranges::find(kTransient, status) != kTransient.end();
@@ -97,7 +97,7 @@ std::string tracking_uri_problem(const std::string& uri) {
   constexpr std::string_view kExample = "start `mlflow server`, and give its address, such as http://127.0.0.1:5000";
   if (uri.empty()) return format("MLflowLogger needs a server: {}, here or in the environment's MLFLOW_TRACKING_URI", kExample);
   if (uri.starts_with("http://") || uri.starts_with("https://")) return {};
-  return format("{} is no address of an MLflow server (a file or a database is for MLflow's Python alone): {}",
+  return format("{} is not an address of an MLflow server (a file or a database is for MLflow's Python alone): {}",
                 quoted_text(uri), kExample);
 }
 
@@ -116,7 +116,7 @@ Value MlflowServer::read(const HttpAnswer& answer) const {
   try {
     return parse_json(answer.body);
   } catch (const IoError& error) {
-    throw IoError(format("its answer is none of MLflow's ({}): is this the address of an MLflow server?", error.what()));
+    throw IoError(format("its answer is not MLflow's ({}): is this the address of an MLflow server?", error.what()));
   }
 }
 

@@ -279,7 +279,7 @@ void Upload::send_file(const Value& entry) {
       if (entry.contains("table")) note_table(path);
     } catch (const Refused& refused) {
       journal_.state()["later"].push_back(entry);
-      return console.warn_once(format("MLflow refuses the file {}, which is sent again in the end: {}", path, refused.what()),
+      return console.warn_once(format("MLflow refuses the file {}, which is sent again at the end: {}", path, refused.what()),
                                "a file that MLflow does not take");
     }
   } else {

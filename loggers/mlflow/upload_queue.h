@@ -16,8 +16,8 @@
 
 namespace levin::mlflow {
 
-/// A journal, and a thread that sends its entries: those of a second together and, while the server is away, after growing
-/// pauses. Rank 0 reports when the server goes away and comes back. Threading: for the threads that log.
+/// A journal, and a thread that sends its entries: those of a second together and, while the server does not respond, after
+/// growing pauses. Rank 0 reports when the server goes away and comes back. Threading: for the threads that log.
 class UploadQueue {
  public:
   /// `uri`: of the server, with credentials. Throws IoError as Journal and MlflowServer do.

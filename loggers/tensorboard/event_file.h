@@ -25,7 +25,7 @@ std::string framed(std::string_view record);
 
 /// A file of events for TensorBoard, `events.out.tfevents.SECONDS.HOST.PID.N`, in a folder of one run. Events wait in memory
 /// for flush_secs at most, whether more are added or not, so that a kill loses no more. A thread writes them in time; it waits
-/// for a time and not for jobs, so it is no Worker.
+/// for a time and not for jobs, so it is not a Worker.
 ///
 /// Threading: any.
 class EventFile {

@@ -63,7 +63,7 @@ std::string Account::page_of(const std::string& entity, const std::string& proje
 fs::path find_core(const fs::path& chosen) {
   const fs::path wanted = chosen.empty() ? fs::path(environment("WANDB_CORE")) : chosen;
   if (!wanted.empty()) {
-    if (!is_program(wanted)) throw ConfigError(format("WandbLogger: {} is no program: give the path of wandb-core", wanted));
+    if (!is_program(wanted)) throw ConfigError(format("WandbLogger: {} is not a program: give the path of wandb-core", wanted));
     return wanted;
   }
   const std::vector<std::string> folders = split(environment("PATH"), ":");

@@ -17,7 +17,7 @@ struct Account {
 };
 
 /// The program wandb-core: `chosen`, else WANDB_CORE, else that on PATH or of the Python package whose `wandb` is on PATH.
-/// Empty: none is installed. Throws ConfigError if the chosen file is no program.
+/// Empty: none is installed. Throws ConfigError if the chosen file is not a program.
 std::filesystem::path find_core(const std::filesystem::path& chosen);
 
 }  // namespace levin::wandb

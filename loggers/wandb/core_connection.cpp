@@ -198,7 +198,7 @@ void CoreConnection::send(const Record& record, const std::string& question) {
   *request.mutable_record_publish() = record;
   if (!question.empty()) {
     request.set_request_id(question);
-    request.mutable_record_publish()->mutable_control()->set_mailbox_slot(question);  // what an old wandb-core looks at
+    request.mutable_record_publish()->mutable_control()->set_mailbox_slot(question);  // for an old wandb-core
   }
   request.mutable_record_publish()->mutable_info()->set_stream_id(stream_);
   queue(request);

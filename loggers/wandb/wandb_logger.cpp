@@ -76,7 +76,7 @@ void WandbLoggerOptions::declare(OptionList<WandbLoggerOptions>& options) {
   options.add(&O::log_model, "true: upload checkpoints at the end of the run; all: each when it is saved; false: none");
   options.add(&O::prefix, "Put before each metric's name, with a '-'");
   options.add(&O::core,
-              "The program wandb-core; empty: WANDB_CORE, else the one on PATH, or of the package whose `wandb` is there");
+              "The program wandb-core; empty: WANDB_CORE, else the one on PATH, or of the package whose `wandb` is on PATH");
   options.add(&O::per_rank, "Each rank's unreduced values are a separate run of the group");
   options.add(&O::every_n_steps, "With per_rank: steps between step values").min(1);
   options.add(&O::end_timeout, "Seconds for which the run's end waits for W&B without progress").min(1);
@@ -120,7 +120,7 @@ std::string WandbLogger::open(const RunInfo& run) {
   if (!run.earlier_token.empty()) earlier = split(run.earlier_token, "\n").front();
   if (run.resuming && earlier.empty()) earlier = id_in(run.resume_checkpoint.parent_path().parent_path());
   id_ = first_of(options_.id, "WANDB_RUN_ID", earlier.empty() ? new_id() : earlier);
-  if (!is_valid_id(id_)) throw ConfigError(format("WandbLogger: {} is no id of a run: {}", quoted_text(id_), kValidIds));
+  if (!is_valid_id(id_)) throw ConfigError(format("WandbLogger: {} is not an id of a run: {}", quoted_text(id_), kValidIds));
   folder_ = run.open_folders.empty() ? save_dir(run) / name() / id_ : run.open_folders.front();
   folder_ = folder_.lexically_normal();
   make_folder(folder_);

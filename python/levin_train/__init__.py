@@ -5,7 +5,7 @@
     levin_train.load("last.ckpt")                       # a checkpoint's tensors, by name
     levin_train.export(module, batch, "digits.pt2")     # a LightningModule's steps, compiled with their backward passes, for `levin fit`
     levin_train.load(module, "last.ckpt")               # and the weights that levin trained, back in the module
-    levin_train.cmake_dir()                             # for find_package(levin) of a plug-in of one's own
+    levin_train.cmake_dir()                             # for find_package(levin) of your plug-in
 
 There is no training loop here. What needs torch or pandas imports it when it is called.
 """
@@ -22,7 +22,7 @@ __all__ = ["ExportError", "LoadError", "__version__", "cmake_dir", "metrics", *_
 
 
 def __getattr__(name):
-    """What needs torch, imported when it is asked for."""
+    """What needs torch, imported at its first use."""
     if name not in _LATE:
         raise AttributeError(f"module 'levin_train' has no attribute '{name}'")
     return getattr(importlib.import_module(f"levin_train.{_LATE[name]}"), name)

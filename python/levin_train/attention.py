@@ -1,6 +1,6 @@
 """Attention in a graph: torch's multi-head attention without a dimension made of the batch and the heads.
 
-Where the size of the batch is open, Inductor cannot take such a dimension apart again, and divides for each element.
+Where the size of the batch is open, Inductor cannot split such a dimension again, and divides for each element.
 """
 
 import torch.nn.functional as F

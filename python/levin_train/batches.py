@@ -49,7 +49,7 @@ class BatchLayout:
                 for axis, name in enumerate(names) if isinstance(name, str)}
 
     def resized(self, sizes, seed=0):
-        """The example's tensors with other sizes: its slices drawn anew, alike for tensors that share a dimension."""
+        """The example's tensors with other sizes: its slices drawn again, alike for tensors that share a dimension."""
         generator = torch.Generator().manual_seed(seed)
         old = self.sizes()
         picks = {name: torch.arange(size) if size == old[name] else torch.randint(old[name], (size,), generator=generator)

@@ -120,7 +120,7 @@ def _explained(step, error):
     kind = type(error).__name__
     advice = "Change this line so that it computes with tensors alone, or move it out of the step"
     if "DataDependent" in kind or "data-dependent" in str(error) or "Unbacked" in str(error):
-        advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, in its place"
+        advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, instead"
     return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
 
 
@@ -129,7 +129,7 @@ _WITH_ALPHA = (_aten.add.Tensor, _aten.add_.Tensor, _aten.sub.Tensor, _aten.sub_
 
 
 def _write_alpha_out(module):
-    """a + alpha * b in place of add(a, b, alpha): Inductor makes addmm(a, …) of add(a, mm(…), alpha), and loses alpha."""
+    """a + alpha * b instead of add(a, b, alpha): Inductor makes addmm(a, …) of add(a, mm(…), alpha), and loses alpha."""
     for node in list(module.graph.nodes):
         if node.target in _WITH_ALPHA and "alpha" in node.kwargs:
             other, alpha = node.args[1], node.kwargs["alpha"]
@@ -140,7 +140,7 @@ def _write_alpha_out(module):
 
 
 def _stack_parts(module):
-    """stack(parts) in place of the sum of tensors that are zero but for a part each, as the gradients of x[0], x[1] and x[2] give of
+    """stack(parts) instead of the sum of tensors that are zero but for a part each, as the gradients of x[0], x[1] and x[2] give of
     x: Inductor makes of the sum a loop that decides on each element."""
     def leaves_of(node):
         if node.target is not _aten.add.Tensor or node.kwargs:
@@ -167,7 +167,7 @@ def _stack_parts(module):
 
 
 def _constants(step, module):
-    """Tensors that the step reads and that are no weights: what is to be said of them. Refuses those that training would change."""
+    """Tensors that the step reads and that are not weights: what is to be said of them. Refuses those that training would change."""
     notes = []
     for name in sorted({node.target for node in module.graph.nodes if node.op == "get_attr"}):
         tensor = getattr(module, name)
@@ -180,10 +180,10 @@ def _constants(step, module):
             refuse(f"{step.name} reads {attribute or 'a tensor'}, which lies in the memory of {shared} and would not follow it",
                    f"Make it of {shared} in the step", step.where)
         if tensor.requires_grad:
-            refuse(f"{step.name} reads {attribute or 'a tensor'}, which requires a gradient and is no parameter of the module",
+            refuse(f"{step.name} reads {attribute or 'a tensor'}, which requires a gradient and is not a parameter of the module",
                    "Register it: self.name = nn.Parameter(...), nn.ParameterList", step.where)
         if attribute:
-            notes.append(f"{attribute} is no buffer: its values are fixed in the package")
+            notes.append(f"{attribute} is not a buffer: its values are fixed in the package")
     return notes
 
 
@@ -202,7 +202,7 @@ def _refuse_unseen_writes(graph):
                 root = root.args[0]
             entry = placeholders.get(root)
             if root.op == "get_attr" or entry and entry["name"] not in graph.step.changes():
-                what = entry["name"] if entry else "a tensor that is no buffer"
+                what = entry["name"] if entry else "a tensor that is not a buffer"
                 refuse(f"{graph.step.name} writes to {what}, which did not show on the example batch",
                        "Write to a buffer, without .data, or compute a new tensor", graph.step.where)
 
@@ -285,7 +285,7 @@ def _line_of_guard(guard):
     return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" if known else ""
 
 
-# Of processors that a package may be compiled for in place of this one: Inductor's width of vectors, and what they have.
+# Of processors that a package may be compiled for instead of this one: Inductor's width of vectors, and what they have.
 PROCESSORS = {
     "x86-64-v2": (1, ("popcnt", "sse4_1", "sse4_2", "ssse3")),
     "x86-64-v3": (256, ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt", "sse4_1", "sse4_2", "ssse3")),

@@ -167,7 +167,7 @@ def yaml_text(value, indent=0):
 
 
 def write(path, found):
-    """Writes the YAML beside the package, with the sections that were found. Gives its path."""
+    """Writes the YAML next to the package, with the sections that were found. Gives its path."""
     target = os.path.splitext(path)[0] + ".yaml"
     content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}},
                "trainer": {"accelerator": "cpu"}, **found}

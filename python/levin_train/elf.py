@@ -1,4 +1,4 @@
-"""Libraries that a compiled step asks for."""
+"""Libraries that a compiled step needs."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ _NEEDED, _STRINGS = 1, 5  # of the dynamic section
 
 
 def replace_needed(path, name, other):
-    """Lets a library ask for `other`, which it asks for too, in place of `name`: an ELF file of 64 bits, little-endian."""
+    """Lets a library need `other`, which it needs already, instead of `name`: an ELF file of 64 bits, little-endian."""
     with open(path, "rb") as file:
         data = bytearray(file.read())
     if data[:6] != b"\x7fELF\x02\x01":

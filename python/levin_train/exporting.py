@@ -35,7 +35,7 @@ class Export:
 
 def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precision="32-true", without=(), sizes=(2, 7, 33), config=True,
            processor="native", threads=None):
-    """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run beside it.
+    """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run next to it.
 
     module: a LightningModule as it is, or an nn.Module with `loss`, a function of its output and the target.
     batch: one as a loader gives it. Its first dimension varies, and those in which other examples, `batches`, differ from it, and
@@ -95,7 +95,7 @@ def _checked_path(path, precision, processor, threads):
 
 
 def _write_package(module, steps, optional, path, target, sizes, others, notes):
-    notes += [f'"{name}" of the batch is no tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
+    notes += [f'"{name}" of the batch is not a tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
     kept, left_out = hyper_parameters(module)
     notes += left_out
     graphs = {}

@@ -1,4 +1,4 @@
-"""What save_hyperparameters() has kept of a module, as a package holds it."""
+"""What save_hyperparameters() has stored of a module, as a package holds it."""
 
 import enum
 import math
@@ -25,7 +25,7 @@ def hyper_parameters(module):
             held[_key(name, "hparams")] = _held(value, str(name), 0)
         except _Unwritable as error:
             notes.append(f"the hyper-parameter {error}: it is left out of the package, which holds numbers, texts, lists and maps. "
-                         f'self.save_hyperparameters(ignore=["{name}"]) leaves it out without a word')
+                         f'self.save_hyperparameters(ignore=["{name}"]) leaves it out without a note')
     return held, notes
 
 

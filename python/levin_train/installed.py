@@ -1,4 +1,4 @@
-"""What the wheel brings beside Python: the levin program, its library, headers and CMake files."""
+"""What the wheel has besides Python code: the levin program, its library, headers and CMake files."""
 
 import importlib.metadata
 import importlib.util
@@ -22,7 +22,7 @@ def cmake_dir():
 
 
 def run_program():
-    """The `levin` command: becomes levin's program, which finds torch beside itself or is told where Python has it."""
+    """The `levin` command: becomes levin's program, which finds torch next to itself, or where LEVIN_TORCH says."""
     program = os.path.join(_FOLDER, "bin", "levin")
     beside = os.path.join(os.path.dirname(_FOLDER), "torch")
     if "LEVIN_TORCH" not in os.environ and not os.path.isdir(beside):

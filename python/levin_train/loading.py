@@ -28,7 +28,7 @@ def load(module, path=None, strict=True):
             found.setdefault(alias, found[name])
     unsaved = (set(weights.buffers) | set(weights.aliases)) - set(state)
     found = {name: tensor for name, tensor in found.items() if name not in unsaved}
-    differing = [f"{name} {list(found[name].shape)} in place of {list(tensor.shape)}" for name, tensor in state.items()
+    differing = [f"{name} {list(found[name].shape)} instead of {list(tensor.shape)}" for name, tensor in state.items()
                  if name in found and isinstance(tensor, torch.Tensor) and found[name].shape != tensor.shape]
     missing, others = sorted(set(state) - set(found)), sorted(set(found) - set(state))
     found_wrong = {"another shape": differing, **({"missing": missing, "not in the module": others} if strict else {})}
@@ -47,5 +47,5 @@ def _read(path):
     except OSError as error:
         raise LoadError(f"'{path}' cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
-        raise LoadError(f"'{path}' is no checkpoint of levin and no safetensors file, or it is damaged ({error}). Files of torch.save() "
+        raise LoadError(f"'{path}' is neither a checkpoint of levin nor a safetensors file, or is damaged ({error}). Files of torch.save() "
                         "are loaded by torch.load().") from error

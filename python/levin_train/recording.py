@@ -1,6 +1,6 @@
 """What a step does besides computing: what it logs, which numbers of the run it reads, and what it decides on values.
 
-A step runs under a Recorder three times in the same way: as it is, to see what it does; on tensors without values, to record its
+A step runs under a Recorder three times in the same way: unchanged, to see what it does; on tensors without values, to record its
 graph; and as the reference that a package is compared with.
 """
 
@@ -25,7 +25,7 @@ _READS = {
     "__index__": ("a tensor's value is used as an index or a size, which would be fixed in the package",
                   "Use torch.gather, index_select or a mask"),
     "__float__": ("a tensor's value is read as a Python number",
-                  "Keep the tensor: self.log() takes it as it is, and torch.cos() is there for math.cos()"),
+                  "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"),
     "__complex__": ("a tensor's value is read as a Python number", "Keep the tensor"),
     "tolist": ("tensors are read as a list", "Keep tensors"),
     "numpy": ("a tensor is given to numpy", "Use torch's function of that name"),
@@ -50,7 +50,7 @@ class Decision:
 
 
 class Recorder(TorchFunctionMode):
-    """While it is active: calls of log() and conditions are kept. `decisions`: the ways to take, from an earlier run."""
+    """While it is active: calls of log() and conditions are recorded. `decisions`: the ways to take, from an earlier run."""
 
     def __init__(self, numbers, decisions=None):
         super().__init__()
@@ -191,13 +191,13 @@ def call_step(function, module, batch, recorder):
 
 
 def outputs_of(result, training, where):
-    """The loss, and what else a step gives back, by name."""
+    """The loss, and what else a step returns, by name."""
     if result is None and training:
         refuse("the step gives no loss for this batch", "Return the loss", where)
     if training or isinstance(result, dict) and "loss" in result:
         loss = result["loss"] if isinstance(result, dict) else result
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            refuse("the step's loss is no tensor of one value", "Return one, as .mean() gives it", where)
+            refuse("the step's loss is not a tensor of one value", "Return one, as .mean() gives it", where)
         rest = {name: value for name, value in result.items() if name != "loss"} if isinstance(result, dict) else {}
         return loss, [pair for pair in named_leaves(rest, "output")[0] if isinstance(pair[1], torch.Tensor)]
     return None, [pair for pair in named_leaves(result, "output")[0] if isinstance(pair[1], torch.Tensor)]

@@ -106,7 +106,7 @@ class Step:
         return [output for _, output in described], [description for description, _ in described]
 
     def probe(self, tensors):
-        """Runs the step as it is, to find which parameters get a gradient and which buffers change. Gives the recorder."""
+        """Runs the step unchanged, to find which parameters get a gradient and which buffers change. Gives the recorder."""
         recorder = self.recorder()
         before, changed = python_state(self._module, self._source), []
         with random_state(1):
@@ -124,7 +124,7 @@ class Step:
                        "Freeze it (requires_grad_(False)) if the step alone is to change it, or do it in C++ in on_train_batch_end",
                        self.where)
             if name in initial and (now[name].shape != initial[name].shape or now[name].dtype != initial[name].dtype):
-                refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} in place of "
+                refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} instead of "
                        f"{list(initial[name].shape)}",
                        "Give it its last shape in __init__", self.where)
             if name in initial and self.name == "function":

@@ -62,7 +62,7 @@ def steps_of(module, loss, without):
             refuse(f"{type(module).__name__} has the hook {name}(), which a package cannot run",
                    f'Write it in C++, in a class below levin::ExportedModule, and say without=["{name}"]', line_of(function))
     if "training_step" not in found and "training_step" not in without:
-        raise ExportError(f"{type(module).__name__} has no training_step of its own. Say without=[\"training_step\"] to export the others.")
+        raise ExportError(f"{type(module).__name__} does not define training_step. Say without=[\"training_step\"] to export the others.")
     if "predict_step" not in found and "predict_step" not in without and _own(module, "forward"):
         return {**found, "predict_step": type(module).predict_step}, ("predict_step",)
     return found, ()

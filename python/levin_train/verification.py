@@ -105,9 +105,9 @@ def _compare(loaded, graph, tensors, seed):
         if rounding is None:
             rounding = _rounding(step, numbers, parameters, buffers, tensors, seed, expected)
         if not difference <= 10 * rounding * scale:
-            told = f"{difference:.3g}" if same_shape else "shape"
+            distance = f"{difference:.3g}" if same_shape else "shape"
             raise ExportError(f"{step.where}: {step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the module's "
-                              f"by {told} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
+                              f"by {distance} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
                               "The package is not written.")
     return True
 

@@ -13,11 +13,11 @@ from levin_train.errors import is_users, refuse
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
 _STATE_ADVICE = "Log the value, return it from the step, or make it a buffer (register_buffer)"
-_RANDOM_ADVICE = "Use torch.rand(), torch.randint() or torch.randperm(), which levin draws anew in each step"
+_RANDOM_ADVICE = "Use torch.rand(), torch.randint() or torch.randperm(), which levin draws again in each step"
 
 
 def sources_of(module, function):
-    """The modules of Python that the user's code is in: those of the classes, and all that lie beside them."""
+    """The modules of Python that the user's code is in: those of the classes, and all in the same folders."""
     names = {base.__module__ for part in module.modules() for base in type(part).__mro__} | {getattr(function, "__module__", None)}
     found = []
     for name, source in list(sys.modules.items()):
@@ -65,7 +65,7 @@ def computed_attributes(part):
 
 
 def python_state(module, function):
-    """What there is to change, by the name under which a message tells of it."""
+    """What can change, by its name in messages."""
     own, state = _own_names(), {}
     for prefix, part in module.named_modules():
         if metric_objects.is_metric(part) or "torchmetrics" in type(part).__module__:

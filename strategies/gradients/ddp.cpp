@@ -49,7 +49,7 @@ VoteChannel& DdpStrategy::vote_channel() { return world_ ? world_->gradient_vote
 void DdpStrategy::setup_module(Module& module, bool training) {
   ranks();
   module_.reset();
-  kept_.clear();
+  state_at_end_.clear();
   if (options_.comm_hook == CommHook::kPowerSgd) {
     power_sgd_.emplace(options_);
     power_sgd_->name_parameters(module);
@@ -107,13 +107,13 @@ void DdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer, std::
                                  bool all_ranks) {
   Strategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (!power_sgd_ || index != 0 || world_size() == 1) return;
-  for (const auto& [name, tensor] : all_ranks || kept_.empty() ? power_sgd_state(all_ranks) : kept_) {
+  for (const auto& [name, tensor] : all_ranks || state_at_end_.empty() ? power_sgd_state(all_ranks) : state_at_end_) {
     checkpoint.tensors[kPowerSgd + name] = tensor;
   }
 }
 
 void DdpStrategy::keep_optimizer(const torch::optim::Optimizer&, std::size_t index) {
-  if (power_sgd_ && index == 0 && world_size() > 1) kept_ = power_sgd_state(/*all_ranks=*/true);
+  if (power_sgd_ && index == 0 && world_size() > 1) state_at_end_ = power_sgd_state(/*all_ranks=*/true);
 }
 
 void DdpStrategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {

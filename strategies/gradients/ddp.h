@@ -63,8 +63,8 @@ class DdpStrategy : public Strategy {
   std::shared_ptr<ProcessWorld> world_;
   WaitObserver wait_observer_;
   std::optional<PowerSgd> power_sgd_;
-  std::map<std::string, at::Tensor> kept_;      ///< state of power_sgd_, of all ranks, when they end for a signal
-  std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
+  std::map<std::string, at::Tensor> state_at_end_;  ///< state of power_sgd_, of all ranks, when they end for a signal
+  std::unique_ptr<ModuleSynchronizer> module_;      ///< set between setup_module and teardown
 };
 
 /// Chooses for a run: "ddp" when several devices or hosts are requested or a launcher started several ranks; else itself, a

@@ -71,7 +71,7 @@ at::Tensor room_for(const Value& layout, at::Device device) {
 
 void ShardedDdpStrategy::setup_module(Module& module, bool training) {
   forget_shares();
-  kept_.clear();
+  states_at_end_.clear();
   DdpStrategy::setup_module(module, training);
 }
 
@@ -126,7 +126,7 @@ void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimize
         "schedule-free ones, and those that derive from levin::OptimizerOf. Use one of them, or strategy: ddp.",
         optimizer_class_name(optimizer)));
   }
-  kept_.clear();
+  states_at_end_.clear();
   stepped_.clear();
   const std::vector<at::Tensor> parameters = all_parameters(optimizer);
   divide(parameters);
@@ -198,9 +198,9 @@ Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer
   Checkpoint all = own;
   for (int owner = 0; owner < world_size(); ++owner) {
     const bool is_own = owner == rank();
-    const Value told = parse_json(descriptions[static_cast<std::size_t>(owner)]);
-    for (const auto& [parameter, numbers] : told.at("state").as_map()) (*states_of(all, index))[parameter] = numbers;
-    for (const auto& [name, layout] : told.at("tensors").as_map()) {
+    const Value described = parse_json(descriptions[static_cast<std::size_t>(owner)]);
+    for (const auto& [parameter, numbers] : described.at("state").as_map()) (*states_of(all, index))[parameter] = numbers;
+    for (const auto& [name, layout] : described.at("tensors").as_map()) {
       const at::Tensor tensor = is_own ? own.tensors.at(name) : room_for(layout, device());
       const at::Tensor received = broadcast(tensor, owner);
       // Only rank 0 writes the file.
@@ -212,15 +212,15 @@ Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer
 
 void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                                         bool all_ranks) {
-  const auto kept = kept_.find(index);
-  if (!all_ranks && world_size() > 1 && kept == kept_.end()) {
+  const auto at_end = states_at_end_.find(index);
+  if (!all_ranks && world_size() > 1 && at_end == states_at_end_.end()) {
     throw MisuseError(
         "strategy ddp_sharded: the state of optimizers is divided over ranks, so rank 0 alone cannot save it after an error. "
         "Resume from the newest earlier checkpoint.");
   }
   DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (world_size() == 1) return;
-  Checkpoint all = all_ranks ? gathered(optimizer, index) : kept->second;
+  Checkpoint all = all_ranks ? gathered(optimizer, index) : at_end->second;
   if (rank() != 0) return;
   for (const auto& [name, tensor] : all.tensors) checkpoint.tensors[name] = tensor;
   *states_of(checkpoint, index) = *states_of(all, index);
@@ -228,7 +228,7 @@ void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer
 
 void ShardedDdpStrategy::keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) {
   DdpStrategy::keep_optimizer(optimizer, index);
-  if (world_size() > 1) kept_[index] = gathered(optimizer, index);
+  if (world_size() > 1) states_at_end_[index] = gathered(optimizer, index);
 }
 
 void ShardedDdpStrategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {

@@ -64,7 +64,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   std::vector<std::int64_t> loads_;                                 ///< by rank: elements of its share
   std::vector<Stepped> stepped_;                                    ///< between before_optimizer_step and after_optimizer_step
   std::map<const torch::optim::Optimizer*, std::size_t> reported_;  ///< number of states that was reported
-  std::map<std::size_t, Checkpoint> kept_;                          ///< by optimizer, of all ranks, when they end for a signal
+  std::map<std::size_t, Checkpoint> states_at_end_;                 ///< by optimizer, of all ranks, when they end for a signal
 };
 
 }  // namespace levin

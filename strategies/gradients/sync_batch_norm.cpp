@@ -187,7 +187,7 @@ class Layers {
     return at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled);
   }
 
-  /// Takes the operator's place where a training step calls it, for good: it can be given back, but not while others run it.
+  /// Replaces the operator where a training step calls it, for good: it could be restored, but not while others run it.
   struct Registration {
     Registration() {
       for (torch::Library* library : {&cpu, &cuda}) library->impl("batch_norm", TORCH_FN(&Layers::batch_norm));

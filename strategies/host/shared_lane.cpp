@@ -34,7 +34,7 @@ struct PeerWaits::Wait {
   const SharedCount& count;
   std::uint32_t number;
   const char* what;
-  const std::function<int()>& late_place;
+  const std::function<int()>& late_index;
   std::int64_t since;
   std::int64_t gone_since = 0;
   /// Checked again before an error: a rank that was here and has continued must not look like one that never came.
@@ -49,7 +49,7 @@ bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
   if (!has_own_core_) {
     // A launcher may have bound each rank to a core.
     const std::optional<int> cores = segment_->cores();
-    if (cores) has_own_core_ = size() * (thread_ == WaitingThread::kBeside ? 2 : 1) <= *cores;
+    if (cores) has_own_core_ = size() * (thread_ == WaitingThread::kHelper ? 2 : 1) <= *cores;
   }
   // With more threads than cores, a waiting thread yields the core at once.
   if (!has_own_core_.value_or(false)) return false;
@@ -66,8 +66,8 @@ bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
 }
 
 void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what,
-                            const std::function<int()>& late_place) {
-  Wait wait{.count = count, .number = number, .what = what, .late_place = late_place, .since = monotonic_nanoseconds()};
+                            const std::function<int()>& late_index) {
+  Wait wait{.count = count, .number = number, .what = what, .late_index = late_index, .since = monotonic_nanoseconds()};
   // Part of something larger, perhaps, which people know better.
   const bool posts = thread_ == WaitingThread::kOwn && !board_->waiting().has_value();
   if (posts) board_->post_waiting(what);
@@ -92,9 +92,9 @@ void PeerWaits::check(Wait& wait) {
   }
 
   const std::int64_t now = monotonic_nanoseconds();
-  const int late_place = wait.late_place();
-  if (late_place < 0) return;
-  const int late = first_rank() + late_place;
+  const int late_index = wait.late_index();
+  if (late_index < 0) return;
+  const int late = first_rank() + late_index;
   const ProcessId process = segment_->process_of(late);
   const bool is_gone = process.number != 0 && process_state(process) == ProcessState::kGone;
   if (is_gone) {
@@ -135,7 +135,7 @@ void PeerWaits::end_with(const Failure& error) {
 SharedLane::SharedLane(PeerWaits& waits, std::vector<LanePart> parts) : waits_(waits), parts_(std::move(parts)) {}
 
 void SharedLane::publish(const GroupCall& call) {
-  LaneSlot& slot = *part(place()).slot;
+  LaneSlot& slot = *part(index()).slot;
   slot.headers[published_ % 2].set(call);
   ++published_;
   part(0).slot->all_published.raise(published_ * static_cast<std::uint32_t>(size()));
@@ -143,7 +143,7 @@ void SharedLane::publish(const GroupCall& call) {
   slot.published.store(published_, std::memory_order_release);
 }
 
-int SharedLane::late_place() const {
+int SharedLane::late_index() const {
   for (int peer = 0; peer < size(); ++peer) {
     const std::uint32_t seen = part(peer).slot->published.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - published_) < 0) return peer;
@@ -153,13 +153,13 @@ int SharedLane::late_place() const {
 
 void SharedLane::wait_for_all(const char* what) {
   waits_.wait_for(part(0).slot->all_published, published_ * static_cast<std::uint32_t>(size()), what,
-                  [this] { return late_place(); });
+                  [this] { return late_index(); });
 }
 
-GroupCall SharedLane::call(int place) const { return part(place).slot->headers[(published_ - 1) % 2].call(); }
+GroupCall SharedLane::call(int index) const { return part(index).slot->headers[(published_ - 1) % 2].call(); }
 
 void SharedLane::check_same_call(std::uint64_t longest) {
-  const GroupCall own = call(place());
+  const GroupCall own = call(index());
   bool is_alike = own.bytes <= longest;
   for (int peer = 0; peer < size() && is_alike; ++peer) is_alike = call(peer) == own;
   if (is_alike) return;

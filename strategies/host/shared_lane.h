@@ -21,7 +21,7 @@ namespace levin {
 /// The thread of a rank that waits.
 enum class WaitingThread {
   kOwn,     ///< the one that posts the rank's position: it also posts its waits
-  kBeside,  ///< another, for parts of reductions: it posts nothing, and yields the cores to the first
+  kHelper,  ///< another, for parts of reductions: it posts nothing, and yields the cores to the first
 };
 
 /// A rank's waits for other ranks of its host. A wait ends with DesyncError, on every rank, when a rank has failed or ended,
@@ -34,11 +34,11 @@ class PeerWaits {
   PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
             WaitingThread thread = WaitingThread::kOwn);
 
-  /// This rank's place among those of the segment, counted from 0.
-  int place() const { return board_->rank() - segment_->first_rank(); }
+  /// This rank's index among those of the segment, counted from 0.
+  int index() const { return board_->rank() - segment_->first_rank(); }
   /// The number of ranks of the segment.
   int size() const { return segment_->ranks(); }
-  /// The rank at the first place.
+  /// The rank with index 0.
   int first_rank() const { return segment_->first_rank(); }
   StatusBoard& board() const { return *board_; }
 
@@ -46,11 +46,11 @@ class PeerWaits {
   void check_usable() const {
     if (broken_) std::rethrow_exception(broken_);
   }
-  /// Waits until the count reaches `number`. `late_place()`: the place of a rank that has not arrived, or a negative number.
+  /// Waits until the count reaches `number`. `late_index()`: the index of a rank that has not arrived, or a negative number.
   /// `what`: the call of this rank.
-  template <class LatePlace>
-  void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LatePlace& late_place) {
-    if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_place);
+  template <class LateIndex>
+  void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LateIndex& late_index) {
+    if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_index);
   }
   /// Records this rank's failure, and throws it now and at every later wait.
   [[noreturn]] void fail(const std::string& text);
@@ -60,7 +60,7 @@ class PeerWaits {
  private:
   struct Wait;
   bool comes_soon(const SharedCount& count, std::uint32_t number);
-  void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_place);
+  void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_index);
   void check(Wait& wait);
   /// The same as fail() for a recorded failure.
   [[noreturn]] void end_because_of(const FailureRecord& failure);
@@ -89,14 +89,14 @@ struct LanePart {
 /// used by one thread at a time.
 class SharedLane {
  public:
-  /// `parts`: by place.
+  /// `parts`: by index.
   SharedLane(PeerWaits& waits, std::vector<LanePart> parts);
 
-  int place() const { return waits_.place(); }
+  int index() const { return waits_.index(); }
   int size() const { return waits_.size(); }
 
   /// This rank's buffer for the next chunk, to write before publish().
-  std::byte* own_buffer() const { return part(place()).buffers[published_ % 2]; }
+  std::byte* own_buffer() const { return part(index()).buffers[published_ % 2]; }
   /// Publishes own_buffer() as this rank's next chunk. `call`: its call.
   void publish(const GroupCall& call);
   /// Waits until every rank has published as many chunks as this one. Throws as PeerWaits::wait_for() does.
@@ -104,15 +104,15 @@ class SharedLane {
   /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call, in which each
   /// contributes no more than `longest` bytes.
   void check_same_call(std::uint64_t longest = std::numeric_limits<std::uint64_t>::max());
-  /// The call of the last chunk of the rank at a place.
-  GroupCall call(int place) const;
+  /// The call of the last chunk of the rank with an index.
+  GroupCall call(int index) const;
   /// That rank's chunk with the number of this rank's last one, valid until this rank publishes the next but one.
-  const std::byte* chunk(int place) const { return part(place).buffers[(published_ - 1) % 2]; }
+  const std::byte* chunk(int index) const { return part(index).buffers[(published_ - 1) % 2]; }
 
  private:
-  /// The place of a rank that has not published as many chunks as this one; -1 when there is none.
-  int late_place() const;
-  const LanePart& part(int place) const { return parts_[static_cast<std::size_t>(place)]; }
+  /// The index of a rank that has not published as many chunks as this one; -1 when there is none.
+  int late_index() const;
+  const LanePart& part(int index) const { return parts_[static_cast<std::size_t>(index)]; }
 
   PeerWaits& waits_;
   std::vector<LanePart> parts_;

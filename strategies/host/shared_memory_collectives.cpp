@@ -18,7 +18,7 @@ constexpr std::size_t kMostMemoryBytes = std::size_t{64} << 20;
 /// Shares begin on lines of the cache, so that ranks write none together.
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kPageBytes = 4096;
-/// Up to here every rank combines everything by itself: a second meeting would take longer.
+/// Up to here every rank combines everything by itself: a second wait for all ranks would take longer.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
 /// Two ranks then read and write no more, and each has its next data in its cache.
 constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
@@ -26,7 +26,7 @@ constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
 /// What all_reduce_parts() combines at a time: it stays in the cache until it stands in each part.
 constexpr std::size_t kBlockBytes = std::size_t{32} << 10;
 
-/// Of a text by which ranks come to share memory.
+/// Of the text with the address of shared memory.
 constexpr std::size_t kTextBytes = 256;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -78,7 +78,7 @@ void SharedMemoryCollectives::in_pieces(std::size_t bytes, std::size_t piece_byt
   } while (offset < bytes);
 }
 
-void SharedMemoryCollectives::meet(const char* what, std::size_t total_bytes, bool is_first) {
+void SharedMemoryCollectives::publish_and_wait(const char* what, std::size_t total_bytes, bool is_first) {
   lane_.publish({GroupOperation::kAllGather, what, total_bytes});
   lane_.wait_for_all(what);
   if (is_first) lane_.check_same_call();
@@ -109,7 +109,7 @@ void SharedMemoryCollectives::all_reduce(const Values& values, const char* what)
   in_pieces(values.bytes.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
     std::byte* const piece = values.bytes.data() + offset;
     if (length > 0) std::memcpy(lane_.own_buffer(), piece, length);
-    meet(what, values.bytes.size(), offset == 0);
+    publish_and_wait(what, values.bytes.size(), offset == 0);
     take_chunks();
     combine_on_all(piece, length, values, what);
   });
@@ -117,7 +117,7 @@ void SharedMemoryCollectives::all_reduce(const Values& values, const char* what)
 
 void SharedMemoryCollectives::all_reduce_window(const Values& result, const char* what) {
   waits_.check_usable();
-  meet(what, result.bytes.size(), /*is_first=*/true);
+  publish_and_wait(what, result.bytes.size(), /*is_first=*/true);
   for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = window_of(peer);
   // As with chunks: a rank that sees all ranks in the next call knows that they have read this window.
   ++windows_reduced_;
@@ -127,7 +127,7 @@ void SharedMemoryCollectives::all_reduce_window(const Values& result, const char
 void SharedMemoryCollectives::combine_on_all(std::byte* result, std::size_t length, const Values& all, const char* what) {
   if (length <= (size() == 2 ? kAtOnceBytesOfTwo : kAtOnceBytes)) return combine(result, all, 0, length);
   combine(lane_.own_buffer(), all, begin_of_share(rank(), length), begin_of_share(rank() + 1, length));
-  meet(what, all.bytes.size(), /*is_first=*/false);
+  publish_and_wait(what, all.bytes.size(), /*is_first=*/false);
   for (int peer = 0; peer < size(); ++peer) {
     const std::size_t begin = begin_of_share(peer, length);
     const std::size_t bytes = begin_of_share(peer + 1, length) - begin;
@@ -158,13 +158,13 @@ void SharedMemoryCollectives::all_reduce_parts(const SharedParts& parts, const V
   const std::size_t end = begin_of_share(rank() + 1, length);
   for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = parts.of(peer);
   block_.resize(kBlockBytes);
-  meet(what, length, /*is_first=*/true);
+  publish_and_wait(what, length, /*is_first=*/true);
   for (std::size_t at = begin_of_share(rank(), length); at < end; at += kBlockBytes) {
     const std::size_t block_end = std::min(end, at + kBlockBytes);
     combine(block_.data(), values, at, block_end);
     for (int peer = 0; peer < size(); ++peer) std::memcpy(parts.of(peer) + at, block_.data(), block_end - at);
   }
-  meet(what, length, /*is_first=*/false);
+  publish_and_wait(what, length, /*is_first=*/false);
 }
 
 template <class Take>
@@ -172,7 +172,7 @@ void SharedMemoryCollectives::gather(std::span<const std::byte> mine, const char
   waits_.check_usable();
   in_pieces(mine.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
     if (length > 0) std::memcpy(lane_.own_buffer(), mine.data() + offset, length);
-    meet(what, mine.size(), offset == 0);
+    publish_and_wait(what, mine.size(), offset == 0);
     for (int peer = 0; length > 0 && peer < size(); ++peer) {
       take(static_cast<std::size_t>(peer), offset, std::span(lane_.chunk(peer), length));
     }
@@ -198,7 +198,7 @@ void SharedMemoryCollectives::broadcast(std::span<std::byte> bytes, int root, co
   waits_.check_usable();
   in_pieces(bytes.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
     if (length > 0 && rank() == root) std::memcpy(lane_.own_buffer(), bytes.data() + offset, length);
-    meet(what, bytes.size(), offset == 0);
+    publish_and_wait(what, bytes.size(), offset == 0);
     if (length > 0 && rank() != root) std::memcpy(bytes.data() + offset, lane_.chunk(root), length);
   });
 }
@@ -213,7 +213,7 @@ void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte> values, 
       std::byte* const place = lane_.own_buffer() + peer * room;
       std::fill(std::copy(part.begin(), part.end(), place), place + length, std::byte{});
     }
-    meet(what, result.bytes.size(), offset == 0);
+    publish_and_wait(what, result.bytes.size(), offset == 0);
     const std::size_t begin = static_cast<std::size_t>(rank()) * room;
     take_chunks();
     combine(result.bytes.data() + offset, result, begin, begin + length);

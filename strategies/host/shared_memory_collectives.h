@@ -47,7 +47,7 @@ class SharedMemoryCollectives {
                           double timeout_seconds, WaitingThread thread = WaitingThread::kOwn);
 
   /// This rank among those of the segment, counted from 0. Ranks are counted so in all that follows.
-  int rank() const { return waits_.place(); }
+  int rank() const { return waits_.index(); }
   int size() const { return waits_.size(); }
 
   /// Replaces every rank's values by the combined values of all.
@@ -81,7 +81,7 @@ class SharedMemoryCollectives {
   template <class Take>
   void gather(std::span<const std::byte> mine, const char* what, const Take& take);
   /// Publishes what own_buffer() holds, and waits for the others'.
-  void meet(const char* what, std::size_t total_bytes, bool is_first);
+  void publish_and_wait(const char* what, std::size_t total_bytes, bool is_first);
   std::byte* window_of(int rank) const;
   /// Sets the last chunks as sources.
   void take_chunks();

@@ -49,7 +49,7 @@ class SharedMemoryGroup final : public ExchangeGroup {
   SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                     double timeout_seconds);
 
-  int rank() const override { return waits_.place(); }
+  int rank() const override { return waits_.index(); }
   int size() const override { return waits_.size(); }
 
  private:

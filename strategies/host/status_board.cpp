@@ -235,8 +235,8 @@ std::string different_calls(int rank, const std::string& what, int other, const 
 void StatusBoard::report_stall(const std::string& waited) noexcept {
   try {
     const int culprit = stalled_rank().value_or(rank());
-    const std::string who = culprit == rank() ? "it" : format("the others wait for it: rank {}", rank());
-    report_failure({culprit, own_whereabouts(), format("{} {} (timeout_seconds). Ranks are:\n{}", who, waited, table())});
+    const std::string subject = culprit == rank() ? "it" : format("the others wait for it: rank {}", rank());
+    report_failure({culprit, own_whereabouts(), format("{} {} (timeout_seconds). Ranks are:\n{}", subject, waited, table())});
   } catch (const std::exception&) {
     report_failure({rank(), own_whereabouts(), "timeout_seconds"});
   }

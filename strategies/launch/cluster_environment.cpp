@@ -98,8 +98,8 @@ ClusterEnvironment read_ranks(const Variables& variables, ClusterKind kind, cons
   return environment;
 }
 
-/// Where the ranks meet, as far as it is said.
-void read_meeting(const Variables& variables, int default_port, ClusterEnvironment& environment) {
+/// The address and port at which ranks find one another, where variables name them.
+void read_rendezvous(const Variables& variables, int default_port, ClusterEnvironment& environment) {
   if (variables.has("MASTER_ADDR")) environment.master_address = *variables.text("MASTER_ADDR");
   environment.master_port = variables.number_or("MASTER_PORT", default_port, 1, kMaxPort);
 }
@@ -120,7 +120,7 @@ ClusterEnvironment read_levin(const Variables& variables) {
   environment.restarts = number("LEVIN_RESTARTS").value_or(0);
   if (environment.store_fd) return environment;
   variables.require({"LEVIN_LAUNCHED", "MASTER_ADDR", "MASTER_PORT"}, "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
-  read_meeting(variables, 0, environment);
+  read_rendezvous(variables, 0, environment);
   return environment;
 }
 
@@ -134,7 +134,7 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
   if (environment.world_size == 1) return environment;
   variables.require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
                     "Ranks connect to MASTER_ADDR:MASTER_PORT; set both, or start with torchrun.");
-  read_meeting(variables, 0, environment);
+  read_rendezvous(variables, 0, environment);
   environment.restarts = variables.number_or("TORCHELASTIC_RESTART_COUNT", 0, 0, kNoLimit);
   // torchrun's agent keeps its store open at that address; its ranks use it under a prefix that changes with each restart.
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
@@ -163,7 +163,7 @@ ClusterEnvironment read_slurm(const Variables& variables) {
   std::string job = variables.text("SLURM_JOB_ID").value_or("0");
   std::erase_if(job, [](char c) { return c < '0' || c > '9'; });
   job = job.substr(job.size() - std::min<std::size_t>(4, job.size()));
-  read_meeting(variables, kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), environment);
+  read_rendezvous(variables, kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), environment);
   return environment;
 }
 
@@ -199,7 +199,7 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
                "they can connect.",
                environment.world_size));
   }
-  read_meeting(variables, open_mpi_port(variables), environment);
+  read_rendezvous(variables, open_mpi_port(variables), environment);
   return environment;
 }
 

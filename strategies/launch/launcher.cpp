@@ -110,7 +110,7 @@ std::string text_of(int wait_status) {
 }
 
 /// How a child has ended, if it has. It stays a zombie, so that its number is not reused while its group may be killed.
-std::optional<int> look_at_end(pid_t process) {
+std::optional<int> poll_end(pid_t process) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process) {
     return std::nullopt;
@@ -150,7 +150,7 @@ class Supervisor {
   void look() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (ranks_[i].wait_status) continue;
-      if (const auto wait_status = look_at_end(ranks_[i].process)) {
+      if (const auto wait_status = poll_end(ranks_[i].process)) {
         note_end(segment_->first_rank() + static_cast<int>(i), *wait_status);
       }
     }
@@ -311,7 +311,7 @@ class Attempts {
 
   RunEnd run() {
     while (true) {
-      Supervisor supervisor(start_ranks(places(), restart_state_));
+      Supervisor supervisor(start_ranks(specs(), restart_state_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
         const std::vector<int> signals = signals_.wait(kBetweenProcessLooks);
@@ -330,18 +330,18 @@ class Attempts {
   }
 
  private:
-  std::vector<RankPlace> places() const {
-    std::vector<RankPlace> places;
+  std::vector<RankSpec> specs() const {
+    std::vector<RankSpec> specs;
     for (const int device : devices_) {
-      places.push_back({.local_rank = static_cast<int>(places.size()),
-                        .local_ranks = static_cast<int>(devices_.size()),
-                        .host = plan_.host,
-                        .hosts = plan_.hosts,
-                        .device = device,
-                        .restarts = restarts_,
-                        .call = plan_.call});
+      specs.push_back({.local_rank = static_cast<int>(specs.size()),
+                       .local_ranks = static_cast<int>(devices_.size()),
+                       .host = plan_.host,
+                       .hosts = plan_.hosts,
+                       .device = device,
+                       .restarts = restarts_,
+                       .call = plan_.call});
     }
-    return places;
+    return specs;
   }
 
   bool start_again_after(const Supervisor& supervisor) {

@@ -43,21 +43,21 @@ std::string with_descriptor(const char* name, int number) {
 }
 
 /// What the environment of a rank of `launcher` adds to or replaces in this process's: "NAME=value" each.
-std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher, const InheritedFiles& files) {
-  std::vector<std::string> changes = {format("RANK={}", place.rank()),
-                                      format("LOCAL_RANK={}", place.local_rank),
-                                      format("WORLD_SIZE={}", place.world_size()),
-                                      format("LOCAL_WORLD_SIZE={}", place.local_ranks),
-                                      format("GROUP_RANK={}", place.host),
+std::vector<std::string> rank_environment(const RankSpec& spec, pid_t launcher, const InheritedFiles& files) {
+  std::vector<std::string> changes = {format("RANK={}", spec.rank()),
+                                      format("LOCAL_RANK={}", spec.local_rank),
+                                      format("WORLD_SIZE={}", spec.world_size()),
+                                      format("LOCAL_WORLD_SIZE={}", spec.local_ranks),
+                                      format("GROUP_RANK={}", spec.host),
                                       format("LEVIN_LAUNCHED={}", launcher),
-                                      format("LEVIN_DEVICE={}", place.device),
-                                      format("LEVIN_RESTARTS={}", place.restarts),
-                                      format("LEVIN_LAUNCH_CALL={}", place.call),
+                                      format("LEVIN_DEVICE={}", spec.device),
+                                      format("LEVIN_RESTARTS={}", spec.restarts),
+                                      format("LEVIN_LAUNCH_CALL={}", spec.call),
                                       format("LEVIN_SHM_FD={}", files.segment),
                                       with_descriptor("LEVIN_STORE_FD", files.store),
                                       with_descriptor("LEVIN_INPUTS_FD", files.inputs)};
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / place.local_ranks)));
+    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / spec.local_ranks)));
   }
   if (!has_openmp_waits()) changes.push_back(format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins));
   return changes;
@@ -123,17 +123,17 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 /// Starts the program again for each rank. Throws IoError; `processes` are those started until then.
-void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
+void exec_ranks(const std::vector<RankSpec>& specs, const std::function<InheritedFiles(const RankSpec&)>& files_of,
                 const sigset_t& signal_mask, std::vector<pid_t>& processes) {
   const std::string program = own_program();
   std::vector<std::string> arguments = own_command_line();
   if (arguments.empty()) throw_not_started("reading /proc/self/cmdline");
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const pid_t launcher = getpid();
-  for (const RankPlace& place : places) {
+  for (const RankSpec& spec : specs) {
     // All memory is made before fork().
-    const InheritedFiles files = files_of(place);
-    std::vector<std::string> environment = with_changes(rank_environment(place, launcher, files));
+    const InheritedFiles files = files_of(spec);
+    std::vector<std::string> environment = with_changes(rank_environment(spec, launcher, files));
     const std::vector<char*> environment_pointers = pointers_to(environment);
     processes.push_back(0);
     processes.back() = fork();
@@ -145,17 +145,17 @@ void exec_ranks(const std::vector<RankPlace>& places, const std::function<Inheri
   }
 }
 
-constexpr auto kRankPatience = std::chrono::seconds(10);  // until the next rank has said that it is there
+constexpr auto kRankPatience = std::chrono::seconds(10);  // until the next rank has reported
 
 /// The description of a rank to start. Its files come with it: the segment, and those of store and inputs, if any.
 struct Request {
-  RankPlace place;
+  RankSpec spec;
   std::int32_t launcher = 0;
   bool has_store = false;
   bool has_inputs = false;
 };
 
-/// What a rank says when it is there.
+/// The report of a rank that has started.
 struct Arrival {
   std::int32_t local_rank = 0;
   std::int32_t process = 0;
@@ -180,11 +180,11 @@ void become_forked_rank(int socket, pid_t maker, const Request& request, std::ve
   auto next = files.begin();
   const auto take = [&](bool has) { return has ? (next++)->release() : -1; };
   const InheritedFiles inherited{.segment = take(true), .store = take(request.has_store), .inputs = take(request.has_inputs)};
-  for (const std::string& change : rank_environment(request.place, request.launcher, inherited)) {
+  for (const std::string& change : rank_environment(request.spec, request.launcher, inherited)) {
     const std::size_t equals = change.find('=');
     setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
   }
-  const Arrival arrival{request.place.local_rank, getpid()};
+  const Arrival arrival{request.spec.local_rank, getpid()};
   if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
 }
 
@@ -223,10 +223,10 @@ void serve(int socket, pid_t program) {
   }
 }
 
-bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited) {
+bool ask_for(int socket, const RankSpec& spec, const InheritedFiles& inherited) {
   std::vector<int> files = {inherited.segment, inherited.store, inherited.inputs};
   std::erase(files, -1);
-  const Request request{place, getpid(), inherited.store >= 0, inherited.inputs >= 0};
+  const Request request{spec, getpid(), inherited.store >= 0, inherited.inputs >= 0};
   return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
 }
 
@@ -277,15 +277,15 @@ bool ForkServer::start() {
   return false;
 }
 
-std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankPlace>& places,
-                                                         const std::function<InheritedFiles(const RankPlace&)>& files_of) {
+std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankSpec>& specs,
+                                                         const std::function<InheritedFiles(const RankSpec&)>& files_of) {
   if (!socket_.is_open()) return std::nullopt;
-  std::vector<pid_t> processes(places.size(), 0);
+  std::vector<pid_t> processes(specs.size(), 0);
   bool all = true;
   {
     const OrphanParent takes_in_orphans;
-    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_.number(), places[i], files_of(places[i]));
-    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_.number(), processes);
+    for (std::size_t i = 0; i < specs.size() && all; ++i) all = ask_for(socket_.number(), specs[i], files_of(specs[i]));
+    for (std::size_t i = 0; i < specs.size() && all; ++i) all = await_rank(socket_.number(), processes);
   }
   if (all) return processes;
   end();
@@ -300,27 +300,26 @@ void ForkServer::end() {
   process_ = 0;
 }
 
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state) {
-  StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
+StartedRanks start_ranks(const std::vector<RankSpec>& specs, std::string_view restart_state) {
+  StartedRanks started{RunSegment::create(static_cast<int>(specs.size()), specs.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
   started.segment->header().restart_state.write(restart_state);
   // Ranks of several hosts meet at a port.
-  const bool one_host = places.front().hosts == 1;
+  const bool one_host = specs.front().hosts == 1;
   const auto [server, clients] = one_host ? connected_sockets(SOCK_SEQPACKET) : std::pair<Descriptor, Descriptor>();
   if (one_host && !server.is_open()) throw_not_started("socketpair");
   const Descriptor inputs(RunInputs::instance().to_file().value_or(-1));
-  const auto files_of = [&, store_of_zero = server.number(), store = clients.number()](const RankPlace& place) {
-    return InheritedFiles{.segment = started.segment->descriptor(),
-                          .store = place.rank() == 0 ? store_of_zero : store,
-                          .inputs = inputs.number()};
+  const auto files_of = [&, store_of_zero = server.number(), store = clients.number()](const RankSpec& spec) {
+    return InheritedFiles{
+        .segment = started.segment->descriptor(), .store = spec.rank() == 0 ? store_of_zero : store, .inputs = inputs.number()};
   };
   // A signal to stop then finds a run whose ranks are known.
   const BlockedSignals blocked;
   try {
-    if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {
+    if (auto processes = ForkServer::instance().make_ranks(specs, files_of)) {
       started.processes = std::move(*processes);
     } else {
-      exec_ranks(places, files_of, blocked.before(), started.processes);
+      exec_ranks(specs, files_of, blocked.before(), started.processes);
     }
   } catch (...) {
     kill_processes(started.processes);

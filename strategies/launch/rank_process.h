@@ -15,7 +15,7 @@
 namespace levin {
 
 /// The position that a launcher gives a rank. Plain bytes: it is sent to the ForkServer.
-struct RankPlace {
+struct RankSpec {
   std::int32_t local_rank = 0;
   std::int32_t local_ranks = 1;
   std::int32_t host = 0;
@@ -48,9 +48,9 @@ class ForkServer {
   bool start();
 
   /// Makes ranks of this process, with the files of `files_of` for each. Returns their processes, in order; unset without a
-  /// server, or on failure, which leaves no rank and no server. `places`: by local rank.
-  std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankPlace>& places,
-                                               const std::function<InheritedFiles(const RankPlace&)>& files_of);
+  /// server, or on failure, which leaves no rank and no server. `specs`: by local rank.
+  std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankSpec>& specs,
+                                               const std::function<InheritedFiles(const RankSpec&)>& files_of);
 
   /// Ends the server, if there is one: no more ranks are needed.
   void end();
@@ -68,9 +68,9 @@ struct StartedRanks {
   std::vector<pid_t> processes;  ///< by local rank
 };
 
-/// Starts this program once for each place with its own arguments: by the ForkServer where one runs, otherwise from its file.
-/// `places`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel when
+/// Starts this program once for each spec with its own arguments: by the ForkServer where one runs, otherwise from its file.
+/// `specs`: of this host, by local rank. `restart_state`: of an earlier attempt. The processes are killed by the kernel when
 /// the calling thread ends. Throws IoError, with no process left behind.
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view restart_state = {});
+StartedRanks start_ranks(const std::vector<RankSpec>& specs, std::string_view restart_state = {});
 
 }  // namespace levin

@@ -22,16 +22,16 @@ inline constexpr std::size_t kLargestMessage = std::size_t{256} << 20;
 enum class StoreCall : std::uint8_t {
   kHello = 1,   ///< number: the rank; keys: the number of ranks, the attempt; values: the run's token, build, process
   kSet,         ///< values[i] under keys[i]
-  kGet,         ///< all keys' values, once they are there; number: milliseconds to wait for them
+  kGet,         ///< all keys' values, once they exist; number: milliseconds to wait for them
   kWait,        ///< the same without the values
-  kCheck,       ///< are all keys there?
+  kCheck,       ///< do all keys exist?
   kAdd,         ///< number is added to what the key holds as text; no key: 0
   kCompareSet,  ///< values: what it must hold to be replaced (of a new key: empty), and by what
-  kRemove,      ///< the key is gone; number of the answer: whether it was there
-  kCount,       ///< how many keys are there
-  kDone,        ///< an answer: number and values are what was asked for
-  kMissing,     ///< an answer to kGet and kWait: the time is over; keys are those that are not there
-  kRefused      ///< an answer, the last one: values says why; number: 1 when a later try may be welcome
+  kRemove,      ///< the key is gone; number of the answer: whether it existed
+  kCount,       ///< the number of keys
+  kDone,        ///< an answer: number and values are the result
+  kMissing,     ///< an answer to kGet and kWait: the time is over; keys are the missing ones
+  kRefused      ///< an answer, the last one: values says why; number: 1 when a later try may succeed
 };
 
 /// One message in either direction.
@@ -63,7 +63,7 @@ class StoreTable {
   /// Answers every call but kHello, kGet and kWait. Throws DesyncError where a message does not fit its call.
   StoreMessage answer(const StoreMessage& request);
   bool has(const std::string& key) const { return values_.contains(key); }
-  /// Of keys that are there.
+  /// Of existing keys.
   std::vector<std::string> values(const std::vector<std::string>& keys) const;
 
  private:
@@ -81,7 +81,7 @@ struct RankPost {
   Whereabouts where;
   bool waits = false;
   std::int64_t reduction = 0;  ///< the gradient reduction it is in, counted from 1; 0 outside
-  std::string line;            ///< for a person
+  std::string line;            ///< for people
 };
 
 std::string to_text(const RankPost& post);

@@ -117,7 +117,7 @@ void StoreServer::poll_once() {
 
   std::size_t index = 1 + doors_.size();
   std::erase_if(connections_, [&](Connection& connection) { return !serve(connection, entries[index++].revents); });
-  look_after_waits();
+  answer_waits();
   eventfd_t count = 0;
   eventfd_read(wake_.number(), &count);
   notify_end();
@@ -222,11 +222,12 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
   if (!same_token(hello.values[0], settings_.token)) {
     return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
   }
-  const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
+  const std::string sender = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
   if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
-    return refuse("it says that it is " + who, format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, "
-                                                      "or do hosts have different devices or num_nodes?",
-                                                      settings_.world_size, who));
+    return refuse("it says that it is " + sender,
+                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, "
+                         "or do hosts have different devices or num_nodes?",
+                         settings_.world_size, sender));
   }
   if (hello.keys[1] != std::to_string(settings_.attempt)) {
     // The other host is about to start its ranks again, or has not noticed yet that it must.
@@ -239,7 +240,7 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
   const std::string process = plain(hello.values[2]);
   const std::string problem = contradiction(rank, connection.peer, plain(hello.values[1]), process);
   if (!problem.empty()) {
-    refuse("it says that it is " + who, problem);
+    refuse("it says that it is " + sender, problem);
     // While ranks gather, one that does not fit means that another one will not come.
     if (std::any_of(process_of_.begin(), process_of_.end(), [](const std::string& process) { return process.empty(); })) {
       const std::lock_guard lock(mutex_);
@@ -264,7 +265,7 @@ std::string StoreServer::contradiction(std::size_t rank, const std::string& peer
                 process);
 }
 
-void StoreServer::look_after_waits() {
+void StoreServer::answer_waits() {
   std::string reason;
   {
     const std::lock_guard lock(mutex_);
@@ -287,7 +288,7 @@ void StoreServer::look_after_waits() {
 
 std::optional<StoreMessage> StoreServer::reply_to_wait(Connection& connection) const {
   const std::vector<std::string>& keys = connection.wait->keys;
-  // Keys come, and hardly ever go: what was there is not looked for again until all are.
+  // Keys are hardly ever removed: one that was found is not searched again until all are.
   while (connection.keys_seen < keys.size() && table_.has(keys[connection.keys_seen])) ++connection.keys_seen;
   const bool is_over = Clock::now() >= connection.deadline;
   if (connection.keys_seen < keys.size() && !is_over) return std::nullopt;
@@ -325,8 +326,8 @@ void StoreServer::send_rest(Connection& connection) {
 
 void StoreServer::note_stranger(const Connection& connection, const std::string& why) {
   if (std::exchange(had_stranger_, true)) return;
-  const std::string who = connection.rank ? format("rank {}", *connection.rank) : connection.peer;
-  settings_.print(format("levin: a connection from {} to the run's store was dropped: {}", who, why));
+  const std::string sender = connection.rank ? format("rank {}", *connection.rank) : connection.peer;
+  settings_.print(format("levin: a connection from {} to the run's store was dropped: {}", sender, why));
 }
 
 }  // namespace levin

@@ -63,8 +63,8 @@ class StoreServer {
   /// Why the run cannot be with this member of it; empty when it can. It then ends for all.
   std::string contradiction(std::size_t rank, const std::string& peer, const std::string& build,
                             const std::string& process) const;
-  /// Answers those whose keys are there, or whose time is over.
-  void look_after_waits();
+  /// Answers waits whose keys exist, or whose time is over.
+  void answer_waits();
   void answer(Connection& connection, const StoreMessage& message);
   /// What to say to one that waits; nothing while its keys may still come.
   std::optional<StoreMessage> reply_to_wait(Connection& connection) const;

@@ -100,12 +100,12 @@ Combine find_among(Op op, c10::ScalarType type) {
   static_assert(Op::SUM == 0 && Op::AVG == 1 && Op::PRODUCT == 2 && Op::MIN == 3 && Op::MAX == 4);
   if (op > Op::MAX) return nullptr;
   Combine found = nullptr;
-  const auto look_at = [&](c10::ScalarType own, const std::array<Combine, 5>& by_op) {
+  const auto choose = [&](c10::ScalarType own, const std::array<Combine, 5>& by_op) {
     if (own == type) found = by_op.at(static_cast<std::size_t>(op));
   };
-  (look_at(c10::CppTypeToScalarType<T>::value,
-           {combine_with<T, Op::SUM>(), combine_with<T, Op::AVG>(), combine_with<T, Op::PRODUCT>(), combine_with<T, Op::MIN>(),
-            combine_with<T, Op::MAX>()}),
+  (choose(c10::CppTypeToScalarType<T>::value,
+          {combine_with<T, Op::SUM>(), combine_with<T, Op::AVG>(), combine_with<T, Op::PRODUCT>(), combine_with<T, Op::MIN>(),
+           combine_with<T, Op::MAX>()}),
    ...);
   return found;
 }

@@ -16,7 +16,7 @@ namespace levin {
 
 namespace {
 
-/// Up to here every rank of a host exchanges everything with other hosts: shares would save less than their two meetings take.
+/// Up to here every rank of a host exchanges everything with other hosts: the waits of shares would take longer.
 constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
 /// Up to here every host combines a share by itself, which is one exchange instead of two.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;

@@ -48,9 +48,9 @@ std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_ra
 class HostsBackend final : public GlooBackend {
  public:
   struct Links {
-    /// The ranks of this host, whose waits are WaitingThread::kBeside.
+    /// The ranks of this host, whose waits are WaitingThread::kHelper.
     std::unique_ptr<SharedMemoryCollectives> within;
-    /// The ranks at this place on all hosts, in the order of hosts. Its errors are typed (see GlooBackend).
+    /// The ranks with this index on all hosts, in the order of hosts. Its errors are typed (see GlooBackend).
     c10::intrusive_ptr<c10d::Backend> between;
     std::shared_ptr<StatusBoard> board;
   };

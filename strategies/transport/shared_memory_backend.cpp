@@ -15,8 +15,8 @@ namespace levin {
 
 namespace {
 
-/// The first bucket is averaged in a window up to this size, which takes two ranks one meeting; larger ones where they lie,
-/// which takes two meetings, and reads and writes less.
+/// Buckets up to this size are averaged in a window, in which two ranks wait for each other once; larger ones where they lie,
+/// with two waits, but fewer reads and writes.
 constexpr std::size_t kMostBytesOfWindow = std::size_t{512} << 10;
 
 SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c10d::ReduceOp& op) {

@@ -66,10 +66,10 @@ void wait_for_the_cause(StatusBoard& board) {
 /// What the rank that had `own` says when `first` was before it.
 std::string text_after(const FailureRecord& first, const FailureRecord& own, const Origin& origin) {
   if (origin.is_lost_connection || origin.is_recorded_failure) return consequence(own.rank, own.where, first);
-  const std::string who = format("rank {} failed ", own.rank);
+  const std::string own_failure = format("rank {} failed ", own.rank);
   // All that ranks know of one another's errors is what each wrote down.
-  if (own.error == first.error) return format("{}with the same error {}", who, describe_place(own.where));
-  return format("{}too, {}: {} (before it, {})", who, describe_place(own.where), own.error, first.place());
+  if (own.error == first.error) return format("{}with the same error {}", own_failure, describe_place(own.where));
+  return format("{}too, {}: {} (before it, {})", own_failure, describe_place(own.where), own.error, first.place());
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRe
   permit->end_with({end.status, end.failure ? end.failure->str() : ""});
 }
 
-/// The devices that this rank chooses among. Where some are gone since the run began, its place is not that of its rank.
+/// The devices that this rank chooses among. Where some are gone since the run began, its index is not that of its rank.
 at::Device choose_device(const Accelerator& accelerator, const LaunchRequest& request, const ClusterEnvironment& environment) {
   if (environment.restarts == 0 || environment.kind != ClusterKind::kLevin) {
     return accelerator.choose(request.devices, environment.local_rank);

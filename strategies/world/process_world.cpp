@@ -76,7 +76,7 @@ at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
   return rows.sum(0, /*keepdim=*/false, rows.scalar_type());
 }
 
-/// The values in memory as they are: not strided, and not the conjugates or negatives of what is there.
+/// The values as memory holds them: not strided, and not conjugated or negated.
 at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj().resolve_neg().contiguous(); }
 
 /// As process groups send any type; some know few.
@@ -123,7 +123,7 @@ std::shared_ptr<ProcessWorld> ProcessWorld::current() {
 
 ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options)
     : environment_(environment), options_(options) {
-  // A connection to a rank that is gone shall be an error, not the end of this process without a word.
+  // A connection to a rank that is gone must be an error, not the silent end of this process.
   const BlockedSignals in_new_threads({SIGPIPE});  // such as Gloo's
   if (environment.world_size > 1 && OwnProcess::is_one()) ignore_broken_pipes();
   times_ = {.connect_seconds = std::min(options.connect_timeout_seconds, options.timeouts.timeout_seconds),
@@ -138,7 +138,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
     }
     join_control_group();
-    meeting_votes_ = std::make_unique<GatheredVoteChannel>(*control_group_);
+    gathered_votes_ = std::make_unique<GatheredVoteChannel>(*control_group_);
     join_process_group();
     learn_cores();
   } catch (const std::exception& error) {
@@ -199,7 +199,7 @@ void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment) {
   control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, times_.wait_seconds);
   vote_channel_ = std::make_unique<SharedMemoryVoteChannel>(segment, board);
   transports_ = "metrics over shared memory";
-  // Here a rank that does not come is found and named; in what follows it would only be missing.
+  // Here a missing rank is found and named; later calls could not name it.
   control_group_->all_gather({}, {}, "joining the run");
 }
 
@@ -289,7 +289,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const GlooBac
   const int first_rank = host_layout_->first_rank_of(host);
   std::string failure;
   const auto segment = share_segment(*control_group_, first_rank, host_layout_->ranks_per_host, launched_, failure);
-  auto within = segment ? share_collectives(segment, WaitingThread::kBeside, failure) : nullptr;
+  auto within = segment ? share_collectives(segment, WaitingThread::kHelper, failure) : nullptr;
   if (!within) {
     if (environment_.rank == 0) {
       Console::instance().warn(failure + ": gradients travel over gloo within hosts too, which is slower.");

@@ -64,7 +64,7 @@ class ProcessWorld final : public JobRankGroup {
   std::string restart_state() const override;
   bool store_restart_state(const std::string& text) override;
   ControlGroup& control_group() override { return *control_group_; }
-  VoteChannel& vote_channel() override { return *meeting_votes_; }
+  VoteChannel& vote_channel() override { return *gathered_votes_; }
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
   at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
   at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
@@ -129,10 +129,10 @@ class ProcessWorld final : public JobRankGroup {
   std::shared_ptr<SharedMemoryStatusBoard> host_board_;  ///< the same, for the launcher
   std::optional<HostLayout> host_layout_;                ///< if ranks have joined through the store
   std::shared_ptr<RunSegment> segment_;                  ///< if all ranks share one
-  MeetingTimes times_;
+  RankTimeouts times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
-  std::unique_ptr<GatheredVoteChannel> meeting_votes_;
+  std::unique_ptr<GatheredVoteChannel> gathered_votes_;
   std::unique_ptr<VoteChannel> vote_channel_;
   BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;

@@ -296,7 +296,7 @@ std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnviron
 
 c10::intrusive_ptr<GlooBackend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                   const ClusterEnvironment& environment, bool one_host,
-                                                  const MeetingTimes& times) {
+                                                  const RankTimeouts& times) {
   const auto connect_timeout = milliseconds(times.connect_seconds);
   auto options = c10d::ProcessGroupGloo::Options::create(connect_timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");

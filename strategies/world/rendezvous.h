@@ -22,7 +22,7 @@ struct JoinedStore {
 };
 
 /// The limits of waits for other ranks.
-struct MeetingTimes {
+struct RankTimeouts {
   double connect_seconds = 300;  ///< to find one another
   double wait_seconds = 1800;    ///< in a call, afterwards
 };
@@ -47,6 +47,6 @@ std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnviron
 /// distinguishes groups of one run. Its errors are those of GlooBackend.
 c10::intrusive_ptr<GlooBackend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                   const ClusterEnvironment& environment, bool one_host,
-                                                  const MeetingTimes& times);
+                                                  const RankTimeouts& times);
 
 }  // namespace levin

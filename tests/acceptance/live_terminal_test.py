@@ -27,7 +27,7 @@ KEYS = "p pause   s save"
 
 
 class Session:
-    """A run of the example in a terminal of its own."""
+    """A run of the example in a new terminal."""
 
     def __init__(self, *arguments, columns=120, rows=40, environment=None, piped=False, fed=False):
         self.folder = tempfile.TemporaryDirectory()
@@ -138,7 +138,7 @@ class LiveTerminal(unittest.TestCase):
                 self.assertFalse(session.modes_are_found())
                 session.wait_for(r"Epoch \d+ of 2000: ")
                 session.wait_for(r"run        [\d:]+ left")
-                session.press("p", r" PAUSED   p go on   s save")
+                session.press("p", r" PAUSED   p resume   s save")
                 session.wait_for(r"Training pauses in epoch \d+ after global step \d+\.")
                 session.press("s", r"Saved .*manual-epoch=\d+-step=\d+\.ckpt\.")
                 session.press("l", r" log axis, 1 of 2 ")
@@ -178,9 +178,9 @@ class LiveTerminal(unittest.TestCase):
                 session.press("p", KEYS)
             session.wait_for(r"Epoch \d+ of 2000: ")
             lines = session.terminal.text().split("\n")
-            told = [line for line in lines if line.startswith("Training ")]
-            self.assertEqual(len(told), 20)
-            self.assertEqual([line.startswith("Training pauses") for line in told], [True, False] * 10)
+            reports = [line for line in lines if line.startswith("Training ")]
+            self.assertEqual(len(reports), 20)
+            self.assertEqual([line.startswith("Training pauses") for line in reports], [True, False] * 10)
             self.assertEqual(sum("Epoch" in line for line in lines), 1)
             self.assertRegex(session.screen()[-1], KEYS)
 
@@ -243,7 +243,7 @@ class LiveTerminal(unittest.TestCase):
             session.wait_for(KEYS)
 
     def pause_within_an_epoch(self, session):
-        """Not at the end of one, which a checkpoint of its own has: a stop has something to save there."""
+        """Not at an epoch's end, which has its own checkpoint: a stop has something to save there."""
         pauses = []
         while not pauses or pauses[-1] % 20 == 0:  # batches of an epoch: 40, or 20 of each of two ranks
             if pauses:
@@ -267,7 +267,7 @@ class LiveTerminal(unittest.TestCase):
                 session.press("\x03", r"Stopped by signal 2")
                 session.ends_with(128 + signal.SIGINT)
                 self.assert_clean(session)
-                # Told once, calmly, with what was saved and how to go on.
+                # Reported once, with what was saved and how to resume.
                 text = session.terminal.text()
                 self.assertEqual(len(re.findall("Stopped by signal 2", text)), 1)
                 self.assertRegex(text.replace("\n", ""), r"Stopped by signal 2 \(Interrupt\).* Saved its state as .*\.ckptResume the run with: ")

@@ -31,7 +31,7 @@ TEST_CASE("clocks of hosts that differ are put right by when ranks go on") {
               {{0, 0, 3}, {2, 0, 2}, {1, 0, 0}});
 }
 
-TEST_CASE("meetings that some rank lacks do not count, and without any nobody waited") {
+TEST_CASE("exchanges that some rank lacks do not count, and without any nobody waited") {
   check_waits(waits_of_ranks({{{1, 2}, {5, 5}}, {{2, 2}}}), {{0, 1}, {0, 0}});
   check_waits(waits_of_ranks({{{1, 2}}, {}}), {{0, 0}, {0, 0}});
 }

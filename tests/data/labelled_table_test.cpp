@@ -350,16 +350,16 @@ TEST_CASE("a feature that is the label under another name is told, and so are la
   regression.task = TableTask::kRegression;
   CHECK_THAT(told_with(
                  "a,alive,survived", [&](int i) { return number(i * i % 7) + (i % 3 ? ",yes,1" : ",no,0"); }, coded),
-             Contains("train.csv: 'alive' tells the label of every row: leave it out with ignore_columns"));
+             Contains("train.csv: 'alive' determines the label of every row: leave it out with ignore_columns"));
   CHECK_THAT(told_with("x,y,kind", [&](int i) { return number(-i % 3) + "," + number(i % 3 + 5) + "," + number(i % 3); }),
-             Contains("'x', 'y' tell the label of every row: leave them out"));
+             Contains("'x', 'y' determine the label of every row: leave them out"));
   CHECK_THAT(told_with("x,kind", [&](int i) { return number(i % 4) + "," + number(i % 4 / 2); }), !Contains("the label"));
   CHECK_THAT(told_with(
                  "x,y", [&](int i) { return number(i) + "," + number(2 * i); }, regression),
              !Contains("the label"));
   CHECK_THAT(told_with(
                  "x,y", [&](int i) { return number(i * i) + "," + number(i * i); }, regression),
-             Contains("'x' tells the label of every row"));
+             Contains("'x' determines the label of every row"));
 
   CHECK_THAT(told_with("x,price", [&](int i) { return number(i % 5) + "," + number(100 + i * i); }),
              Contains("its 24 rows have 24 different labels in column 'price'") && Contains("or task: regression"));

@@ -275,13 +275,13 @@ TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoi
 TEST_CASE("errors in a table name file and line") {
   const levin::test::TemporaryFolder folder;
   const auto error = [&](const std::string& text) { return error_of(options_for(write(folder, "table.csv", text))); };
-  CHECK_THAT(error("x,kind\n\n1,0\n\n2,0.5\n"), Contains("table.csv:5: the label 0.5 is no whole number"));
+  CHECK_THAT(error("x,kind\n\n1,0\n\n2,0.5\n"), Contains("table.csv:5: the label 0.5 is not a whole number"));
   CHECK_THAT(error("x,kind\n1,cat\n2,3\n"), Contains("table.csv:3:3: the label '3' is a number, that of line 2 is not"));
   CHECK_THAT(error("1,0\n2,cat\n"), Contains("table.csv:2:3: the label 'cat' is a text, that of line 1 is not"));
   CHECK_THAT(error_of(options_for(folder.path())), Contains("it is a folder, and a file is needed"));
   for (const char* text : {"x;kind\n1;0\n", "1\t0\n2\t1\n"}) {
     CHECK_THAT(error(text),
-               Contains("table.csv is no table with a column of labels") && Contains("set `delimiter`") && Contains("';'"));
+               Contains("table.csv is not a table with a column of labels") && Contains("set `delimiter`") && Contains("';'"));
   }
 }
 

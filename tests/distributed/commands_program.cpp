@@ -101,7 +101,7 @@ void run(const Settings& settings) {
       trainer.request(RunCommand::kValidate);
       const auto file = std::filesystem::path(settings.text("folder")) / "checkpoints/manual-epoch=0-step=3.ckpt";
       while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      trainer.request(RunCommand::kGoOn);
+      trainer.request(RunCommand::kContinue);
     };
   } else if (scenario == "stopped") {
     then = [&] { trainer.stop("enough"); };

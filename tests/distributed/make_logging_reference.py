@@ -3,7 +3,7 @@
 
     python3 tests/distributed/make_logging_reference.py tests/distributed/logging_reference.json
 
-Values are rounded to what float32, in which Lightning keeps them, holds.
+Values are rounded to what float32, in which Lightning stores them, holds.
 """
 import csv
 import itertools

@@ -206,7 +206,7 @@ class Loading(unittest.TestCase):
         torch.save({"a": torch.ones(2)}, cut.with_name("torch.pt"))
         cases = {"missing: net.bias": self.written({key: value for key, value in state.items() if key != "state_dict.net.bias"}, "a"),
                  "not in the module: more": self.written({**state, "state_dict.more": torch.ones(1)}, "b"),
-                 "net.bias [4] in place of [3]": self.written({**state, "state_dict.net.bias": torch.ones(4)}, "c"),
+                 "net.bias [4] instead of [3]": self.written({**state, "state_dict.net.bias": torch.ones(4)}, "c"),
                  "cannot be read: No such file": cut.with_name("none"), "levin export": cut.parent, "torch.load()": cut.with_name("torch.pt")}
         for wanted, path in cases.items():
             with self.subTest(wanted):

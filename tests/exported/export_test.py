@@ -29,7 +29,7 @@ SEEN = []
 
 
 class Recorded(Exception):
-    """A step's graph, in place of what would be compiled."""
+    """A step's graph, instead of what would be compiled."""
 
     def __init__(self, graph):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Writes the packages and references of tests/exported/packages anew: `make packages`.
+"""Writes the packages and references of tests/exported/packages again: `make packages`.
 
 The packages are compiled for any x86-64 processor with AVX2. The references are what torch and Lightning compute of the same batches.
 """
@@ -24,7 +24,7 @@ FOLDER = pathlib.Path(__file__).parent / "packages"
 
 
 class Steps(L.LightningModule):
-    """Tied and frozen weights, BatchNorm, dropout, a buffer of its own, a number of the run, an assert and a metric object."""
+    """Tied and frozen weights, BatchNorm, dropout, another buffer, a number of the run, an assert and a metric object."""
 
     def __init__(self, width=6):
         super().__init__()

@@ -74,8 +74,8 @@ bool equal(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& ot
 
 }  // namespace
 
-// In a process of its own: LibTorch asks but once.
-TEST_CASE("what a program asks LibTorch of CUDA before levin uses it does not keep the GPU from it", "[.][asked_first]") {
+// In a separate process: LibTorch asks only once.
+TEST_CASE("a program may ask LibTorch about CUDA before levin uses the GPU", "[.][asked_first]") {
   torch::manual_seed(3);
   CHECK(torch::cuda::is_available());
   Classifier module;
@@ -94,7 +94,7 @@ TEST_CASE("auto takes the GPU") {
   CHECK(module.devices == std::set<std::string>{"cuda:0"});
 }
 
-TEST_CASE("memory in tensors is counted, and what is unused is given back") {
+TEST_CASE("memory in tensors is counted, and unused memory is released") {
   const CudaAccelerator cuda;
   const DeviceMemory before = *cuda.memory(gpu());
   {
@@ -133,7 +133,7 @@ TEST_CASE("gradients travel over NCCL") {
   CHECK(values[0].sum().item<double>() == 3000);
 }
 
-TEST_CASE("a fit on the GPU goes on from its checkpoint to the bit, random numbers of the GPU included") {
+TEST_CASE("a fit on the GPU resumes from its checkpoint to the bit, random numbers of the GPU included") {
   const TemporaryFolder folder;
   const auto options = [](std::int64_t epochs) {
     TrainerOptions made = gpu_options(epochs);

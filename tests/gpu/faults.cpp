@@ -3,7 +3,7 @@
 
 namespace {
 
-/// Learns nothing; at step `at` it asks for more memory than there is, or gives cross_entropy a label that is none.
+/// Learns nothing; at step `at` it asks for more memory than exists, or gives cross_entropy a label out of range.
 class Faulty : public levin::Module {
  public:
   struct Options {

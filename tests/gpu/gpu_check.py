@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What levin says of GPUs, tried on one: `make gpu-check` runs this. Exit status 77 where there is no GPU.
+"""Checks levin's statements about GPUs on one: `make gpu-check` runs this. Exit status 77 where there is no GPU.
 
     tests/gpu/gpu_check.py --build BUILD --out FOLDER [--only NAME,NAME] [--torch FOLDER]
 
@@ -32,11 +32,11 @@ class Failure(Exception):
 
 
 class NotRun(Exception):
-    """This machine has not what a check needs."""
+    """This machine lacks what a check needs."""
 
 
 def check(what):
-    """A check that may run beside others: gives a line for the report, or raises."""
+    """A check that may run at the same time as others: gives a line for the report, or raises."""
     def add(function):
         CHECKS.append((function.__name__, what, function))
         return function
@@ -44,7 +44,7 @@ def check(what):
 
 
 def timed(what):
-    """The same, of a check that measures and so runs alone."""
+    """The same for a check that measures and so runs alone."""
     def add(function):
         TIMED.append((function.__name__, what, function))
         return function
@@ -69,11 +69,11 @@ class Machine:
         with open(self.out / "outputs.txt", "a", encoding="utf-8") as file:
             file.write(f"\n===== {name}: {' '.join(command)}\n{output[-400000:]}\n----- status {code}\n")
         if status is not None and code != status:
-            raise Failure(f"status {code} in place of {status}: {output.strip()[-600:]}")
+            raise Failure(f"status {code} instead of {status}: {output.strip()[-600:]}")
         return output
 
     def fit(self, name, config, *flags, entry="fit", status=0, timeout=180, **environment):
-        """Runs an example in a folder of its own: the folder of its logs, and the output."""
+        """Runs an example in a separate folder: the folder of its logs, and the output."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix=f"gpu-check-{name}-"))
         output = self.run(name, ["levin", entry, "--config", f"examples/{config}", f"--trainer.default_root_dir={folder}", *flags],
                           status=status, timeout=timeout, **environment)
@@ -92,7 +92,7 @@ def column(logs, name):
 
 def furthest(one, other):
     if len(one) != len(other) or not one:
-        raise Failure(f"{len(one)} values beside {len(other)}")
+        raise Failure(f"{len(one)} values and {len(other)}")
     return max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(one, other))
 
 
@@ -126,7 +126,7 @@ def unit_tests(name, program, filters, what):
     check(what)(function)
 
 
-unit_tests("graphs", "device_tests", ["--filenames-as-tags", "[#step_graph_test],[#optimizer_graph_test]"], "recorded steps come to what called ones come to")
+unit_tests("graphs", "device_tests", ["--filenames-as-tags", "[#step_graph_test],[#optimizer_graph_test]"], "recorded steps have the results of called ones")
 unit_tests("metrics", "metrics_tests", ["metrics have the same values on a device*"], "metrics of tensors on the GPU have torchmetrics' values")
 unit_tests("optimizers", "optim_tests", ["a fused step has*"], "fused steps have LibTorch's numbers")
 
@@ -162,7 +162,7 @@ def examples(machine):
     return "all end well; the writer: " + " ".join(output.split())[-60:].replace("|", " ")
 
 
-@check("more of what people run: a Trainer and a loop of one's own, transfer, predictions, searches, `map_location`")
+@check("more of what people run: your own Trainer and loop, transfer, predictions, searches, `map_location`")
 def more(machine):
     here = tempfile.mkdtemp()
     data = ROOT / "examples/digits/data/digits.csv"
@@ -185,7 +185,7 @@ def sharded(machine):
     return "both end well"
 
 
-@check("digits with dropout goes on from its checkpoint to the bit")
+@check("digits with dropout resumes from its checkpoint to the bit")
 def resume(machine):
     flags = ["--trainer.accelerator=cuda", "--trainer.deterministic=true"]
     whole, _ = machine.fit("whole", "digits/config.yaml", "--trainer.max_epochs=4", *flags)
@@ -197,7 +197,7 @@ def resume(machine):
     return "every loss of epochs 2 and 3 is the same number"
 
 
-@check("60 generated programs go on from each of their checkpoints to the bit")
+@check("60 generated programs resume from each of their checkpoints to the bit")
 def resume_programs(machine):
     output = machine.run("resume_programs", ["inside_programs", "resume", "ranks=1", f"folder={tempfile.mkdtemp()}", "programs=60", "seed=1", "stride=13"],
                          timeout=400)
@@ -324,7 +324,7 @@ def two_ranks_nccl(machine):
 @check("a rank that is killed ends the other")
 def killed(machine):
     _, outputs, statuses = two_ranks(machine, "killed", 29641, "--trainer.strategy.process_group_backend=gloo", "--trainer.max_epochs=2000", status=None, kill=1)
-    need("TIMEOUT" not in outputs[0], "the other goes on")
+    need("TIMEOUT" not in outputs[0], "the other continues")
     error = next((line for line in outputs[0].splitlines() if "error" in line.lower()), outputs[0][-200:])
     return f"statuses {statuses}: {error[:200]}"
 
@@ -361,10 +361,10 @@ def killed_in_nccl(machine):
             status = run.wait(timeout=60)
         except subprocess.TimeoutExpired:
             run.kill()
-            raise Failure("the other goes on") from None
-    told = (folder / "output").read_text(encoding="utf-8")
-    need("rank 1 failed" in told, told[-300:])
-    return f"status {status}: {told[told.rfind('rank 1 failed'):][:200]}"
+            raise Failure("the other continues") from None
+    printed = (folder / "output").read_text(encoding="utf-8")
+    need("rank 1 failed" in printed, printed[-300:])
+    return f"status {status}: {printed[printed.rfind('rank 1 failed'):][:200]}"
 
 
 def fault(machine, kind):
@@ -383,7 +383,7 @@ def out_of_memory(machine):
     return error
 
 
-@check("a label that is none: an error with the hook in which the GPU told it")
+@check("a label out of range: an error with the hook in which the GPU reported it")
 def late_error(machine):
     error, output = fault(machine, "label")
     need("hook" in output or "training" in output or "backward" in output, error)
@@ -405,7 +405,7 @@ def waits(machine):
     return ", ".join(f"{key} {value}" for key, value in quiet.items())
 
 
-@timed("µs of an MLP's step (64-256-256-10, batch 32, AdamW): levin with everything beside the loop by hand")
+@timed("µs of an MLP's step (64-256-256-10, batch 32, AdamW): levin with everything against the loop by hand")
 def overhead(machine):
     sides = {"by hand": ("by_hand", "AdamW"), "by hand with LibTorch's AdamW": ("by_hand", "torch::optim::AdamW"), "Trainer": ("trainer", "AdamW"),
              "everything": ("everything", "AdamW"), "everything, recorded": ("graphed", "AdamW")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes references.json: what torchmetrics says of every case in it. `make metric-references` runs it with a Python that has
-torch and torchmetrics 1.9. The inputs are made here and in reference_test.cpp alike, so that only results are kept."""
+torch and torchmetrics 1.9. The inputs are made here and in reference_test.cpp alike, so that only results are stored."""
 import json
 import math
 import pathlib

@@ -184,7 +184,8 @@ TEST_CASE("a module that does not fit its data says what to set") {
              Contains("labels from 0 to 2") && Contains("from 0 to 1"));
   CHECK_THAT(error(MLPClassifier({.inputs = 3, .classes = 2}), measures, none),
              Contains("measures") && Contains("MLPRegressor"));
-  CHECK_THAT(error(MLPRegressor({.inputs = 3}), rows, none), Contains("classes, not measures") && Contains("MLPClassifier"));
+  CHECK_THAT(error(MLPRegressor({.inputs = 3}), rows, none),
+             Contains("classes, not measurements") && Contains("MLPClassifier"));
   CHECK_THAT(error(MLPClassifier({}), rows, none), Contains("model.inputs: it is not given"));
   CHECK_THAT(error(MLPClassifier({}), rows, {.features = {3}}), Contains("model.classes: it is not given"));
   CHECK_THAT(error(MLPClassifier({}), rows, {.features = {3}, .classes = 1}), Contains("nothing to distinguish"));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes scheduler_reference.json, the learning rates that PyTorch's own schedulers give, and optimizer_reference.json, the weights
-that its optimizers come to. Run it with PyTorch 2.13 installed:
+of its optimizers. Run it with PyTorch 2.13 installed:
 
     python3 tests/optim/make_reference.py
 """

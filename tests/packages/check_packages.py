@@ -3,7 +3,7 @@
 
     tests/packages/check_packages.py [NAME,NAME]     some of the checks, by name; without names all of them
 
-It needs root and debootstrap for what runs in a Debian of its own. pip brings torch into each place: a folder of wheels given with
+It needs root and debootstrap for what runs in a separate Debian. pip installs torch in each: a folder of wheels given with
 PIP_FIND_LINKS spares the downloads.
 """
 
@@ -47,7 +47,7 @@ def run(*command, status=0, limit=900, cwd=None, **environment):
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("LEVIN_", "Torch_", "CMAKE_", "PYTHONPATH"))}
     done = subprocess.run(command, cwd=cwd, env={**variables, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", timeout=limit)
-    need(done.returncode == status, f"status {done.returncode} in place of {status}: {' '.join(command)}\n{done.stdout[-2000:]}")
+    need(done.returncode == status, f"status {done.returncode} instead of {status}: {' '.join(command)}\n{done.stdout[-2000:]}")
     return done.stdout
 
 
@@ -103,9 +103,9 @@ def venv():
     folder = environment()
     versions = json.loads(run(folder / "bin/pip", "list", "--format", "json", "--disable-pip-version-check"))
     torch = next(package["version"] for package in versions if package["name"] == "torch")
-    need(torch.split("+")[0] == TORCH, f"torch {torch} in place of {TORCH}")
+    need(torch.split("+")[0] == TORCH, f"torch {torch} instead of {TORCH}")
     size = size_without_torch(site_packages(folder))
-    need(size <= 25e6, f"{size} bytes are installed beside torch")
+    need(size <= 25e6, f"{size} bytes are installed besides torch")
     with tempfile.TemporaryDirectory() as project:
         project = pathlib.Path(project)
         begin = time.monotonic()
@@ -208,7 +208,7 @@ def plugin():
 
 @check
 def other_torch():
-    """A LibTorch of another version, and none at all, are told in one sentence; LEVIN_TORCH names one elsewhere."""
+    """A LibTorch of another version, and none at all, are errors of one sentence; LEVIN_TORCH names one elsewhere."""
     folder = environment()
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
@@ -288,7 +288,7 @@ def files_of(folder):
 
 @check
 def debian_package():
-    """apt installs the Debian package with what it needs, LibTorch comes with levin setup, and nothing stays when it is removed."""
+    """apt installs the Debian package with what it needs, levin setup installs LibTorch, and removal leaves nothing."""
     package = only("levin_*.deb")
     said = run("lintian", "--fail-on", "error", package)
     with debian(*PACKAGES) as (folder, inside):

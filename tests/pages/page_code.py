@@ -3,8 +3,8 @@
 
     tests/pages/page_code.py OUTPUT PAGE…
 
-Each block becomes a namespace of its own, which may use what named_elsewhere.h declares; an error names the page and its line. A block
-that includes a header, or begins with a class or a registration, stands in its namespace as it is; one that overrides a function becomes
+Each block becomes a separate namespace, which may use what named_elsewhere.h declares; an error names the page and its line. A block
+that includes a header, or begins with a class or a registration, stands unchanged in its namespace; one that overrides a function becomes
 members of a class; any other is the body of a function, of a Module where it names what a Module has. A comment `<!-- C++: a member of X -->` in the page, on the line before
 the block, names a class of named_elsewhere.h of which the block's functions are overrides.
 """

@@ -31,4 +31,4 @@ class Toy : public levin::Accelerator {
   at::Generator random_numbers = at::make_generator<at::CPUGeneratorImpl>(at::default_rng_seed_val);
 };
 
-LEVIN_REGISTER_ACCELERATOR(Toy, "Three devices that are not there");
+LEVIN_REGISTER_ACCELERATOR(Toy, "Three simulated devices");

@@ -59,7 +59,7 @@ void show(const BenchOptions& options, const RankGroup& ranks, const std::vector
   if (!options.csv.empty()) write_file(options.csv, csv_of(times));
 }
 
-/// What collectives take among the ranks that `trainer:` asks for. Ranks: all.
+/// The times of collectives among the ranks of `trainer:`. Ranks: all.
 void bench_comm(const BenchOptions& options, const RunConfig& config) {
   const Launched launched = join_ranks(request_of(config.trainer));
   if (launched.ranks->world_size() == 1)

@@ -15,7 +15,7 @@ RunConfig begin_run(const CommandLine& line);
 /// What a command that does not train leaves out of a fit.
 void leave_out_reports(TrainerOptions& options);
 
-/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
+/// The configuration's `optimizer:` and `lr_scheduler:` replace the module's own.
 void override_optimizers(Trainer& trainer, const RunConfig& config);
 
 /// `seed_everything:`

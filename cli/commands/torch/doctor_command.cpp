@@ -78,14 +78,15 @@ Findings accelerator_findings() {
 fs::path cache_folder() { return environment_or("LEVIN_CACHE", environment_or("HOME", "/") + "/.cache/levin"); }
 
 Findings storage_findings() {
-  const auto look_at = [](const char* what, const fs::path& folder) {
+  const auto check_folder = [](const char* what, const fs::path& folder) {
     return run_with_timeout(kTimeout, what, [=] { return folder_findings(what, folder); });
   };
   std::error_code error;
   const fs::path cache = cache_folder();
   const fs::space_info shared = fs::space("/dev/shm", error);
-  return joined({look_at("working folder", fs::current_path()), look_at("temporary files", environment_or("TMPDIR", "/tmp")),
-                 fs::exists(cache) ? look_at("cache", cache) : Findings(),
+  return joined({check_folder("working folder", fs::current_path()),
+                 check_folder("temporary files", environment_or("TMPDIR", "/tmp")),
+                 fs::exists(cache) ? check_folder("cache", cache) : Findings(),
                  error ? shared_memory_findings(0, 0) : shared_memory_findings(shared.capacity, shared.available)});
 }
 
@@ -111,7 +112,7 @@ Findings process_findings() {
 }
 
 std::vector<DoctorSection> examine() {
-  // Beside all else: what is asked for its version may not answer.
+  // At the same time as all else: a program may not answer when it is asked for its version.
   std::future<Findings> programs = std::async(std::launch::async, [] {
     return run_with_timeout(kRanksTimeout, "programs", [] { return program_findings(kTimeout); });
   });

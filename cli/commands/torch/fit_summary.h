@@ -11,7 +11,7 @@ class Trainer;
 
 namespace levin::cli {
 
-/// What a person wants to know when a fit has ended: how long it took, where it wrote, which checkpoint is the best one, with
+/// The summary of a fit that has ended: how long it took, where it wrote, which checkpoint is the best one, with
 /// its score, and the command to test that. `config`: where the run's configuration was saved; empty: nowhere. Ranks: 0.
 std::string fit_summary(const Trainer& trainer, const CommandLine& line, const std::filesystem::path& config, double seconds);
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "levin/cli/commands/subcommands.h"
+#include "levin/cli/commands/torch/weights_file.h"
 #include "levin/cli/padded.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -21,7 +22,7 @@
 namespace levin::cli {
 namespace {
 
-/// A file that is looked into.
+/// A file and the results of its checks.
 struct Inspected {
   std::vector<ChecksumReport> checks;
   TensorFile content;  ///< empty where a checksum does not hold
@@ -65,11 +66,11 @@ std::string table_of(const TensorFile& content) {
 
 std::string report_text(const std::string& file, const Inspected& inspected) {
   if (!inspected.is_whole) return format("{}: damaged\n{}", one_line(file), checks_text(inspected.checks));
-  const auto& [kind, content, names, beside] = inspected.content;
+  const auto& [kind, content, names, not_read] = inspected.content;
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : content.tensors) bytes += tensor.nbytes();
   std::string text = format("{}: {}, {}, {} bytes\n", one_line(file), kind_name(kind), counted(names.size(), "tensor"), bytes);
-  if (!beside.empty()) text += format("beside: {}\n", printable(join(beside)));
+  if (!not_read.empty()) text += format("not read: {}\n", printable(join(not_read)));
   if (kind == TensorFileKind::kPackage) {
     text += printable(PackageFile::open(file).summary());
   } else if (content.manifest.size() > 0) {
@@ -81,7 +82,7 @@ std::string report_text(const std::string& file, const Inspected& inspected) {
 }
 
 Value report_value(const std::string& file, const Inspected& inspected) {
-  const auto& [kind, content, names, beside] = inspected.content;
+  const auto& [kind, content, names, not_read] = inspected.content;
   Value value(Value::Map{{"file", Value(file)},
                          {"kind", inspected.is_whole ? kind_name(kind) : ""},
                          {"manifest", content.manifest.size() > 0 ? masked(content.manifest) : Value()}});
@@ -96,7 +97,7 @@ Value report_value(const std::string& file, const Inspected& inspected) {
   value["checksums"] = Value(Value::List{});
   for (const ChecksumReport& check : inspected.checks)
     value["checksums"].push_back(Value::Map{{"of", check.what}, {"holds", check.holds}});
-  if (!beside.empty()) value["beside"] = Value(Value::List(beside.begin(), beside.end()));
+  if (!not_read.empty()) value["not_read"] = Value(Value::List(not_read.begin(), not_read.end()));
   value["damaged"] = !inspected.is_whole;
   return value;
 }

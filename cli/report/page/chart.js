@@ -47,7 +47,7 @@ function smoothed(values, factor) {
   });
 }
 
-/// Of sorted numbers the place of the one that is nearest.
+/// The index of the nearest of sorted numbers.
 function nearest(numbers, wanted) {
   let low = 0, high = numbers.length - 1;
   while (high - low > 1) {

@@ -2,7 +2,7 @@
 
 const report = JSON.parse(document.getElementById('report-data').textContent);
 const curveData = JSON.parse(document.getElementById('curve-data').textContent);
-// Colours that can be told apart, also by who sees red and green alike; each theme has its own.
+// Colours that can be distinguished, also with red-green colour blindness; each theme has its own.
 const kColors = 8;
 const colorOf = run => run < kColors ? `var(--run-${run})` : `hsl(${(run * 137.5) % 360} 60% var(--run-lightness))`;
 /// The same where variables are not known: on a canvas.
@@ -11,7 +11,7 @@ function plainColor(color) {
   return color.replace(/var\((--[-a-z0-9]+)\)/, (_, name) => style.getPropertyValue(name).trim());
 }
 
-// What the reader has chosen; kept while the page loads itself again.
+// The reader's choices, which survive a reload of the page.
 const kStateKey = 'levin report ' + location.pathname;
 const state = Object.assign({hidden: [], smoothing: 0, x: 'step', y: 'linear', filter: '', theme: '', wide: []}, storedState());
 
@@ -157,7 +157,7 @@ function partsOf(name) {
   return {stage: word.startsWith('val') ? 'val' : word === 'test' ? 'test' : 'train', what, fork};
 }
 
-/// A number that a test came to, which is no curve.
+/// A number that is the result of a test, and not a curve.
 const isTested = metric => partsOf(report.metrics[metric].name).stage === 'test' || curvesOfMetric[metric].every(({r}) => report.runs[r].kind !== 'fit');
 const isCurve = metric => !isTested(metric) || curvesOfMetric[metric].some(({x, rx}) => (x || rx).length > 1);
 const runsWithCurves = new Set(curvesOfMetric.flatMap((curves, metric) => isCurve(metric) ? curves.map(({r}) => r) : []));
@@ -190,7 +190,7 @@ function shownCurvesOf(metric, metrics) {
     const line = lineOf(metric, curve.r, metrics);
     const shown = {run: curve.r, metric, ...line, color: plainColor(line.color), x, y: smoothed(curve.y || curve.ry, state.smoothing)};
     if (isOfRanks) return {...shown, bandX: placed(curve.rx), low: curve.rl, high: curve.rh, bandName: 'ranks', bandAlpha: 0.2};
-    // What a smoothed line leaves out is no band of it.
+    // What a smoothed line leaves out is not a band of it.
     return state.smoothing ? shown : {...shown, bandX: x, low: curve.l, high: curve.h, bandName: 'from', bandAlpha: 0.12};
   });
 }
@@ -256,7 +256,7 @@ function bestCheckpoint(run) {
 }
 
 const kMostColumns = 8;
-/// Where a run is kept differs between any two.
+/// The folders of two runs always differ.
 const isPlace = key => key === 'trainer.default_root_dir';
 const numberCell = value => value === undefined || value === null ? null : keyed(value, make('span', {title: String(value)}, shortNumber(value)));
 
@@ -312,14 +312,14 @@ function addRuns() {
   addSection('Runs', note, sortableTable(columns, rows), ...messages);
 }
 
-/// What tests and validations alone came to.
+/// The results of separate tests and validations.
 function addTests() {
   const metrics = report.metrics.map((_, i) => i).filter(i => isTested(i) && !isCurve(i));
   const tested = report.runs.map((_, i) => i).filter(run => metrics.some(metric => report.metrics[metric].name in report.runs[run].values));
   if (!tested.length) return;
   const rows = tested.map(run => [keyed(report.runs[run].name, runName(run)), report.runs[run].started || null,
     ...metrics.map(metric => numberCell(report.runs[run].values[report.metrics[metric].name]?.last))]);
-  addSection('Tests', 'values of a test are no curve', sortableTable(['run', 'started', ...metrics.map(metric => report.metrics[metric].name)], rows));
+  addSection('Tests', 'values of a test are not curves', sortableTable(['run', 'started', ...metrics.map(metric => report.metrics[metric].name)], rows));
 }
 
 // ---- Sweeps ----
@@ -347,7 +347,7 @@ function scaleOf(values) {
   return {place, ticks: (powers.length > 2 ? powers : all).map(tick => ({place: place(tick), text: shortNumber(tick)}))};
 }
 
-/// A dot for each trial: a value that it was given, and what it came to.
+/// A dot for each trial: one of its values, and its score.
 function scatter(sweep, key) {
   const trials = sweep.trials.filter(trial => trial.score !== null && trial.values[key] !== null);
   const across = scaleOf(trials.map(trial => trial.values[key])), up = scaleOf(trials.map(trial => trial.score));
@@ -440,7 +440,7 @@ function enlarge(image) {
   dialog.showModal();
 }
 
-/// Bars whose areas are the counts. `rows`: the upper end of each bucket, and its count; what is no number is told below.
+/// Bars whose areas are the counts. `rows`: the upper end of each bucket, and its count; values that are not numbers are listed below.
 function histogram(rows) {
   const numbers = rows.map(row => row.map(Number));
   const buckets = numbers.filter(([end, count]) => Number.isFinite(end) && Number.isFinite(count));
@@ -558,5 +558,5 @@ addMedia();
 addLegend();
 listen();
 applyState();
-// A page that is being looked at closely waits.
+// A page that is in use waits.
 if (report.reloads) setInterval(() => { if (tip.hidden && !document.getElementById('enlarged').open) location.reload(); }, 5000);

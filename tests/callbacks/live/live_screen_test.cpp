@@ -88,9 +88,9 @@ TEST_CASE("what was asked for is on the screen, and so is what keys do, unless n
   LiveState state = a_run();
   state.status = "PAUSED";
   state.pauses = true;
-  CHECK(live_screen(state, {120, 24}, kPlainText).back().starts_with(" PAUSED   p go on   s save"));
+  CHECK(live_screen(state, {120, 24}, kPlainText).back().starts_with(" PAUSED   p resume   s save"));
   state.stops_after_epoch = true;
-  CHECK(live_screen(state, {120, 24}, kPlainText).back().find("q train on") != std::string::npos);
+  CHECK(live_screen(state, {120, 24}, kPlainText).back().find("q keep training") != std::string::npos);
   // In 80 columns there is room for all keys, in fewer words.
   CHECK(live_screen(a_run(), {80, 24}, kPlainText).back() == " p pause   s save   v validate   q stop   m metric   l log   ?");
   CHECK(live_screen(a_run(), {100, 24}, kPlainText).back() ==

@@ -13,7 +13,7 @@ import tempfile
 HOSTILE = "</script><script>document.title='taken'</script>"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-# What a reader does, and what there is to see then.
+# What a reader does, and what the page shows then.
 READER = """
 <script>
 const firstCells = box => [...box.querySelectorAll('tbody tr')].map(row => row.children[0].textContent);
@@ -130,7 +130,7 @@ def reader(levin, chromium, folder):
         wrong += errors
         found = re.search('<pre id="seen">(.*?)</pre>', page, re.DOTALL)
         if not found:
-            return wrong + ["the reader's script came to no end"]
+            return wrong + ["the reader's script did not end"]
         seen = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
         first, second, tested = "sweep/trial_000", "sweep/trial_001", "tested"
         for what, expected in {
@@ -144,7 +144,7 @@ def reader(levin, chromium, folder):
             "tests": [tested, "–", "0.875"],
             "sweep": ["1 trial_001 0.01 0.9 finished 1 min 1 s", "2 trial_000 0.1 0.5 finished 1 min 1 s"],
             "dots": [["trial_000: model.lr 0.1, val_acc 0.5", ""], ["trial_001: model.lr 0.01, val_acc 0.9", "best"]],
-            "messages": [f"{first}: rank 2 departs in val_loss: 5 in the mean, the others 1 to 1.01"],
+            "messages": [f"{first}: rank 2 departs in val_loss: 5 on average, the others 1 to 1.01"],
             "warnings": [f"{first} and 1 more: alike", f"{first}: of 0", f"{second}: of 1"], "buckets": ["", "", "2"], "cut": [], "isTall": False, "isPrinted": True, "ticks": ["0.5", "0.6", "0.7", "0.8", "0.9", "0.02", "0.04", "0.06", "0.08", "0.1"],
             "isOpen": True, "large": True, "isClosed": True, "overflows": False,
             "hover": [f"{first} val_loss 1 ranks 1 to 5 step 3", f"{second} val_loss 1  step 3"] +

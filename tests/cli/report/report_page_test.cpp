@@ -124,10 +124,10 @@ TEST_CASE("the profiler's tables are read from its file") {
       "\n"
       "rank | waited in\n"
       "----------------\n"
-      "   0 | meetings\n";
+      "   0 | exchanges\n";
   CHECK(levin::to_json(levin::cli::tables_of_text(text, 10)) ==
         R"([{"columns":["action","calls","total"],"rows":[["all","","1.12 s"],["run_batch","120","965 ms"]]},)"
-        R"({"columns":["rank","waited in"],"rows":[["0","meetings"]]}])");
+        R"({"columns":["rank","waited in"],"rows":[["0","exchanges"]]}])");
   CHECK(levin::cli::tables_of_text(text, 1).as_list()[0].at("rows").size() == 1);
   CHECK(levin::cli::tables_of_text("no | table\nat all\n---", 1).size() == 0);
 

@@ -1,4 +1,4 @@
-"""levin sweep --sampler optuna beside Optuna itself: optuna_test.py LEVIN SOURCE"""
+"""levin sweep --sampler optuna, compared with Optuna itself: optuna_test.py LEVIN SOURCE"""
 import json
 import os
 import pathlib
@@ -44,7 +44,7 @@ def trials_of(root):
 
 class OptunaSampler(unittest.TestCase):
     def assert_drawn_by_optuna(self, trials):
-        """Each trial has what Optuna gives when it is told the scores of those before."""
+        """Each trial has what Optuna gives for the scores of those before."""
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=7, constant_liar=True))
         for trial in trials:
             asked = study.ask(SPACE)
@@ -70,7 +70,7 @@ class OptunaSampler(unittest.TestCase):
             again = pathlib.Path(root) / "sweeps/sweep_0/trial_013/command.txt"
             self.assertIn(f"--model.lr={trials[13]['values']['model.lr']}", again.read_text())
 
-    def test_a_sweep_that_goes_on_has_learned_from_what_has_ended(self):
+    def test_a_resumed_sweep_has_learned_from_what_has_ended(self):
         with tempfile.TemporaryDirectory() as root:
             sweep = subprocess.Popen(sweep_words(root), cwd=SOURCE, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
             for line in sweep.stdout:
@@ -94,14 +94,14 @@ class OptunaSampler(unittest.TestCase):
                 self.assertEqual(trial["values"], texts_of(asked.params))
                 study.tell(asked, trial["scores"][0])
 
-    def test_trials_that_fail_are_told_as_such_and_several_run_at_a_time(self):
+    def test_trials_that_fail_are_reported_as_such_and_several_run_at_a_time(self):
         with tempfile.TemporaryDirectory() as root:
             done = run(sweep_words(root, "--jobs", "2", "--space", "trainer.limit_val_batches=choice:-1,1"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             statuses = {trial["status"] for trial in trials_of(root)}
             self.assertEqual(statuses, {"finished", "failed"})
 
-    def test_a_python_without_optuna_is_told(self):
+    def test_a_python_without_optuna_is_reported(self):
         with tempfile.TemporaryDirectory() as root:
             bare = pathlib.Path(root) / "python"
             bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')

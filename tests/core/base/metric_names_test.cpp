@@ -26,28 +26,28 @@ TEST_CASE("a metric's name says which direction is better, where it says so at a
 }
 
 TEST_CASE("a mode that contradicts the metric's name is doubted, and says what may be meant") {
-  CHECK(doubt_of_mode("EarlyStopping", "val_acc", false) ==
+  CHECK(warning_of_mode("EarlyStopping", "val_acc", false) ==
         "EarlyStopping: mode is min, but for a metric called 'val_acc' the larger value is usually better. Should it be "
         "mode: max?");
-  CHECK_THAT(doubt_of_mode("ModelCheckpoint", "val_loss", true),
+  CHECK_THAT(warning_of_mode("ModelCheckpoint", "val_loss", true),
              Catch::StartsWith("ModelCheckpoint: mode is max") && Catch::EndsWith("mode: min?"));
-  CHECK(doubt_of_mode("EarlyStopping", "val_acc", true).empty());
-  CHECK_THAT(doubt_of_mode("ModelCheckpoint", "step", false), Catch::Contains("Should it be mode: max?"));
-  CHECK(doubt_of_mode("ModelCheckpoint", "epoch", true).empty());
-  CHECK(doubt_of_mode("ModelCheckpoint", "train_step", false).empty());
-  CHECK(doubt_of_mode("EarlyStopping", "val_loss", false).empty());
-  CHECK(doubt_of_mode("EarlyStopping", "reward", false).empty());
+  CHECK(warning_of_mode("EarlyStopping", "val_acc", true).empty());
+  CHECK_THAT(warning_of_mode("ModelCheckpoint", "step", false), Catch::Contains("Should it be mode: max?"));
+  CHECK(warning_of_mode("ModelCheckpoint", "epoch", true).empty());
+  CHECK(warning_of_mode("ModelCheckpoint", "train_step", false).empty());
+  CHECK(warning_of_mode("EarlyStopping", "val_loss", false).empty());
+  CHECK(warning_of_mode("EarlyStopping", "reward", false).empty());
 }
 
 TEST_CASE("a monitor is doubted when the sanity check shows that its name is a slip") {
-  CHECK(doubt_of_monitor("EarlyStopping", "val_los", {"val_acc", "val_loss"}) ==
+  CHECK(warning_of_monitor("EarlyStopping", "val_los", {"val_acc", "val_loss"}) ==
         "EarlyStopping monitors 'val_los', which validation did not log before training. Did you mean 'val_loss'? It logged: "
         "'val_acc', 'val_loss'.");
-  CHECK(doubt_of_monitor("EarlyStopping", "val_perplexity", {"val_acc"}) ==
+  CHECK(warning_of_monitor("EarlyStopping", "val_perplexity", {"val_acc"}) ==
         "EarlyStopping monitors 'val_perplexity', which validation did not log before training. It logged: 'val_acc'.");
-  CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {"val_loss"}).empty());
-  CHECK(doubt_of_monitor("EarlyStopping", "train_accuracy", {"val_loss"}).empty());  // training will log it
-  CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {}).empty());                  // logged from the first epoch on, perhaps
+  CHECK(warning_of_monitor("EarlyStopping", "val_loss", {"val_loss"}).empty());
+  CHECK(warning_of_monitor("EarlyStopping", "train_accuracy", {"val_loss"}).empty());  // training will log it
+  CHECK(warning_of_monitor("EarlyStopping", "val_loss", {}).empty());  // logged from the first epoch on, perhaps
 }
 
 TEST_CASE("asking a map of metrics for one that is not there names those that are") {

@@ -11,7 +11,7 @@ namespace {
 
 struct Run {
   std::vector<double> passed_at;  ///< rank 0's time at the end of each span
-  std::int64_t meetings = 0;
+  std::int64_t exchanges = 0;
   bool ranks_met = true;  ///< all ranks wanted to meet in the same batches
 };
 
@@ -28,7 +28,7 @@ Run simulate(double interval, std::int64_t batches, SecondsOf seconds_of) {
     for (SharedInterval& rank : ranks) wants.push_back(rank.batch_done());
     run.ranks_met = run.ranks_met && wants == std::vector<bool>(ranks.size(), wants.front());
     if (!wants.front()) continue;
-    ++run.meetings;
+    ++run.exchanges;
     const SharedInterval::Proposal proposal = ranks.front().propose(now);
     std::vector<bool> passed;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -42,13 +42,13 @@ Run simulate(double interval, std::int64_t batches, SecondsOf seconds_of) {
 
 }  // namespace
 
-TEST_CASE("a span of time ends at the first batch after it, with few meetings") {
+TEST_CASE("a span of time ends at the first batch after it, with few exchanges") {
   const Run run = simulate(60, 30000, [](std::int64_t) { return 0.01; });
   REQUIRE(run.passed_at.size() == 4);
   CHECK(run.passed_at[0] == Approx(60).margin(0.03));
   CHECK(run.passed_at[3] == Approx(240).margin(0.12));
   CHECK(run.ranks_met);
-  CHECK(run.meetings < 100);  // of 30000 batches
+  CHECK(run.exchanges < 100);  // of 30000 batches
 }
 
 TEST_CASE("an interval of 0 ends at every batch") {

@@ -249,7 +249,7 @@ TEST_CASE("a FIFO takes the bytes and stays one, and without a reader it is an e
   const Descriptor reader(open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   REQUIRE(reader.is_open());
   write_file(fifo, "taken");
-  write_file_beside_older(fifo, " twice", [](int) { return "aside"; });
+  write_file_with_backup(fifo, " twice", [](int) { return "backup"; });
   std::string text(64, '\0');
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(reader.number(), text.data(), text.size()))));
   CHECK(text == "taken twice");

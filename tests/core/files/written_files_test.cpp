@@ -66,8 +66,8 @@ TEST_CASE("a file that is set aside is still the run's; one of somebody else's i
   write_file(folder / "theirs", "x");
   list_written_files(folder.path());
   write_file(folder / "own", "x");
-  levin::write_file_beside_older(folder / "own", "y", name("own_"));
-  levin::write_file_beside_older(folder / "theirs", "y", name("theirs_"));
+  levin::write_file_with_backup(folder / "own", "y", name("own_"));
+  levin::write_file_with_backup(folder / "theirs", "y", name("theirs_"));
   CHECK(written_files(folder.path()) == Paths{"own", "own_1", "theirs"});
   CHECK(fs::exists(folder / "theirs_1"));
 }

@@ -82,7 +82,7 @@ TEST_CASE("what torch::save(module) writes are weights, by the names of the modu
   CHECK(file.kind == TensorFileKind::kLibTorch);
   CHECK(kind_name(file.kind) == "archive of torch::save()"s);
   CHECK(file.content.manifest.size() == 0);
-  CHECK(file.beside == Names{"'count' (a plain value)"});
+  CHECK(file.not_read == Names{"'count' (a plain value)"});
   Names expected = {"half", "seen"};
   for (const std::string& name : kNetNames) expected.push_back("inner." + name);
   CHECK(file.names == expected);

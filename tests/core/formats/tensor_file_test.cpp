@@ -270,7 +270,7 @@ TEST_CASE("a key chooses among the dicts of a file, which are listed without") {
   writer.write(*writer.tree.add(root), file);
   CHECK(value_of("", "w") == 5);
   CHECK(value_of("model_ema", "w") == 6);
-  CHECK(TensorFile::open(file).beside.back() == "'model_ema' (1 tensor)");
+  CHECK(TensorFile::open(file).not_read.back() == "'model_ema' (1 tensor)");
 
   writer.write(*writer.add(torch::full({2}, 8.0)), file);
   CHECK(value_of("", "tensor") == 8);
@@ -290,8 +290,8 @@ TEST_CASE("what else is in a dict of tensors is left out, and told") {
   writer.write(*weights, folder / "odd.pt");
   const TensorFile file = TensorFile::open(folder / "odd.pt");
   CHECK(file.names == std::vector<std::string>{"weight"});
-  CHECK(file.beside.front() == "'device' (function device of module torch)");
-  CHECK(file.beside.size() == 4);
+  CHECK(file.not_read.front() == "'device' (function device of module torch)");
+  CHECK(file.not_read.size() == 4);
 }
 
 TEST_CASE("what is made of a file of torch's is in proportion to its size") {

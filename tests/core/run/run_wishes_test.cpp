@@ -70,16 +70,16 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   CHECK(there.is_paused());
   CHECK(meet() == Votes{});
   // Another rank than the one that asked ends the pause; a pause that is taken back in time is none.
-  there.ask(RunCommand::kGoOn);
+  there.ask(RunCommand::kContinue);
   CHECK(meet().change_pause);
   CHECK_FALSE(here.is_paused());
   here.ask(RunCommand::kPause);
-  here.ask(RunCommand::kGoOn);
+  here.ask(RunCommand::kContinue);
   CHECK(meet() == Votes{});
   // Or taken back after the vote was sent.
   here.ask(RunCommand::kPause);
   const Votes on_its_way = here.votes(true);
-  here.ask(RunCommand::kGoOn);
+  here.ask(RunCommand::kContinue);
   here.adopt_commands(on_its_way);
   there.adopt_commands(on_its_way);
   CHECK(there.is_paused());
@@ -87,7 +87,7 @@ TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for 
   CHECK_FALSE(there.is_paused());
   here.ask(RunCommand::kStopAfterEpoch);
   CHECK(here.stops_after_epoch());
-  here.ask(RunCommand::kTrainOn);
+  here.ask(RunCommand::kCancelStop);
   CHECK_FALSE(here.stops_after_epoch());
   here.ask(RunCommand::kPause);
   here.begin(/*heeds_signals=*/false);

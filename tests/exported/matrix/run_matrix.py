@@ -1,11 +1,11 @@
 """Exports small real modules, and trains each with levin and with Lightning on the same batches: one table of what differs.
 
-What levin has trained then goes back: Python's module with these weights validates and predicts as levin does, and Lightning goes on
+What levin has trained then goes back: Python's module with these weights validates and predicts as levin does, and Lightning continues
 from levin's checkpoint as levin itself.
 
     python tests/exported/matrix/run_matrix.py --build build [NAME ...]
 
-Exits with 1 when a module fares worse than expected.json says. Packages are kept in BUILD/matrix until levin's Python or the
+Exits with 1 when a module fares worse than expected.json says. Packages are stored in BUILD/matrix until levin's Python or the
 modules change.
 """
 
@@ -157,7 +157,7 @@ def back(case, module, folder, build, train, validation, rows, version):
         levin_program(folder, build, "export", checkpoint, "--to", "lightning", "--output", folder / "lightning.ckpt", "--force")
         further, _ = with_levin(case, folder, build, 1, ckpt_path=checkpoint, max_epochs=2)
         steps, last = with_lightning(case, case.module(), train, validation, 2, folder / "lightning.ckpt")
-        off["go on"] = difference(steps, last, [row for row in further if row["epoch"] == 1])[0]
+        off["continue"] = difference(steps, last, [row for row in further if row["epoch"] == 1])[0]
     return off
 
 

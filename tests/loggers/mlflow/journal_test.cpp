@@ -94,7 +94,7 @@ TEST_CASE("one process has a journal, and one that is none is refused") {
   const fs::path file = Journal::file_of(root.path(), 0);
   {
     const Journal journal(file, kHeader);
-    CHECK_THROWS_WITH(Journal(file), Catch::Contains("its run is still on"));
+    CHECK_THROWS_WITH(Journal(file), Catch::Contains("its run is still running"));
   }
   CHECK_NOTHROW(Journal(file));
   std::ofstream(file) << "text\n";

@@ -19,7 +19,7 @@ USER = "Basic " + base64.b64encode(b"me:secret").decode()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Speaks the calls of MLflow's that levin makes, and fails as it is told."""
+    """Speaks the calls of MLflow's that levin makes, and fails on request."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -118,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse("this name is not liked here")
         kills = metrics and self.server.kills_at and any(part["step"] >= self.server.kills_at for part in metrics)
         for part in metrics:
-            # As a server with files does: a point that comes again is there twice.
+            # As a server with files does: a point that comes again is stored twice.
             self.server.points.setdefault(part["key"], []).append((part["step"], part["value"]))
             self.server.times.setdefault(part["key"], []).append(part["timestamp"])
         if kills:
@@ -148,25 +148,25 @@ class Faults(unittest.TestCase):
         user = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "secret"}
         keeps_all = "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {save_top_k: -1}}]"
         points = {}
-        for goes_on in (None, "fit", "sync"):
+        for sent_by in (None, "fit", "sync"):
             server = Server()
             server.loses_first_run = server.fails_batch = server.refuses_file = False
             with tempfile.TemporaryDirectory() as root:
                 run_folder = pathlib.Path(root) / "logs/version_0"
-                if goes_on:
+                if sent_by:
                     server.kills_at = 13  # of the second epoch
                     self.fit(root, server, 60, options=[keeps_all], status=-signal.SIGKILL, **user)
                     self.assertIsNone(server.kills_at)
-                if goes_on == "sync":
+                if sent_by == "sync":
                     subprocess.run([LEVIN, "runs", "sync", run_folder], check=True, capture_output=True, env={**os.environ, **user})
                 else:
                     first = [f"--ckpt_path={file}" for file in run_folder.glob("checkpoints/epoch=0-*")]
                     self.fit(root, server, 60, options=[keeps_all, *first], **user)
             self.assertEqual(len(server.runs), 1)
             asked = server.requests.count("/api/2.0/mlflow/metrics/get-history")
-            self.assertEqual(asked > 0, goes_on is not None)
-            points[goes_on] = {name: sorted(of_name) for name, of_name in server.points.items()}
-        # As those of a run that nobody has disturbed.
+            self.assertEqual(asked > 0, sent_by is not None)
+            points[sent_by] = {name: sorted(of_name) for name, of_name in server.points.items()}
+        # As those of a run without faults.
         self.assertIn("val_loss", points[None])
         self.assertEqual(points["fit"], points[None])
         for name, of_name in points["sync"].items():
@@ -193,7 +193,7 @@ class Faults(unittest.TestCase):
         files = {urllib.parse.unquote(path).rsplit("/", 1)[1]: content for path, content in server.files.items()}
         self.assertEqual(set(files), set(checkpoints))
         self.assertTrue(all(files[name] == content for name, content in checkpoints.items()))
-        self.assertEqual(output.count("is sent again in the end"), 1)
+        self.assertEqual(output.count("is sent again at the end"), 1)
         self.assertNotIn("secret", output + kept)
 
     def test_a_user_that_is_not_known(self):

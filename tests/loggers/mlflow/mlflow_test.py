@@ -34,7 +34,7 @@ def wait_for(what, found):
 
 
 class Server:
-    """`mlflow server` with a database of its own, which can go away and come back."""
+    """`mlflow server` with its own database, which can stop and come back."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -218,7 +218,7 @@ class MLflow(unittest.TestCase):
                  and "\"status\": \"RUNNING\"" in (self.run_folder / "mlflow" / "journal.state.json").read_text())
         self.server.stop()
         wait_for("the warning", lambda: levin.said("does not take what is logged"))
-        # The run goes on to its end, whatever the server does.
+        # The run continues to its end, whatever the server does.
         wait_for("the end", lambda: "FINISHED" in (self.run_folder / "mlflow" / "journal.jsonl").read_text())
         self.server.start()
         levin.finish()
@@ -252,7 +252,7 @@ class MLflow(unittest.TestCase):
         self.assert_same_as_csv(run, rows(self.run_folder / "metrics.csv"))
         before = self.points(run)
         self.assertIn("nothing left to send", finish([LEVIN, "runs", "sync", str(self.run_folder)]))
-        # All once more: MLflow keeps a point once.
+        # All again: MLflow stores a point once.
         state = self.run_folder / "mlflow" / "journal.state.json"
         state.write_text(json.dumps({**json.loads(state.read_text()), "sent": 0}))
         finish([LEVIN, "runs", "sync", str(self.run_folder)])
@@ -267,7 +267,7 @@ class MLflow(unittest.TestCase):
         journal = self.run_folder / "mlflow" / "journal.jsonl"
         wait_for("rows", lambda: journal.exists() and journal.read_text().count("\"row\"") > 50)
         refused = finish([LEVIN, "runs", "sync", str(self.run_folder)], status=1)
-        self.assertIn("its run is still on", refused)
+        self.assertIn("its run is still running", refused)
         levin.process.kill()
         levin.process.wait()
         expected = [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -279,7 +279,7 @@ class MLflow(unittest.TestCase):
         for row in rows(self.run_folder / "metrics.csv"):
             self.assertIn((int(row["step"]), float(row["epoch"])), points["epoch"])
 
-    def test_a_run_that_goes_on(self):
+    def test_a_run_that_resumes(self):
         """From the first of two epochs' checkpoints on, in the same version and in a new one."""
         save_all = ("--trainer.callbacks=[]", "--trainer.callbacks+=ShownItems",
                     "--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_top_k: -1}}")
@@ -294,7 +294,7 @@ class MLflow(unittest.TestCase):
             self.assert_same_as_csv(again, rows(self.root / "logs" / name / "metrics.csv"))
         self.assertIn("continues in", finish([LEVIN, "runs", "sync", str(self.run_folder)], status=1))
 
-    def test_a_run_that_goes_on_before_the_server_has_heard_of_it(self):
+    def test_a_run_that_resumes_before_the_server_knows_it(self):
         save_all = ("--trainer.callbacks=[]", "--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_top_k: -1}}")
         self.server.stop()
         finish(self.command(*save_all, logger=("end_timeout: 1", "run_name: early")))

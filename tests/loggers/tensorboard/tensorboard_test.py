@@ -145,7 +145,7 @@ class TensorBoard(unittest.TestCase):
         self.assertEqual((media / "images/ramps/colours" / f"{image.step:06}.png").read_bytes(), image.encoded_image_string)
         self.assertEqual((media / "files/notes" / f"{steps[0]:06}_notes_0.txt").read_text(), "of rank 0")
 
-    def test_a_run_that_goes_on_has_no_point_twice(self):
+    def test_a_run_that_resumes_has_no_point_twice(self):
         """From the first of two epochs' checkpoints on, in the same version and in a new one."""
         whole = rows(self.run_folder / "metrics.csv")
         with tempfile.TemporaryDirectory() as folder:

@@ -387,7 +387,7 @@ TEST_CASE("without wandb-core, or without a key, a run is offline") {
   const Variable path("PATH", root.path().c_str());
   const Variable core("WANDB_CORE", nullptr);
   CHECK(wandb::find_core("").empty());
-  CHECK_THROWS_WITH(wandb::find_core(root / "none"), Catch::Contains("is no program"));
+  CHECK_THROWS_WITH(wandb::find_core(root / "none"), Catch::Contains("is not a program"));
   if (GENERATE(true, false)) {
     std::ofstream(root / "wandb-core") << "#!/bin/sh\nexit 3\n";
     fs::permissions(root / "wandb-core", fs::perms::owner_all);

@@ -1,4 +1,4 @@
-"""A server that takes what W&B's own programs upload, and keeps it: the few requests of GraphQL, the file stream, and files."""
+"""A server that takes what W&B's own programs upload, and stores it: the few requests of GraphQL, the file stream, and files."""
 import gzip
 import http.server
 import json
@@ -11,7 +11,7 @@ class Run:
         self.name = name
         self.streams = {}  # file → lines
         self.files = {}    # path → bytes
-        self.told = {}     # variables of UpsertBucket
+        self.variables = {}     # variables of UpsertBucket
         self.exit_code = None
 
     def lines(self, stream):
@@ -28,7 +28,7 @@ class Run:
 
     @property
     def config(self):
-        return {name: value["value"] for name, value in json.loads(self.told.get("config") or "{}").items()}
+        return {name: value["value"] for name, value in json.loads(self.variables.get("config") or "{}").items()}
 
 
 class Server:
@@ -115,16 +115,16 @@ class Server:
         return {}
 
     def bucket(self, run):
-        return {"id": f"id-of-{run.name}", "name": run.name, "displayName": run.told.get("displayName") or "chosen-name-1",
-                "description": "", "config": run.told.get("config"), "sweepName": None,
-                "historyLineCount": len(run.history), "project": {"id": "p", "name": run.told.get("project"), "entity": {"id": "e", "name": "tester"}}}
+        return {"id": f"id-of-{run.name}", "name": run.name, "displayName": run.variables.get("displayName") or "chosen-name-1",
+                "description": "", "config": run.variables.get("config"), "sweepName": None,
+                "historyLineCount": len(run.history), "project": {"id": "p", "name": run.variables.get("project"), "entity": {"id": "e", "name": "tester"}}}
 
     def graphql(self, request):
         name = request.get("operationName") or re.search(r"(?:query|mutation)\s+(\w+)", request["query"]).group(1)
         said = request.get("variables") or {}
         if name == "UpsertBucket":
             run = self.run(said["name"])
-            run.told.update({key: value for key, value in said.items() if value is not None})
+            run.variables.update({key: value for key, value in said.items() if value is not None})
             return {"upsertBucket": {"bucket": self.bucket(run), "inserted": True}}
         if name == "RunResumeStatus":
             run = self.runs.get(said["name"])
@@ -134,7 +134,7 @@ class Server:
             return {"model": {"id": "p", "name": said["project"], "entity": {"id": "e", "name": "tester"},
                               "bucket": {**self.bucket(run), "summaryMetrics": json.dumps(run.summary),
                                          "logLineCount": 0, "eventsLineCount": len(run.streams.get("wandb-events.jsonl", [])),
-                                         "historyTail": tail, "eventsTail": "[]", "tags": run.told.get("tags"),
+                                         "historyTail": tail, "eventsTail": "[]", "tags": run.variables.get("tags"),
                                          "wandbConfig": json.dumps({"t": 1})}}}
         if name == "CreateRunFiles":
             files = [{"name": file, "uploadUrl": f"{self.url}/put/{said['run']}/{file}"} for file in said["files"]]

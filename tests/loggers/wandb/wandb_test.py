@@ -61,7 +61,7 @@ def eventually(true, seconds=60):
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
-            raise AssertionError("it did not come to this in time")
+            raise AssertionError("it did not happen in time")
         time.sleep(0.05)
 
 
@@ -141,7 +141,7 @@ class Base(unittest.TestCase):
         self.assertGreater(len(csv_rows), 8)
         self.assert_same_as_csv(run.history, csv_rows)
         self.assertEqual(run.exit_code, 0)
-        self.assertEqual((run.told["project"], run.told["displayName"], run.told["tags"]), ("digits", "first", ["small"]))
+        self.assertEqual((run.variables["project"], run.variables["displayName"], run.variables["tags"]), ("digits", "first", ["small"]))
         self.assertEqual(run.config["model"]["lr"], 0.002)
         self.assertEqual(run.config["model"]["channels"], 32)
         last = [row["val_loss"] for row in csv_rows if row["val_loss"] != ""][-1]
@@ -222,7 +222,7 @@ class Offline(Base):
         self.assertGreaterEqual(len(kept), len(rows) - 1)
         self.assertEqual(run.history, kept)
 
-    def test_a_run_that_resumes_goes_on_and_has_no_point_twice(self):
+    def test_a_run_that_resumes_continues_and_has_no_point_twice(self):
         save_all = "--trainer.callbacks+={class_path: ModelCheckpoint, init_args: {save_top_k: -1}}"
         fit(self.root, "offline: true", save_all)
         version = self.root / "logs/version_0"
@@ -243,14 +243,14 @@ class Offline(Base):
         found = folders(self.root)
         self.assertEqual(len(found), 3)
         sync(self.root, self.server, *found)
-        by_name = {run.told["displayName"]: run for run in self.server.runs.values()}
+        by_name = {run.variables["displayName"]: run for run in self.server.runs.values()}
         self.assertEqual(set(by_name), {"first", "first-rank_0", "first-rank_1"})
         main = by_name["first"]
         self.assert_same_as_csv(main.history, table(self.root / "logs/version_0"))
-        self.assertEqual({run.told["groupName"] for run in by_name.values()}, {main.name})
+        self.assertEqual({run.variables["groupName"] for run in by_name.values()}, {main.name})
         ranks = [by_name[f"first-rank_{rank}"] for rank in range(2)]
         for rank, run in enumerate(ranks):
-            self.assertEqual(run.told["jobType"], "rank")
+            self.assertEqual(run.variables["jobType"], "rank")
             self.assertEqual(sum("train_loss" in row for row in run.history), 12)
             self.assertEqual(any("digits" in row for row in run.history), rank == 1)
         for row in main.history:
@@ -272,7 +272,7 @@ class Online(Base):
         self.assertEqual(run.history, rows_of_file(folder))
         self.assertNotIn(KEY.encode(), b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file()))
 
-    def test_it_is_found_beside_the_program_wandb_with_the_key_of_netrc(self):
+    def test_it_is_found_next_to_the_program_wandb_with_the_key_of_netrc(self):
         (self.root / ".netrc").write_text(f"machine 127.0.0.1\n  login user\n  password {KEY}\n")
         env = environment(self.root, WANDB_BASE_URL=self.server.url, PATH=f"{BIN}:{os.environ['PATH']}")
         fit(self.root, "log_model: false", env=env, epochs=1)

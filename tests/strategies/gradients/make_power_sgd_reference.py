@@ -53,7 +53,7 @@ class Bucket:
 
 
 class Seeds:
-    """Draws the seed that levin takes, the number of the step, in place of NumPy's numbers."""
+    """Draws the seed that levin takes, the number of the step, instead of NumPy's numbers."""
 
     def __init__(self, state):
         self.state = state

@@ -266,7 +266,7 @@ struct OnHost {
   }
   /// As rank 2, 3 or 4.
   std::unique_ptr<SharedMemoryCollectives> join(int rank, double timeout_seconds = 60,
-                                                WaitingThread thread = WaitingThread::kBeside) const {
+                                                WaitingThread thread = WaitingThread::kHelper) const {
     host->join(rank);
     return std::make_unique<SharedMemoryCollectives>(SharedFile::open_at(memory.place()), host, board(rank), timeout_seconds,
                                                      thread);

@@ -194,8 +194,8 @@ int cannot_start() {
   for (limit.rlim_cur = 3;; ++limit.rlim_cur) {
     setrlimit(RLIMIT_NOFILE, &limit);
     try {
-      const std::vector<levin::RankPlace> places = {{.local_ranks = 2}, {.local_rank = 1, .local_ranks = 2}};
-      levin::kill_processes(levin::start_ranks(places).processes);
+      const std::vector<levin::RankSpec> specs = {{.local_ranks = 2}, {.local_rank = 1, .local_ranks = 2}};
+      levin::kill_processes(levin::start_ranks(specs).processes);
       return 0;
     } catch (const levin::IoError& error) {
       std::fprintf(stderr, "not started: %s\n", error.what());

@@ -55,7 +55,7 @@ struct Run {
     segments[host]->join(rank);
     HostsBackend::Links links;
     links.within = std::make_unique<SharedMemoryCollectives>(SharedFile::open_at(memories[host].place()), segments[host],
-                                                             board(rank), /*timeout_seconds=*/60, WaitingThread::kBeside);
+                                                             board(rank), /*timeout_seconds=*/60, WaitingThread::kHelper);
     links.between = gloo("between" + std::to_string(layout.place_of(rank)), layout.host_of(rank), layout.hosts);
     links.board = board(rank);
     return c10::make_intrusive<HostsBackend>(std::move(links), *gloo("flat", rank, ranks()));

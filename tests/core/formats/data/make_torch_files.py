@@ -1,4 +1,4 @@
-"""Writes the files of torch and Lightning beside it, which levin's tests read. Usage: python make_torch_files.py [FOLDER]
+"""Writes the files of torch and Lightning next to it, which levin's tests read. Usage: python make_torch_files.py [FOLDER]
 
 Needs torch and lightning. The tests know every value: numbers count up from 0, or are as the comments here say.
 """
@@ -111,7 +111,7 @@ def write_lightning():
         module = Regression(optimizer=optimizer)
         trainer(max_epochs=4).fit(module, loader(), ckpt_path=FOLDER / f"lightning_{optimizer}.ckpt", weights_only=False)
         torch.save(module.state_dict(), FOLDER / f"lightning_{optimizer}_later.pt")
-    # Its weights are averages, and those that are trained stand beside them.
+    # Its weights are averages, and the trained ones stand next to them.
     file = FOLDER / "lightning_averaged.ckpt"
     later = FOLDER / "lightning_averaged_later.pt"
     for epochs, begin, end in [(2, None, file), (4, file, later)]:
