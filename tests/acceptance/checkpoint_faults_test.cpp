@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "acceptance/digits_run.h"
+#include "acceptance/saving_fit.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
@@ -76,6 +76,20 @@ TEST_CASE("a run that saves every step and is killed at any instant leaves a who
   CHECK(checkpoints_in(folder / "kept").temporary == 0);
 }
 
+/// Digits on so many ranks that save after every step into a folder in which a call fails as failing_calls.cpp says.
+Command with_fault(const TemporaryFolder& folder, int ranks, const std::string& error, const std::string& at,
+                   const std::string& max_steps) {
+  return {.arguments = saving_each_step(folder.path(),
+                                        {"--trainer.max_steps=" + max_steps, "--trainer.devices=" + std::to_string(ranks)}),
+          .environment = {{"OMP_NUM_THREADS", "1"},
+                          {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
+                          {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
+                          {"LEVIN_FAULT_ERRNO", error},
+                          {"LEVIN_FAULT_MARK", (folder / "fault").string()},
+                          {"LEVIN_FAULT_AT", at}},
+          .copied = true};
+}
+
 TEST_CASE("a call that fails while a checkpoint is written ends all ranks with path and cause, and the file before is whole") {
   const int ranks = GENERATE(1, 2);
   const int error = GENERATE(ENOSPC, EIO);
@@ -86,26 +100,15 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
   // Until all the calls of a run have had their turn.
   for (int call = whole ? 1 : error == EIO ? 9 : 5; has_call; call += whole ? 1 : 23) {
     const TemporaryFolder folder;
-    const auto fit = [&](const std::string& at) {
-      return run({.arguments =
-                      saving_each_step(folder.path(), {"--trainer.max_steps=3", "--trainer.devices=" + std::to_string(ranks)}),
-                  .environment = {{"OMP_NUM_THREADS", "1"},
-                                  {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
-                                  {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
-                                  {"LEVIN_FAULT_ERRNO", std::to_string(error)},
-                                  {"LEVIN_FAULT_MARK", (folder / "fault").string()},
-                                  {"LEVIN_FAULT_AT", at}},
-                  .copied = true});
-    };
-    const Outcome outcome = fit(std::to_string(call));
+    const Outcome outcome = run(with_fault(folder, ranks, std::to_string(error), std::to_string(call), "3"));
     INFO("call " << call << " on " << ranks << " ranks\n" << outcome.text());
     const Found found = checkpoints_in(folder / "kept");
     CHECK(found.damaged == std::vector<std::string>{});
     CHECK(found.temporary == 0);
     has_call = fs::exists(folder / "fault");
     if (outcome.ok()) {
-      // What looks for abandoned files, or reads an old one, goes on without it. Of an old file that cannot be read nobody
-      // knows whether it is a checkpoint.
+      // What looks for abandoned files, or reads an old one, continues without it. It is unknown whether an old file that
+      // cannot be read is a checkpoint.
       const bool left_one = outcome.err.find("stays: levin did not write it") != std::string::npos;
       CHECK(found.whole == (left_one ? 3 : 2));
       continue;
@@ -120,56 +123,24 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
   CHECK(failed > (whole ? 100 : 4));
 }
 
-/// Digits on so many ranks that save after every step into a folder whose file system stops to answer with the first step.
-Command on_hung_files(const TemporaryFolder& folder, int ranks, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = saving_each_step(folder.path(), more);
-  arguments.push_back("--trainer.devices=" + std::to_string(ranks));
-  return {.arguments = arguments,
-          .environment = {{"OMP_NUM_THREADS", "1"},
-                          {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
-                          {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
-                          {"LEVIN_FAULT_ERRNO", "hang"},
-                          {"LEVIN_FAULT_MARK", (folder / "fault").string()},
-                          {"LEVIN_FAULT_AT", "40"}},
-          .copied = true};
-}
-
-TEST_CASE("a run whose checkpoints lie where nothing answers any more ends after timeout_seconds, and older files are whole") {
-  const int ranks = GENERATE(1, 2);
-  const std::string async = GENERATE("true", "false");
-  const TemporaryFolder folder;
-  const Outcome outcome = run(on_hung_files(
-      folder, ranks,
-      {"--trainer.max_steps=9", "--trainer.timeout_seconds=3", "--trainer.callbacks.0.init_args.async=" + async}));
-  INFO(outcome.text());
-  CHECK_FALSE(outcome.timed_out);
-  CHECK(outcome.status == 1);
-  CHECK(fs::exists(folder / "fault"));
-  CHECK_THAT(outcome.err, Catch::Contains("its file system has not responded for 3 s (timeout_seconds)") &&
-                              Catch::Contains("Cannot save '" + (folder / "kept").string()));
-  const Found found = checkpoints_in(folder / "kept");
-  CHECK(found.damaged == std::vector<std::string>{});
-  CHECK(found.whole >= 1);
-}
-
 TEST_CASE("signals end a run whose checkpoints lie where nothing answers: Ctrl-C the second time, SIGTERM ten seconds later") {
   const int ranks = GENERATE(1, 2);
   const int signal = GENERATE(SIGINT, SIGTERM);
   const TemporaryFolder folder;
   const int out = open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  Started run(on_hung_files(folder, ranks, {"--trainer.max_steps=9"}), out, out);
+  Started run(with_fault(folder, ranks, "hang", "40", "9"), out, out);
   close(out);
-  INFO(read_text(folder / "out"));
   for (int looks = 0; looks < 3000 && !fs::exists(folder / "fault"); ++looks) usleep(10'000);
   REQUIRE(fs::exists(folder / "fault"));
   kill(run.process(), signal);
   CHECK_FALSE(run.wait(std::chrono::milliseconds(signal == SIGINT ? 1000 : 10500)));
   kill(run.process(), signal);
   const auto status = run.wait(std::chrono::seconds(20));
+  const std::string text = read_text(folder / "out");
+  INFO(ranks << " ranks, signal " << signal << "\n" << text);
   REQUIRE(status);
   // What SIGTERM has asked for is not done: the step that waited could not be saved.
   CHECK(*status == (signal == SIGINT ? 128 + signal : 1));
-  const std::string text = read_text(folder / "out");
   if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("a second signal came during the wait for its file system"));
   if (signal == SIGTERM) CHECK_THAT(text, Catch::Contains("Waiting for '"));
   const Found found = checkpoints_in(folder / "kept");

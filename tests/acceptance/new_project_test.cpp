@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "acceptance/digits_run.h"
 #include "acceptance/outside_project.h"
+#include "support/file_text.h"
 
 namespace levin::test {
 namespace {
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 /// the whole matrix; the sample does so for one, and takes the plug-in of the others, in which all are, from this build.
 void build_and_train(const std::string& template_name, bool builds) {
   const OutsideProject project(template_name);
-  project.command({levin_program(), "new", project.folder().string(), "--template", template_name},
+  project.command({LEVIN_BINARY_DIR "/bin/levin", "new", project.folder().string(), "--template", template_name},
                   project.folder().parent_path());
   const fs::path plugin = "lib" + template_name + ".so";
   if (builds || std::getenv("LEVIN_MATRIX") != nullptr) {
@@ -22,7 +22,7 @@ void build_and_train(const std::string& template_name, bool builds) {
     // As on GitHub, whose levin is in a folder v: what is built already stays.
     const std::string workflow = read_text(project.folder() / ".github/workflows/test.yml");
     fs::create_directories(project.folder() / "v/bin");
-    fs::create_symlink(levin_program(), project.folder() / "v/bin/levin");
+    fs::create_symlink(LEVIN_BINARY_DIR "/bin/levin", project.folder() / "v/bin/levin");
     project.command({"bash", "-ec", workflow.substr(workflow.rfind("run: |") + std::string_view("run: |").size())});
   } else {
     fs::create_directory(project.folder() / "build");
@@ -35,10 +35,10 @@ void build_and_train(const std::string& template_name, bool builds) {
     return project.levin(arguments);
   };
   run({"fit", "--trainer.max_epochs=1"});
-  CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
+  CHECK(fs::exists(project.folder() / "logs/version_0/metrics.csv"));
   const Outcome prediction = run({"predict", "--ckpt_path=best"});
   if (template_name == "classifier")
-    CHECK(read_text(version_folder(project.folder()) / "hparams.yaml").find("pixels: 64") != std::string::npos);
+    CHECK(read_text(project.folder() / "logs/version_0/hparams.yaml").find("pixels: 64") != std::string::npos);
   if (template_name == "regression") {
     project.levin(
         {"fit", "--config", "config.yaml", "--trainer.max_epochs=1", "--model.hidden=16", "--trainer.logger.name=hidden_16"});

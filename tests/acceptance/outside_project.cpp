@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "acceptance/digits_run.h"
-
 namespace levin::test {
 
 namespace fs = std::filesystem;
@@ -35,7 +33,7 @@ Outcome OutsideProject::command(const std::vector<std::string>& arguments, const
 }
 
 Outcome OutsideProject::levin(std::vector<std::string> arguments) const {
-  arguments.insert(arguments.begin(), levin_program());
+  arguments.insert(arguments.begin(), LEVIN_BINARY_DIR "/bin/levin");
   return command(arguments);
 }
 

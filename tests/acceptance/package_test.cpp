@@ -4,8 +4,8 @@
 #include <regex>
 #include <set>
 
-#include "acceptance/digits_run.h"
 #include "acceptance/outside_project.h"
+#include "support/file_text.h"
 #include "support/rooms.h"
 #include "support/run_paths.h"
 #include "support/temporary_folder.h"
@@ -16,6 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kNone;
+
+/// What a command prints that ends well; the test ends when it fails.
+std::string output_of(const std::vector<std::string>& arguments, const fs::path& folder = {}) {
+  const Outcome outcome = run({.arguments = arguments, .folder = folder, .limit = std::chrono::seconds(300)});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  return outcome.out;
+}
 
 /// The code blocks of README.md that follow a line with a file's name in bold, as `**CMakeLists.txt**`, below a heading.
 std::map<std::string, std::string> files_of_readme(const std::string& heading) {
@@ -40,7 +48,7 @@ TEST_CASE("the README's own project builds outside of the repository and runs") 
   project.build();
   CHECK(unsafe_run_paths(linked_files(project.folder() / "build")) == kNone);
   project.levin({"fit", "--config", "run.yaml"});
-  CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
+  CHECK(fs::exists(project.folder() / "logs/version_0/metrics.csv"));
 }
 
 std::set<std::string> installed_headers(const fs::path& folder) {
@@ -63,13 +71,9 @@ std::set<std::string> public_headers() {
 TEST_CASE("an installed levin is found by CMake and runs") {
   const TemporaryFolder folder;
   const std::string prefix = (folder / "prefix").string();
-  const Outcome installed = run({.arguments = {"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix}});
-  INFO(installed.text());
-  REQUIRE(installed.ok());
+  output_of({"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix});
   CHECK(installed_headers(folder / "prefix/include/levin") == public_headers());
-  const Outcome version = run({.arguments = {prefix + "/bin/levin", "--version"}});
-  INFO(version.text());
-  CHECK(version.ok());
+  output_of({prefix + "/bin/levin", "--version"});
   CHECK(unsafe_run_paths(linked_files(prefix)) == kNone);
 
   // A header without torch, so that the compiler is done in a second.
@@ -81,47 +85,28 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   for (const char* source : {"plain.cpp", "precompiled.cpp"}) std::ofstream(folder / source) << "#include <levin/levin.h>\n";
   std::ofstream(folder / "consumer.cpp") << "#include <levin/core/config/value.h>\n#include <iostream>\n"
                                             "int main() { std::cout << levin::describe(levin::Value(4)); }\n";
-  const Outcome configured = run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix,
-                                                "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"},
-                                  .folder = folder.path()});
-  INFO(configured.text());
-  REQUIRE(configured.ok());
+  output_of({"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"},
+            folder.path());
   // The plug-ins would take a minute; what they would be compiled with is known.
   const std::string commands = read_text(folder / "build/compile_commands.json");
   CHECK(commands.find("plain.dir/levin_precompiled") == std::string::npos);
   CHECK(commands.find(" -O2 ") != std::string::npos);
   CHECK(commands.find((folder / "build/CMakeFiles/precompiled.dir/levin_precompiled/levin_precompiled.h").string()) !=
         std::string::npos);
-  const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "consumer"},
-                             .folder = folder.path(),
-                             .limit = std::chrono::seconds(200)});
-  INFO(built.text());
-  REQUIRE(built.ok());
-  const Outcome consumer = run({.arguments = {(folder / "build/consumer").string()}});
-  CHECK(consumer.ok());
-  CHECK(consumer.out == "int 4");
+  output_of({"cmake", "--build", "build", "--target", "consumer"}, folder.path());
+  CHECK(output_of({(folder / "build/consumer").string()}) == "int 4");
 }
 
 /// The whole matrix builds and runs it; the sample configures it, since its compilation takes half a minute.
-TEST_CASE("the example own_loop is a project of its own against an installed levin") {
+TEST_CASE("the example own_loop is a separate project against an installed levin") {
   const TemporaryFolder folder;
   const std::string prefix = (folder / "prefix").string();
-  REQUIRE(run({.arguments = {"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix}}).ok());
+  output_of({"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix});
   fs::copy(LEVIN_SOURCE_DIR "/examples/own_loop", folder / "own_loop");
-  const Outcome configured = run(
-      {.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix}, .folder = folder / "own_loop"});
-  INFO(configured.text());
-  REQUIRE(configured.ok());
+  output_of({"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix}, folder / "own_loop");
   if (std::getenv("LEVIN_MATRIX") == nullptr) return;
-  const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "own_loop"},
-                             .folder = folder / "own_loop",
-                             .limit = std::chrono::seconds(300)});
-  INFO(built.text());
-  REQUIRE(built.ok());
-  const Outcome trained = run(
-      {.arguments = {"own_loop/build/own_loop", LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv"}, .folder = folder.path()});
-  INFO(trained.text());
-  REQUIRE(trained.ok());
+  output_of({"cmake", "--build", "build", "--target", "own_loop"}, folder / "own_loop");
+  output_of({"own_loop/build/own_loop", LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv"}, folder.path());
   CHECK(fs::exists(folder / "logs/own_loop/version_0/checkpoints/last.ckpt"));
 }
 

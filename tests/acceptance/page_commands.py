@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What installs and packages levin is tested by make test-packages and test-readme, the first hour by documentation_test.cpp, and
+# What installs and packages levin is tested by make test-packages and test-readme, the first hour by cases/readmes.txt, and
 # packages of Python's with the module that the page exports by tests/exported.
 ELSEWHERE = {"install.md", "releases.md", "first-hour.md", "from-python.md"}
 BLOCK_LIMIT = 600

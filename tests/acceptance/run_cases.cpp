@@ -113,12 +113,6 @@ bool is_for_shell(const std::string& text) {
   return !text.starts_with("levin ") || std::regex_replace(text, kQuoted, "").find_first_of("|&;<>$`(") != std::string::npos;
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
-}
-
 /// The names of what a folder holds, in order.
 std::string names_in(const fs::path& folder) {
   std::set<std::string> names;

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "acceptance/digits_run.h"
+#include "acceptance/saving_fit.h"
 #include "strategies/support/odd_listener.h"
 #include "support/temporary_folder.h"
 #include "support/whole_matrix.h"

@@ -19,7 +19,7 @@ Value device_reference(const char* what) {
 
 /// The rows of DeviceStatsMonitor in a fit and a test: "step hook statistics", a line each.
 std::string rows_of_device(const Value& cpu_stats, const Component<Accelerator>& accelerator) {
-  const auto logger = std::make_shared<RowLogger>();
+  const auto logger = std::make_shared<RowsOf>();
   ScriptedRun run(2);
   run.options.logger = std::static_pointer_cast<Logger>(logger);
   run.options.log_every_n_steps = 2;

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
-#include <new>
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/early_stopping.h"
@@ -15,7 +14,6 @@
 #include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/seed.h"
-#include "levin/data/data_loader.h"
 #include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"
@@ -25,14 +23,7 @@ using namespace levin::test;
 
 namespace {
 
-LoaderPtr rows_for_finders(std::int64_t samples, std::int64_t batch_size, bool shuffle = false) {
-  const at::Tensor index = torch::arange(samples, torch::kDouble);
-  const at::Tensor first = index.sin(), second = (2 * index).cos();
-  const Batch data{{"inputs", torch::stack({first, second}, 1)}, {"targets", (first - 2 * second + 0.5).unsqueeze(1)}};
-  return DataLoader(std::make_shared<TensorDataset>(data), {.batch_size = batch_size, .shuffle = shuffle});
-}
-
-/// As in make_finder_references.py, with noise where that is asked for; keeps each step's rate and batch size.
+/// As in make_finder_references.py, with noise where that is asked for; stores each step's rate and batch size.
 struct Sought : Module {
   explicit Sought(double rate = 0.1) : lr(rate) {
     layer->weight.set_data(torch::tensor({{0.5, -0.25}}, torch::kDouble));
@@ -111,15 +102,9 @@ TEST_CASE("a learning rate finder tries Lightning's rates, and comes to its loss
         std::dynamic_pointer_cast<LearningRateFinder>(Component<Callback>("LearningRateFinder", arguments).get());
     Sought module;
     module.adam = reference.at("optimizer") == Value("Adam");
-    SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
-    const auto& lr = reference.at("lr").as_list();
-    const auto& loss = reference.at("loss").as_list();
-    REQUIRE(finder->rates().size() == lr.size());
-    REQUIRE(finder->losses().size() == loss.size());
-    for (std::size_t step = 0; step < lr.size(); ++step) {
-      CHECK(finder->rates()[step] == Approx(lr[step].as_double()).epsilon(1e-9));
-      CHECK(finder->losses()[step] == Approx(loss[step].as_double()).epsilon(1e-9));
-    }
+    SoughtFit({finder}, 1)(module, waves(60, 4));
+    CHECK_THAT(finder->rates(), Catch::Approx(numbers_in(reference.at("lr"))).epsilon(1e-9));
+    CHECK_THAT(finder->losses(), Catch::Approx(numbers_in(reference.at("loss"))).epsilon(1e-9));
     CHECK(*finder->suggestion() == Approx(reference.at(by_rate ? "suggestion" : "over_plot").as_double()).epsilon(1e-6));
   }
 }
@@ -130,7 +115,7 @@ TEST_CASE("a learning rate finder goes through losses below 0 as through others,
         LearningRateFinderOptions{.min_lr = 1e-3, .max_lr = max_lr, .num_training_steps = 40, .update = false});
     Sought module;
     module.below = below;
-    SoughtFit({finder}, 1)(module, rows_for_finders(200, 4));
+    SoughtFit({finder}, 1)(module, waves(200, 4));
     return finder;
   };
   const auto plain = search(0, 0.5);
@@ -159,7 +144,7 @@ TEST_CASE("steps without a loss leave a gap in a learning rate finder, and chang
       LearningRateFinderOptions{.min_lr = 1e-6, .max_lr = 1e-2, .num_training_steps = 20, .update = false});
   WithGaps module;
   module.has_gaps = true;
-  SoughtFit({finder}, 1)(module, rows_for_finders(60, 2));
+  SoughtFit({finder}, 1)(module, waves(60, 2));
   REQUIRE(finder->losses().size() == 20);
   REQUIRE(finder->rates().size() == 20);
   for (std::size_t step = 0; step < 20; ++step) {
@@ -183,7 +168,7 @@ TEST_CASE("a learning rate finder needs no metric that a schedule of the fit mon
   const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss"});
   const SoughtFit fit({finder, stopping}, 2);
   Trainer trainer(fit.options);
-  trainer.fit(module, rows_for_finders(20, 4), {rows_for_finders(8, 4)});
+  trainer.fit(module, waves(20, 4), {waves(8, 4)});
   CHECK(finder->losses().size() > 5);
   CHECK(trainer.global_step() == 10);
 }
@@ -195,10 +180,10 @@ TEST_CASE("a fit after finders that update nothing is the fit without them, bit 
     module.layer->bias.set_requires_grad(false);
     module.norm->eval();
     module.in_step = [steps = 0](std::int64_t rows) mutable {
-      if (rows > 8 && ++steps == 2) throw std::bad_alloc();
+      TORCH_CHECK_WITH(OutOfMemoryError, rows <= 8 || ++steps != 2, "out of memory");
     };
     const SoughtFit fit(std::move(callbacks));
-    fit(module, rows_for_finders(30, 4, /*shuffle=*/true));
+    fit(module, waves(30, 4, /*shuffle=*/true));
   };
   Sought plain, sought;
   run({}, plain);
@@ -226,52 +211,13 @@ TEST_CASE("the fit begins with the rate that was found, and schedules are relati
   Sought sought;
   with_schedule(sought);
   const auto finder = std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-4, .num_training_steps = 40});
-  SoughtFit({finder})(sought, rows_for_finders(30, 4));
+  SoughtFit({finder})(sought, waves(30, 4));
   Sought given(*finder->suggestion());
   with_schedule(given);
-  SoughtFit({})(given, rows_for_finders(30, 4));
-  REQUIRE(sought.rates.size() == 16);
+  SoughtFit({})(given, waves(30, 4));
   REQUIRE(given.rates.size() == 16);
-  for (std::size_t step = 0; step < 16; ++step) CHECK(sought.rates[step] == Approx(given.rates[step]).epsilon(1e-12));
+  CHECK_THAT(sought.rates, Catch::Approx(given.rates).epsilon(1e-12));
   if (index < 1) check_equal(sought, given);
-}
-
-TEST_CASE("a batch size finder stops where memory ends, and the fit has what it found") {
-  struct Search {
-    BatchSizeFinderOptions options;
-    std::int64_t limit;  ///< samples that memory has room for
-    std::int64_t found;
-    Sizes sizes;
-  };
-  const Search search = GENERATE(values<Search>({
-      {{}, 20, 16, {2, 4, 8, 16, 32}},
-      {{.mode = SizeMode::kBinsearch, .margin = 0}, 21, 21, {2, 4, 8, 16, 32, 24, 20, 22, 21}},
-      {{.mode = SizeMode::kBinsearch}, 21, 19, {2, 4, 8, 16, 32, 24, 20, 22, 21}},
-      {{.mode = SizeMode::kBinsearch}, 1000, 60, {2, 4, 8, 16, 32, 60}},
-      {{.max_val = 24}, 1000, 24, {2, 4, 8, 16, 24}},
-      {{.max_trials = 2}, 1000, 4, {2, 4}},
-      {{.init_val = 32}, 10, 8, {32, 16, 8}},
-      {{.mode = SizeMode::kBinsearch, .init_val = 32, .margin = 0}, 10, 10, {32, 16, 8, 12, 10, 11}},
-      {{.init_val = 4}, 1, 1, {4, 2, 1}},
-  }));
-  const bool of_torch = GENERATE(true, false);
-  const auto finder = std::make_shared<BatchSizeFinder>(search.options);
-  Sought module;
-  module.in_step = [&](std::int64_t rows) {
-    if (rows <= search.limit) return;
-    if (!of_torch) throw std::bad_alloc();
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory");
-  };
-  SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
-  CHECK(tried(*finder) == search.sizes);
-  const Value state = finder->state_dict();
-  CHECK(state.at("batch_size").as_int() == search.found);
-  CHECK(module.sizes.front() == search.found);
-  for (const Value& trial : state.at("trials").as_list()) {
-    CHECK(trial.at("fits").as_bool() == (trial.at("batch_size").as_int() <= search.limit));
-    CHECK((trial.at("samples_per_second").as_double() > 0) == trial.at("fits").as_bool());
-    CHECK(trial.at("peak_bytes").as_int() > 0);
-  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed
@@ -282,7 +228,7 @@ TEST_CASE(
     Sought module;
     module.in_step = [](std::int64_t rows) { torch::zeros({rows, kRow}, torch::kByte).fill_(1); };
     const auto finder = std::make_shared<BatchSizeFinder>(options);
-    SoughtFit({finder}, 1)(module, rows_for_finders(60, 4));
+    SoughtFit({finder}, 1)(module, waves(60, 4));
     return finder;
   };
   // What a first fit maps of libraries, as far as the machine has them in memory, and what it keeps, counts before.
@@ -304,34 +250,21 @@ TEST_CASE(
 }
 #endif
 
-TEST_CASE("finders refuse what they cannot do, and other errors of a trial end the fit") {
-  const auto fails = [](const std::shared_ptr<Callback>& finder, const LoaderPtr& loader,
-                        const std::function<void(std::int64_t)>& in_step, const std::string& message) {
-    Sought module;
-    module.in_step = in_step;
-    CHECK_THROWS_WITH(SoughtFit({finder}, 1)(module, loader), Catch::Contains(message));
-    CHECK(module.rates.empty());
-  };
-  const auto sizes = std::make_shared<BatchSizeFinder>();
-  fails(
-      sizes, rows_for_finders(60, 4), [](std::int64_t) { throw std::bad_alloc(); },
-      "memory does not suffice for a batch of one");
-  fails(
-      sizes, rows_for_finders(60, 4), [](std::int64_t) { throw std::runtime_error("broken step"); }, "broken step");
-  fails(sizes, FixedLoader::of_rows(2, 2), {}, "set_batch_size()");
+TEST_CASE("a batch size finder needs a loader that can change its size, and a rate finder one optimizer") {
+  Sought one;
+  CHECK_THROWS_WITH(SoughtFit({std::make_shared<BatchSizeFinder>()}, 1)(one, FixedLoader::of_rows(2, 2)),
+                    Catch::Contains("set_batch_size()"));
   struct TwoOptimizers final : Sought {
     OptimizerSetups configure_optimizers() override {
       return {std::make_shared<torch::optim::SGD>(parameters(), 0.1), std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
     }
-  } module;
-  module.set_automatic_optimization(false);
-  CHECK_THROWS_WITH(SoughtFit({std::make_shared<LearningRateFinder>()}, 1)(module, rows_for_finders(60, 4)),
+  } two;
+  two.set_automatic_optimization(false);
+  CHECK_THROWS_WITH(SoughtFit({std::make_shared<LearningRateFinder>()}, 1)(two, waves(60, 4)),
                     Catch::Contains("this module has 2"));
-  CHECK_THROWS_WITH(LearningRateFinder({.min_lr = 1, .max_lr = 0.1}),
-                    Catch::Contains("min_lr must be above 0 and below max_lr"));
 }
 
-TEST_CASE("a run that resumes one with finders tries nothing, and goes on with the size and rates of before") {
+TEST_CASE("a run that resumes one with finders tries nothing, and continues with its size and rates") {
   const auto fit = [](std::int64_t epochs, const RunOptions& how, const TemporaryFolder& folder, Sought& module) {
     const auto sizes = std::make_shared<BatchSizeFinder>(BatchSizeFinderOptions{.max_val = 8});
     const auto rates =
@@ -342,7 +275,7 @@ TEST_CASE("a run that resumes one with finders tries nothing, and goes on with t
                   epochs);
     fit.options.enable_checkpointing = std::nullopt;
     module.scheduler = LinearLr::Options{.start_factor = 0.1, .total_iters = 5};
-    fit(module, rows_for_finders(30, 4, /*shuffle=*/true), how);
+    fit(module, waves(30, 4, /*shuffle=*/true), how);
     CHECK((tried(*sizes) == Sizes{2, 4, 8}));
     CHECK(rates->state_dict().at("lr").size() > 20);
   };

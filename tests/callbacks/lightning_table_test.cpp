@@ -63,7 +63,7 @@ std::string flaw_of(const std::string& answer, bool (*exists)(const std::string&
 
 }  // namespace
 
-TEST_CASE("the page for Lightning's users answers for each of its callbacks and flags, with what there is") {
+TEST_CASE("the page for Lightning's users answers for each of its callbacks and flags, with what levin has") {
   const auto [section, list, exists] = GENERATE(table<std::string, std::string, bool (*)(const std::string&)>(
       {{"Every flag of the Trainer", "flags", is_flag}, {"Every callback", "callbacks", is_callback}}));
   std::vector<std::string> expected;

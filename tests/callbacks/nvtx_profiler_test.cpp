@@ -16,7 +16,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-/// Takes ranges in the place of a device's library: a line each, set in below the one that it is within.
+/// Takes ranges instead of a device's library: a line each, set in below the one that it is within.
 struct RecordedRanges final : torch::profiler::impl::ProfilerStubs {
   void record(c10::DeviceIndex*, torch::profiler::impl::ProfilerVoidEventStub*, std::int64_t*) const override {}
   float elapsed(const torch::profiler::impl::ProfilerVoidEventStub*,
@@ -123,7 +123,7 @@ run_training_epoch
 )");
 }
 
-TEST_CASE("the nvtx profiler marks operators too where it is asked to, and which of a backward pass belongs to which") {
+TEST_CASE("the nvtx profiler marks operators too where an option says so, and which of a backward pass belongs to which") {
   Marked module;
   const std::string text = ranges_of(module, GENERATE(at::kCUDA, at::kPrivateUse1), /*operators=*/true);
   INFO(text);

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "callbacks/scripted_run.h"
-#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/data/array_files.h"
 #include "levin/data/data_loader.h"
@@ -35,29 +34,19 @@ LoaderPtr samples(std::int64_t count) {
                                       DataLoaderOptions{.batch_size = 2});
 }
 
+// Where files go is in acceptance/cases/callbacks.txt.
+
 /// Predicts with a writer, into FOLDER.
 void predict(const TemporaryFolder& folder, PredictionWriterOptions options, std::function<Batch(const Batch&)> function,
-             LoaderList loaders = {samples(3)}, std::function<void(TrainerOptions&)> change = {}) {
+             LoaderList loaders = {samples(3)}) {
   TrainerOptions trainer_options = quiet_options(1);
   trainer_options.default_root_dir = folder.path();
   trainer_options.callbacks = {std::make_shared<PredictionWriter>(std::move(options))};
-  if (change) change(trainer_options);
   Predicts module(std::move(function));
   Trainer(trainer_options).predict(module, std::move(loaders));
 }
 
 }  // namespace
-
-TEST_CASE("the line that says where predictions are has the path that a person would type") {
-  const TemporaryFolder folder;
-  const fs::path before = fs::current_path();
-  fs::current_path(folder.path());
-  predict(
-      folder, {.dirpath = folder / "results"}, [](const Batch& batch) { return batch["x"]; }, {samples(3)},
-      [&](TrainerOptions& options) { options.log_file = folder / "log.txt"; });
-  fs::current_path(before);
-  CHECK_THAT(read_text(folder / "log.txt"), Contains("predictions: results/predictions.csv (3 samples)\n"));
-}
 
 TEST_CASE("a prediction without a name is the column prediction, or one column for each number of a row") {
   const TemporaryFolder folder;
@@ -112,10 +101,6 @@ TEST_CASE("with the interval batch each batch has a file, which names its sample
         std::set<std::string>{"loader_0-rank_0-batch_0.csv", "loader_1-rank_0-batch_0.csv", "loader_1-rank_0-batch_1.csv"});
   CHECK(read_text(parts / "loader_1-rank_0-batch_1.csv") == "sample,prediction\n2,4\n");
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
-  predict(folder, {.filename = "both", .write_interval = WriteInterval::kBatchAndEpoch},
-          [](const Batch& batch) { return batch["x"]; });
-  CHECK(fs::exists(folder / "both.csv"));
-  CHECK(fs::exists(folder / "both/loader_0-rank_0-batch_1.csv"));
 }
 
 TEST_CASE("several loaders have a file each") {
@@ -142,28 +127,14 @@ TEST_CASE("what is not one row for each sample, or differs from batch to batch, 
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
 }
 
-TEST_CASE("a writer is there when it is asked for, and writes nothing for fast_dev_run") {
+TEST_CASE("predictions are returned unless an option says otherwise, and a C++ program has no writer by itself") {
   const TemporaryFolder folder;
-  const auto as_is = [](const Batch& batch) { return batch["x"]; };
-  const auto without = [](TrainerOptions& options) { options.callbacks.clear(); };
-  predict(folder, {}, as_is, {samples(3)}, without);
-  predict(folder, {}, as_is, {samples(3)}, [](TrainerOptions& options) { options.fast_dev_run = 1; });
-  CHECK_FALSE(fs::exists(folder / "predictions.csv"));
-  predict(folder, {}, as_is, {samples(3)}, [&](TrainerOptions& options) {
-    without(options);
-    options.enable_prediction_writer = true;
-  });
-  CHECK(fs::exists(folder / "predictions.csv"));
-  CHECK_THROWS_WITH(
-      predict(folder, {}, as_is, {samples(3)}, [](TrainerOptions& options) { options.enable_prediction_writer = false; }),
-      Contains("enable_prediction_writer is false, but callbacks hold a PredictionWriter"));
-}
-
-TEST_CASE("predictions that nobody asked for are not kept") {
   TrainerOptions options = quiet_options(1);
+  options.default_root_dir = folder.path();
   options.enable_checkpointing = false;
   Predicts module([](const Batch& batch) { return batch["x"]; });
   Trainer trainer(options);
   CHECK(trainer.predict(module, {samples(3)}).front().size() == 2);
   CHECK(trainer.predict(module, {samples(3)}, {.return_predictions = false}).empty());
+  CHECK(file_names(folder.path()).empty());
 }

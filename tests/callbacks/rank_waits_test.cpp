@@ -25,7 +25,7 @@ TEST_CASE("ranks wait for the last to come") {
   check_waits(waits_of_ranks({{{1, 4}, {9, 9}}, {{2, 4}, {7, 9}}, {{4, 4}, {8, 9}}}), {{0, 0, 3}, {2, 0, 2}, {1, 0, 0}});
 }
 
-TEST_CASE("clocks of hosts that differ are put right by when ranks go on") {
+TEST_CASE("clocks of hosts that differ are corrected by when ranks continue") {
   // As above, with rank 1's clock 100 seconds ahead, and rank 2's 50 behind.
   check_waits(waits_of_ranks({{{1, 4}, {9, 9}}, {{102, 104}, {107, 109}}, {{-46, -46}, {-42, -41}}}),
               {{0, 0, 3}, {2, 0, 2}, {1, 0, 0}});

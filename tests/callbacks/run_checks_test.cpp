@@ -1,5 +1,4 @@
 #include "levin/core/fit_preview.h"
-#include "levin/core/run_check.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +6,6 @@
 
 #include "callbacks/scripted_run.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/metrics/classification.h"
 
@@ -48,28 +46,6 @@ LoaderPtr shuffled(std::int64_t batch_size) {
                                       DataLoaderOptions{.batch_size = batch_size, .shuffle = true});
 }
 
-struct Trace {
-  std::vector<at::Tensor> tensors;
-  std::vector<MetricRow> rows;
-};
-
-Trace trace_of_fit(const std::vector<std::string>& checks) {
-  seed_everything(3);
-  ScriptedRun run(2);
-  run.options.log_every_n_steps = 1;
-  const auto logger = std::make_shared<RowLogger>();
-  run.options.logger = Loggers(logger);
-  for (const std::string& check : checks) run.options.callbacks.emplace_back(check);
-  BusyModule module;
-  Trainer trainer(run.options);
-  trainer.fit(module, shuffled(5), {shuffled(7)});
-  Trace trace{module.parameters(), logger->rows};
-  for (const at::Tensor& buffer : module.buffers()) trace.tensors.push_back(buffer);
-  trace.tensors.push_back(torch::rand({4}));
-  trace.tensors.push_back(torch::rand({4}, trainer.rank_generator()));
-  return trace;
-}
-
 /// Asks for a FitPreview in a hook.
 struct Previewing final : Callback {
   explicit Previewing(bool too_late) : too_late_(too_late) {}
@@ -100,17 +76,6 @@ struct Previewing final : Callback {
 };
 
 }  // namespace
-
-TEST_CASE("a fit is the same to the bit with checks before it, which find nothing") {
-  const Trace plain = trace_of_fit({});
-  const Trace checked = trace_of_fit({"CheckData", "CheckInit", "CheckGradients"});
-  REQUIRE(plain.tensors.size() == checked.tensors.size());
-  for (std::size_t index = 0; index < plain.tensors.size(); ++index)
-    CHECK(torch::equal(plain.tensors[index], checked.tensors[index]));
-  REQUIRE(plain.rows.size() == checked.rows.size());
-  CHECK(plain.rows.size() > 8);
-  for (std::size_t index = 0; index < plain.rows.size(); ++index) CHECK(plain.rows[index].values == checked.rows[index].values);
-}
 
 TEST_CASE("a preview has 64 bits, repeats a step exactly, and gives gradients and types back") {
   ScriptedRun run(1, {std::make_shared<Previewing>(false)});

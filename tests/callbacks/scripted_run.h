@@ -3,30 +3,21 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "levin/core/base/error.h"
-#include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "support/fixed_loader.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+#include "support/scripted_line.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
-
-/// Keeps the rows it is handed.
-struct RowLogger final : Logger {
-  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
-  std::vector<MetricRow> rows;
-};
 
 /// Trains one linear layer. Logs `val_loss` from a list, one entry a validation (the last one stays), and the number of the
 /// batch as `train_step`.
@@ -37,7 +28,6 @@ class ScriptedModule : public Module {
   }
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const std::int64_t number = trainer().total_batch_idx();
-    if (number == throw_at_batch && by_signal) throw Interrupted(SIGTERM, "during fit");
     if (number == throw_at_batch) throw std::runtime_error("scripted failure");
     log("train_step", static_cast<double>(number), {.prog_bar = true});
     return layer_->forward(batch[0]).mean();
@@ -51,7 +41,6 @@ class ScriptedModule : public Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.01); }
 
   std::int64_t throw_at_batch = -1;
-  bool by_signal = false;  ///< it ends then, as for a signal
 
  private:
   std::vector<double> scores_;
@@ -89,13 +78,23 @@ struct ScriptedRun {
   TrainerOptions options;
 };
 
-/// Fits with one callback and gives the number of epochs that ran.
-inline std::int64_t epochs_of_fit(const std::shared_ptr<Callback>& callback, std::vector<double> scores,
-                                  std::int64_t max_epochs, const std::function<void(TrainerOptions&)>& change = {}) {
-  ScriptedRun run(max_epochs, {callback});
-  if (change) change(run.options);
-  ScriptedModule module(std::move(scores));
-  return run.fit(module, 2, {FixedLoader::of_rows(1, 1)})->current_epoch();
+/// A regression on so many samples of two inputs, as in make_finder_references.py and others here.
+inline LoaderPtr waves(std::int64_t samples, std::int64_t batch_size, bool shuffle = false) {
+  const at::Tensor index = torch::arange(samples, torch::kDouble);
+  const at::Tensor first = index.sin(), second = (2 * index).cos();
+  const Batch data{{"inputs", torch::stack({first, second}, 1)}, {"targets", (first - 2 * second + 0.5).unsqueeze(1)}};
+  return DataLoader(std::make_shared<TensorDataset>(data), {.batch_size = batch_size, .shuffle = shuffle});
+}
+
+/// The numbers of a list in a reference file, or of a tensor.
+inline std::vector<double> numbers_in(const Value& list) {
+  std::vector<double> numbers;
+  for (const Value& number : list.as_list()) numbers.push_back(number.as_double());
+  return numbers;
+}
+inline std::vector<double> numbers_in(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().to(torch::kDouble).flatten().contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 
 /// The names of what a folder holds.

@@ -12,7 +12,6 @@
 #include "levin/callbacks/spike_detection.h"
 #include "levin/callbacks/weight_averaging.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/config/registry.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/cyclic_lr_schedulers.h"
@@ -49,10 +48,10 @@ class GuardedModule final : public Module {
   OptimizerSetups configure_optimizers() override {
     const auto adam = std::make_shared<torch::optim::Adam>(parameters(), 0.01);
     if (!schedule) return adam;
-    return {adam, {{.scheduler = schedule(*adam), .interval = levin::Interval::kStep}}};
+    return {adam, *schedule, {.interval = levin::Interval::kStep}};
   }
 
-  std::function<std::shared_ptr<LrScheduler>(torch::optim::Optimizer&)> schedule;
+  std::optional<SchedulerMaker> schedule;
   std::int64_t spikes_at = -1;  ///< a step whose loss leaps, whatever its batch
 
  private:
@@ -83,7 +82,7 @@ struct GuardedFit {
     run.options.logger = logger;
     run.options.log_every_n_steps = 1;
   }
-  /// Weights, buffers and optimizer state at the end. `from`: the fit at whose end this one goes on; null: none.
+  /// Weights, buffers and optimizer state at the end. `from`: the fit from whose end this one resumes; null: none.
   std::map<std::string, at::Tensor> operator()(std::vector<Batch> batches, const GuardedFit* from = nullptr) {
     Trainer trainer(run.options);
     RunOptions how;
@@ -98,7 +97,7 @@ struct GuardedFit {
     return std::move(end.tensors);
   }
 
-  std::shared_ptr<RowLogger> logger = std::make_shared<RowLogger>();
+  std::shared_ptr<RowsOf> logger = std::make_shared<RowsOf>();
   ScriptedRun run;
   GuardedModule module;
   std::vector<double> rates;
@@ -118,9 +117,21 @@ std::shared_ptr<SpikeGuard> guard_with(const std::function<void(SpikeGuardOption
   change(options);
   return std::make_shared<SpikeGuard>(options);
 }
+std::shared_ptr<SpikeGuard> guard_that(SpikeAction action, std::int64_t every_n_steps = 100, double lr_factor = 1) {
+  return guard_with([&](SpikeGuardOptions& options) {
+    options.action = action;
+    options.every_n_steps = every_n_steps;
+    options.lr_factor = lr_factor;
+  });
+}
 
-std::shared_ptr<LrScheduler> step_lr(torch::optim::Optimizer& optimizer) {
-  return std::make_shared<StepLr>(optimizer, StepLrOptions{.step_size = 3, .gamma = 0.9});
+/// Calls `change` after each batch.
+std::shared_ptr<Callback> after_batches(std::function<void(torch::optim::OptimizerParamGroup&, std::int64_t)> change) {
+  return std::make_shared<LambdaCallback>(
+      LambdaCallbackOptions{.on_train_batch_end = [change = std::move(change)](Trainer& trainer, Module&, const StepOutput&,
+                                                                               const Batch&, std::int64_t batch_idx) {
+        change(trainer.optimizers().front()->param_groups().front(), batch_idx);
+      }});
 }
 
 }  // namespace
@@ -156,36 +167,27 @@ TEST_CASE("a guard that warns, or finds nothing, changes nothing") {
   const SpikeAction action = GENERATE(SpikeAction::kWarn, SpikeAction::kSkip, SpikeAction::kRollback);
   std::vector<Batch> batches = good_batches(20);
   if (action == SpikeAction::kWarn) plant(batches[15], "steep", 1e5);
-  const auto guard = guard_with([&](SpikeGuardOptions& options) {
-    options.action = action;
-    options.every_n_steps = 1;
-  });
+  const auto guard = guard_that(action, 1);
   GuardedFit guarded({guard});
   check_same(guarded(batches), GuardedFit()(batches));
   CHECK(guard->spikes().size() == (action == SpikeAction::kWarn ? 1 : 0));
   CHECK(guard->skipped() + guard->rollbacks() == 0);
 }
 
-TEST_CASE("a rollback goes back to weights, optimizer and schedule of the last good state, and goes on with the next batch") {
+TEST_CASE("a rollback goes back to weights, optimizer and schedule of the last good state, and continues with the next batch") {
   const double factor = GENERATE(1.0, 0.5);
   std::vector<Batch> batches = good_batches(24);
   plant(batches[14], "y", 1e4);
   plant(batches[15], "x", kNotANumber);
   plant(batches[21], "x", kNotANumber);
-  const auto guard = guard_with([&](SpikeGuardOptions& options) {
-    options.action = SpikeAction::kRollback;
-    options.every_n_steps = 4;
-    options.lr_factor = factor;
-  });
+  const auto guard = guard_that(SpikeAction::kRollback, 4, factor);
   // Memory has the states after 12 and 20 steps.
-  const auto lowers = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
-    if (batch_idx != 11 && batch_idx != 15) return;
-    const double lowered = batch_idx == 11 ? factor * factor : factor;
-    for (auto& group : trainer.optimizers().front()->param_groups()) set_lr(group, get_lr(group) * lowered);
+  const auto lowers = [&](auto& group, std::int64_t batch_idx) {
+    if (batch_idx == 11 || batch_idx == 15) set_lr(group, get_lr(group) * (batch_idx == 11 ? factor * factor : factor));
   };
   GuardedFit guarded({guard});
-  GuardedFit by_hand({std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_train_batch_end = lowers})});
-  guarded.module.schedule = by_hand.module.schedule = step_lr;
+  GuardedFit by_hand({after_batches(lowers)});
+  guarded.module.schedule = by_hand.module.schedule = StepLr::Options{.step_size = 3, .gamma = 0.9};
   check_same(guarded(batches), by_hand(without(without(batches, 20, 21), 12, 15)));
   CHECK(guarded.rates == by_hand.rates);
   CHECK(guard->rollbacks() == 3);
@@ -208,10 +210,9 @@ TEST_CASE("a rollback to a checkpoint takes the newest of the fit; before the fi
   guarded.run.options.enable_checkpointing = std::nullopt;
   guarded.run.options.callbacks.push_back(std::make_shared<ModelCheckpoint>(
       ModelCheckpointOptions{.dirpath = guarded.run.folder.path(), .save_top_k = -1, .every_n_train_steps = 4}));
-  const auto lowers = [](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
-    if (batch_idx == 10) set_lr(trainer.optimizers().front()->param_groups().front(), 0.0025);
-  };
-  GuardedFit by_hand({std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_train_batch_end = lowers})});
+  GuardedFit by_hand({after_batches([](auto& group, std::int64_t batch_idx) {
+    if (batch_idx == 10) set_lr(group, 0.0025);
+  })});
   auto end = guarded(batches);
   auto expected = by_hand(without(without(batches, 12, 15), 2, 2));
   // What the first one did to statistics stays.
@@ -226,13 +227,7 @@ TEST_CASE("a rollback to a checkpoint takes the newest of the fit; before the fi
   CHECK(guarded.rates == by_hand.rates);
 }
 
-TEST_CASE("a run that goes on with another action of its guard has what that one needs, and nothing of the other's") {
-  const auto guard_of = [](SpikeAction action, std::int64_t every = 100) {
-    return guard_with([&](SpikeGuardOptions& options) {
-      options.action = action;
-      options.every_n_steps = every;
-    });
-  };
+TEST_CASE("a run that resumes with another action of its guard has what that one needs, and nothing of the other's") {
   // Inside an epoch of 24 batches.
   const auto fit_until = [](GuardedFit& fit, std::int64_t steps, const std::vector<Batch>& batches,
                             const GuardedFit* from = nullptr) {
@@ -240,29 +235,29 @@ TEST_CASE("a run that goes on with another action of its guard has what that one
     return fit(batches, from);
   };
   std::vector<Batch> batches = good_batches(24);
-  SECTION("skip, then rollback: to where it went on") {
-    GuardedFit first({guard_of(SpikeAction::kSkip)});
+  SECTION("skip, then rollback: to where it resumed") {
+    GuardedFit first({guard_that(SpikeAction::kSkip)});
     const auto then = fit_until(first, 10, batches);
     plant(batches[20], "y", 1e4);
-    const auto guard = guard_of(SpikeAction::kRollback);
+    const auto guard = guard_that(SpikeAction::kRollback);
     GuardedFit second({guard});
     check_same(fit_until(second, 21, batches, &first), then);
     CHECK(guard->rollbacks() == 1);
   }
   SECTION("rollback, then skip: the step alone, and not those since the last state in memory") {
-    GuardedFit first({guard_of(SpikeAction::kRollback, 4)});
+    GuardedFit first({guard_that(SpikeAction::kRollback, 4)});
     const auto then = fit_until(first, 10, batches);
     plant(batches[10], "y", 1e4);
-    const auto guard = guard_of(SpikeAction::kSkip);
+    const auto guard = guard_that(SpikeAction::kSkip);
     GuardedFit second({guard});
     check_same(fit_until(second, 11, batches, &first), then);
     CHECK(guard->skipped() == 1);
   }
   SECTION("rollback, then warn: nothing") {
-    GuardedFit first({guard_of(SpikeAction::kRollback, 4)});
+    GuardedFit first({guard_that(SpikeAction::kRollback, 4)});
     fit_until(first, 10, batches);
     plant(batches[10], "y", 1e4);
-    const auto guard = guard_of(SpikeAction::kWarn);
+    const auto guard = guard_that(SpikeAction::kWarn);
     GuardedFit second({guard});
     GuardedFit plain;
     check_same(fit_until(second, 14, batches, &first), fit_until(plain, 14, batches, &first));
@@ -277,11 +272,8 @@ TEST_CASE("a run that goes on with another action of its guard has what that one
 TEST_CASE("a rollback to before StochasticWeightAveraging took over leaves its schedule and its rates alone") {
   const bool schedules = GENERATE(false, true);
   // Six batches an epoch; the state in memory is that of the beginning.
-  const auto rates_with = [&](std::int64_t spike_at, std::map<std::string, at::Tensor>* end) {
-    const auto guard = guard_with([](SpikeGuardOptions& options) {
-      options.action = SpikeAction::kRollback;
-      options.every_n_steps = 1000;
-    });
+  const auto rates_with = [&](std::int64_t spike_at) {
+    const auto guard = guard_that(SpikeAction::kRollback, 1000);
     std::vector<double> rates;
     const auto note = [&](Trainer& trainer, Module&, torch::optim::Optimizer& optimizer) {
       if (trainer.global_step() == spike_at) return;
@@ -293,13 +285,9 @@ TEST_CASE("a rollback to before StochasticWeightAveraging took over leaves its s
         {guard, averaging, std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_before_optimizer_step = note})});
     fit.run.options.max_epochs = 6;
     fit.module.spikes_at = spike_at;
-    if (schedules)
-      fit.module.schedule = [](torch::optim::Optimizer& optimizer) {
-        return std::make_shared<StepLr>(optimizer, StepLrOptions{.step_size = 6, .gamma = 0.5});
-      };
-    auto tensors = fit(good_batches(6));
+    if (schedules) fit.module.schedule = StepLr::Options{.step_size = 6, .gamma = 0.5};
+    fit(good_batches(6));
     CHECK(guard->rollbacks() == (spike_at < 0 ? 0 : 1));
-    if (end != nullptr) *end = std::move(tensors);
     return rates;
   };
   std::vector<double> expected;
@@ -307,20 +295,11 @@ TEST_CASE("a rollback to before StochasticWeightAveraging took over leaves its s
                                      : std::vector{0.01, 0.01, 0.01, 0.006, 0.002, 0.002}) {
     expected.insert(expected.end(), 6, rate);
   }
-  const auto check = [&](std::vector<double> rates, std::size_t left_out) {
-    std::vector<double> wanted = expected;
-    if (left_out < wanted.size()) wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(left_out));
-    REQUIRE(rates.size() == wanted.size());
-    for (std::size_t step = 0; step < rates.size(); ++step) {
-      INFO("step " << step);
-      CHECK(rates[step] == Approx(wanted[step]).epsilon(1e-9));
-    }
-  };
-  check(rates_with(-1, nullptr), 100);
-  for (const std::int64_t spike_at : {14, 20, 35}) {  // as it begins, while it anneals, the last one
+  for (const std::int64_t spike_at : {-1, 14, 20, 35}) {  // none, as it begins, while it anneals, the last one
     INFO("spike at " << spike_at);
-    std::map<std::string, at::Tensor> end;
-    check(rates_with(spike_at, &end), static_cast<std::size_t>(spike_at));
+    std::vector<double> wanted = expected;
+    if (spike_at >= 0) wanted.erase(wanted.begin() + spike_at);
+    CHECK_THAT(rates_with(spike_at), Catch::Approx(wanted).epsilon(1e-9));
   }
 }
 
@@ -338,23 +317,15 @@ TEST_CASE("after so many rollbacks a spike ends the run") {
 }
 
 TEST_CASE("rates are lowered for good, whatever the schedule") {
-  using Optimizer = torch::optim::Optimizer;
-  const std::vector<std::function<std::shared_ptr<LrScheduler>(Optimizer&)>> schedules = {
-      [](Optimizer& optimizer) {
-        return std::make_shared<CosineAnnealingLr>(optimizer, CosineAnnealingLrOptions{.T_max = 30, .eta_min = 1e-3});
-      },
-      [](Optimizer& optimizer) {
-        return std::make_shared<OneCycleLr>(optimizer,
-                                            OneCycleLrOptions{.max_lr = 0.1, .total_steps = 30, .cycle_momentum = false});
-      },
-      [](Optimizer& optimizer) {
-        return std::make_shared<CyclicLr>(
-            optimizer, CyclicLrOptions{.base_lr = 0.001, .max_lr = 0.1, .step_size_up = 4, .cycle_momentum = false});
-      },
-      [](Optimizer& optimizer) {
-        const auto lambda = std::make_shared<LambdaLr>(optimizer, [](std::int64_t step) { return 1.0 / (step + 1.0); });
-        const std::vector<std::shared_ptr<LrScheduler>> both = {lambda, step_lr(optimizer)};
-        return std::make_shared<SequentialLr>(optimizer, both, std::vector<std::int64_t>{9});
+  const std::vector<SchedulerMaker> schedules = {
+      CosineAnnealingLr::Options{.T_max = 30, .eta_min = 1e-3},
+      OneCycleLr::Options{.max_lr = 0.1, .total_steps = 30, .cycle_momentum = false},
+      CyclicLr::Options{.base_lr = 0.001, .max_lr = 0.1, .step_size_up = 4, .cycle_momentum = false},
+      [](torch::optim::Optimizer& optimizer) {
+        const std::vector<std::shared_ptr<LrScheduler>> both = {
+            std::make_shared<LambdaLr>(optimizer, [](std::int64_t step) { return 1.0 / (step + 1.0); }),
+            std::make_shared<StepLr>(optimizer, StepLrOptions{.step_size = 3, .gamma = 0.9})};
+        return SequentialLr(optimizer, both, std::vector<std::int64_t>{9});
       }};
   for (std::size_t index = 0; index < schedules.size(); ++index) {
     INFO(index);
@@ -362,25 +333,19 @@ TEST_CASE("rates are lowered for good, whatever the schedule") {
       std::vector<Batch> batches = good_batches(14);
       plant(batches[5], "x", kNotANumber);
       std::vector<double> rates;
-      const auto note = [&](Trainer& trainer, Module&, torch::optim::Optimizer&) {
-        rates.push_back(get_lrs(*trainer.optimizers().front()).front());
+      const auto note = [&](Trainer&, Module&, torch::optim::Optimizer& optimizer) {
+        rates.push_back(get_lrs(optimizer).front());
       };
-      GuardedFit run({guard_with([&](SpikeGuardOptions& options) {
-                        options.action = SpikeAction::kRollback;
-                        options.every_n_steps = 1;
-                        options.lr_factor = factor;
-                      }),
+      GuardedFit run({guard_that(SpikeAction::kRollback, 1, factor),
                       std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_before_optimizer_step = note})});
       run.module.schedule = schedules[index];
       run(batches);
       return rates;
     };
-    const std::vector<double> whole = rates_with(1);
-    const std::vector<double> lowered = rates_with(0.5);
-    REQUIRE(whole.size() == 14);
-    for (std::size_t step = 0; step < whole.size(); ++step) {
-      CHECK(lowered[step] == Approx(whole[step] * (step > 5 ? 0.5 : 1.0)).epsilon(1e-12));
-    }
+    std::vector<double> expected = rates_with(1);
+    REQUIRE(expected.size() == 14);
+    for (std::size_t step = 6; step < expected.size(); ++step) expected[step] *= 0.5;
+    CHECK_THAT(rates_with(0.5), Catch::Approx(expected).epsilon(1e-12));
   }
 }
 

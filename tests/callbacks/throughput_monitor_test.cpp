@@ -4,36 +4,20 @@
 #include <optional>
 #include <vector>
 
-#include "levin/core/base/error.h"
 #include "levin/core/config/component.h"
-#include "levin/core/logger.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
+#include "support/scripted_line.h"
 
 using namespace levin;
 using namespace levin::test;
 
 namespace {
 
-struct StepRows final : Logger {
-  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
-  std::vector<MetricRow> rows;
-};
-
-Component<Callback> throughput_monitor(std::int64_t window_size) {
-  return {Value("ThroughputMonitor"), Value(Value::Map{{"window_size", window_size}})};
-}
-
 constexpr double kFlops = 1e6;
 
-class Counted final : public Module {
- public:
-  Counted() : weight(register_parameter("weight", torch::ones({2}))) {}
-  StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
-  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+struct Counted final : ScriptedLine {
   std::optional<double> flops_per_batch() const override { return flops; }
-
-  at::Tensor weight;
   std::optional<double> flops;
 };
 
@@ -42,9 +26,9 @@ std::vector<MetricRow> rows_of_fit(Counted& module, std::int64_t accumulate = 1)
   options.max_epochs = 1;
   options.log_every_n_steps = 2;
   options.accumulate_grad_batches = accumulate;
-  const auto rows = std::make_shared<StepRows>();
+  const auto rows = std::make_shared<RowsOf>();
   options.logger = rows;
-  options.callbacks = {throughput_monitor(4)};
+  options.callbacks = {Component<Callback>(Value("ThroughputMonitor"), Value(Value::Map{{"window_size", 4}}))};
   Trainer(options).fit(module, FixedLoader::of_rows(12, 2));
   return rows->rows;
 }
@@ -75,7 +59,7 @@ TEST_CASE("samples and batches are counted in each row of steps, and rates from 
   }
 }
 
-TEST_CASE("with accumulated gradients each row counts the batches of its steps, and operations as the module tells") {
+TEST_CASE("with accumulated gradients each row counts the batches of its steps, and operations as the module counts them") {
   Counted module;
   module.flops = kFlops;
   const auto rows = rows_of_fit(module, 3);
@@ -85,5 +69,3 @@ TEST_CASE("with accumulated gradients each row counts the batches of its steps, 
   CHECK(rows[1].values.at("train/flops_per_sec") == Approx(kFlops * rows[1].values.at("train/batches_per_sec")));
   CHECK(rows[1].values.at("train/device/flops_per_sec") == rows[1].values.at("train/flops_per_sec"));
 }
-
-TEST_CASE("a window without a batch cannot be asked for") { CHECK_THROWS_AS(throughput_monitor(0).get(), ConfigError); }

@@ -5,7 +5,6 @@
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/timer.h"
-#include "levin/core/config/registry.h"
 #include "levin/core/learning_rates.h"
 #include "levin/optim/lr_schedulers.h"
 
@@ -75,14 +74,4 @@ TEST_CASE("what asked for the end is its reason, and a fit that fails has none")
   failing.throw_at_batch = 0;
   CHECK_THROWS_WITH(failing_trainer.fit(failing, FixedLoader::of_rows(2, 1)), Catch::Contains("scripted failure"));
   CHECK(failing_trainer.stop_reason().empty());
-}
-
-TEST_CASE("built-in callbacks are made by name") {
-  Value empty(Value::Map{});
-  for (const char* name : {"ModelCheckpoint", "ModelSummary", "LearningRateMonitor", "ProgressBar", "TQDMProgressBar",
-                           "RichProgressBar", "Timer", "lightning.pytorch.callbacks.Timer"}) {
-    CAPTURE(name);
-    CHECK(Registry<Callback>::instance().make(name, empty) != nullptr);
-  }
-  CHECK_THROWS_WITH(Registry<Callback>::instance().make("EarlyStopping", empty), Catch::Contains("monitor"));
 }

@@ -55,7 +55,7 @@ TEST_CASE("a LibTorch that is not the one levin was built with is wrong") {
   CHECK_FALSE(stamp_field(own_stamp(), "torch").empty());
 }
 
-TEST_CASE("other LibTorches are told, and are wrong where they may be loaded") {
+TEST_CASE("other LibTorches are reported, and are wrong where they may be loaded") {
   Machine machine;
   for (const char* folder : {"mine", "cache/torch-1-cpu/torch/lib", "cache/torch-2-cpu/torch/lib"})
     machine.with(format("{}/libtorch_cpu.so", folder), "");
@@ -124,7 +124,7 @@ TEST_CASE("what a plug-in is built with is missing, too old, or named") {
   CHECK(programs.with("cmake", "echo cmake version 3.30.0; exit 1").found("CMake").verdict == Verdict::kMissing);
 }
 
-TEST_CASE("what the documentation names beside levin is missing with its cure") {
+TEST_CASE("other programs that the documentation names are missing with their cure") {
   Programs programs;
   CHECK(programs.found("Python").value == "no python3");
   programs.with("python3", "printf 'python 3.11.2\\n'");
@@ -177,7 +177,7 @@ TEST_CASE("memory is what the machine has and its control groups leave") {
   CHECK(finding(memory_findings(machine.root()), "memory").verdict == Verdict::kWrong);
 }
 
-TEST_CASE("fewer cores' worth of time than cores is told with the number of threads to set") {
+TEST_CASE("fewer cores' worth of time than cores is reported with the number of threads to set") {
   Machine machine;
   machine.with("proc/cpuinfo", "processor : 0\nmodel name\t: A Processor\n").with("proc/self/cgroup", "0::/\n");
   CHECK(finding(processor_findings(machine.root(), 8, false), "CPU").value == "A Processor");
@@ -216,7 +216,7 @@ TEST_CASE("GPUs are those that the driver knows") {
   CHECK_THAT(driver_with("CUDA_VERSION=13.0, USE_CUDA=ON").advice, Contains("CUDA 13.0 needs 580"));
 }
 
-TEST_CASE("low limits are told") {
+TEST_CASE("low limits are reported") {
   Machine machine;
   constexpr rlim_t kPlenty = 100'000;
   const auto verdict = [&](rlim_t files, rlim_t threads, rlim_t locked, const std::string& what) {
@@ -232,7 +232,7 @@ TEST_CASE("low limits are told") {
   CHECK(verdict(kPlenty, kPlenty, 0, "threads") == Verdict::kWrong);
 }
 
-TEST_CASE("a clock that is slow, goes back or is not set by others is told") {
+TEST_CASE("a clock that is slow, goes back or is not set by others is reported") {
   Machine machine;
   machine.with("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
   const Findings bad = clock_findings(machine.root(), false, 3);
@@ -270,7 +270,7 @@ TEST_CASE("a folder that cannot be written to is wrong, and one that can is left
   CHECK_THAT(kernel.value, Contains("/proc"));
 }
 
-TEST_CASE("a full /dev/shm is told") {
+TEST_CASE("a full /dev/shm is reported") {
   CHECK(shared_memory_findings(1 << 30, 1 << 30)[0].verdict == Verdict::kOk);
   const Finding full = shared_memory_findings(64 << 20, 0)[0];
   CHECK(full.verdict == Verdict::kWarning);
@@ -302,7 +302,7 @@ TEST_CASE("a host name that cannot be resolved is reported") {
   CHECK_THAT(host_name_findings("node7", {"127.0.1.1"}, "")[0].value, Contains("MASTER_ADDR"));
 }
 
-TEST_CASE("a look that does not end, or fails, is what has been found") {
+TEST_CASE("a check that does not end, or fails, is a finding") {
   // The thread stays until the program ends.
   const Findings hangs = run_with_timeout(0.05, "disk", [] {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));

@@ -85,7 +85,7 @@ Value with_required(const std::string& name, Value arguments) {
 
 }  // namespace
 
-TEST_CASE("what LightningCLI writes of a class with nothing but defaults loads, or an error says what has its place") {
+TEST_CASE("what LightningCLI writes of a class with nothing but defaults loads, or an error says what replaces it") {
   std::set<std::string> told;  // of what something has no effect here
   for (const std::string& kind : kKinds) {
     for (const auto& [name, arguments] : defaults().at(kind).as_map()) {
@@ -130,7 +130,7 @@ TEST_CASE("the other keys of LightningCLI's files load, in sections of commands,
              Catch::StartsWith("weights_only = false (") && Catch::EndsWith("run.yaml:2:17)"));
 }
 
-TEST_CASE("an argument of Lightning's that asks for something says what has its place, or that it has no effect") {
+TEST_CASE("an argument of Lightning's that asks for something says what replaces it, or that it has no effect") {
   for (const LightningArguments& of_some : lightning_arguments()) {
     for (const LightningArgument& argument : of_some.arguments) {
       const Value other = "something else";
@@ -162,7 +162,7 @@ TEST_CASE("an argument of Lightning's that asks for something says what has its 
   }
 }
 
-TEST_CASE("each class of the table is one that levin has, or says what has its place") {
+TEST_CASE("each class of the table is one that levin has, or says what replaces it") {
   for (const LightningClass& known : lightning_classes()) {
     for (const std::string& name : known.names) {
       INFO(known.kind << " " << name);
@@ -171,133 +171,6 @@ TEST_CASE("each class of the table is one that levin has, or says what has its p
       CHECK((known.is.empty() || known.instead.empty()));
     }
   }
-}
-
-TEST_CASE("arguments that levin has under other names, and values that it writes otherwise, are taken") {
-  const auto written_with = [](const std::string& kind, const std::string& name, Value arguments) {
-    const Value written = write_options(load(config_with(kind, spec_of(kind, name, std::move(arguments)))));
-    if (kind == "lr_scheduler") return Value(written.at("lr_scheduler"));
-    const Value& flag = written.at("trainer").at(kind == "callback" ? "callbacks" : kind);
-    return Value(flag.is_list() ? flag.as_list().at(0) : flag);
-  };
-  const auto arguments_with = [&](const std::string& kind, const std::string& name, Value arguments) {
-    return Value(written_with(kind, name, std::move(arguments)).at("init_args"));
-  };
-  const auto one = [](const char* name, Value value) { return map_of(name, std::move(value)); };
-  CHECK(arguments_with("callback", "LearningRateMonitor", one("log_key_prefix", "optim/")).at("prefix") == Value("optim/"));
-  CHECK(arguments_with("callback", "LearningRateFinder", one("update_attr", false)).at("update") == Value(false));
-  const Value wandb =
-      arguments_with("logger", "WandbLogger",
-                     Value::Map{{"save_dir", "."}, {"dir", "runs"}, {"id", Value()}, {"version", "abc"}, {"name", Value()}});
-  CHECK(wandb.at("save_dir") == Value("runs"));
-  CHECK(wandb.at("id") == Value("abc"));
-  CHECK(arguments_with("strategy", "DDPStrategy", one("timeout", "0:10:00")).at("timeout") == Value(600.0));
-  CHECK(arguments_with("strategy", "DDPStrategy", one("timeout", 60)).at("timeout") == Value(60.0));
-  CHECK(written_with("strategy", "DDPStrategy", Value()).at("class_path") == Value("ddp"));
-  const Value plateau = written_with("lr_scheduler", "ReduceLROnPlateau", Value::Map{{"monitor", "val_loss"}, {"patience", 2}});
-  CHECK(plateau.at("monitor") == Value("val_loss"));
-  CHECK(plateau.at("init_args").at("patience") == Value(2));
-  const Value averaging = arguments_with("callback", "StochasticWeightAveraging",
-                                         Value::Map{{"swa_lrs", 0.1}, {"device", "Unable to serialize instance cpu"}});
-  CHECK(averaging.at("device") == Value("cpu"));
-  CHECK(arguments_with("callback", "Timer", one("duration", Value::Map{{"hours", 1}})).at("duration") == Value("00:01:00:00"));
-}
-
-TEST_CASE("objects that have no text are told of, and stand for nothing") {
-  const RunConfig config = load(config_with(
-      "callback", spec_of("callback", "Timer", Value::Map{{"duration", "Unable to serialize instance <object at 0x7f>"}})));
-  REQUIRE(config.ignored_settings.lines().size() == 1);
-  CHECK(config.ignored_settings.lines()[0].starts_with("duration of Timer = 'Unable to serialize"));
-}
-
-TEST_CASE("Lightning's spellings of flags are taken, and values that levin lacks say what has their place") {
-  const auto flag = [](const char* name, Value value) {
-    return Value(write_options(load(map_of("trainer", map_of(name, std::move(value))))).at("trainer").at(name));
-  };
-  const std::vector<std::pair<Value, const char*>> precisions = {{16, "16-mixed"}, {"16", "16-mixed"}, {"bf16", "bf16-mixed"},
-                                                                 {32, "32-true"},  {"64", "64-true"},  {Value(), "32-true"}};
-  for (const auto& [written, format] : precisions) CHECK(flag("precision", written) == Value(format));
-  CHECK(flag("max_time", Value::Map{{"days", 1}, {"hours", 2}}) == Value("01:02:00:00"));
-  CHECK(flag("max_time", "00:12:00:00") == Value("00:12:00:00"));
-  CHECK(flag("val_check_interval", Value::Map{{"minutes", 3}}) == Value("00:00:03:00"));
-  CHECK(flag("min_epochs", -1) == Value(-1));
-  CHECK(flag("strategy", Value()) == Value("auto"));
-  CHECK(flag("accelerator", Value()) == Value("auto"));
-  CHECK(flag("accelerator", "lightning.pytorch.accelerators.CUDAAccelerator") == Value("cuda"));
-  CHECK(flag("profiler", "pytorch").at("class_path") == Value("torch"));
-  CHECK(flag("profiler", "lightning.pytorch.profilers.PassThroughProfiler").is_null());
-  CHECK(flag("logger", "tensorboard").at("class_path") == Value("TensorBoardLogger"));
-  CHECK(flag("logger", Value::List{}) == Value(false));
-  CHECK(flag("logger", Value()).is_null());
-  CHECK(flag("logger", Value(true)) == Value(true));
-
-  const auto refused = [&](const char* name, Value value, const std::string& text) {
-    const std::string error = error_of_loading(map_of("trainer", map_of(name, std::move(value))));
-    CHECK_THAT(error, Catch::Contains(text) && !Catch::Contains("did you mean"));
-  };
-  refused("precision", "16-true", "precision: got string '16-true': 16-bit floats are for `16-mixed`");
-  refused("precision", "transformer-engine-float16", "Transformer Engine is not there");
-  refused("accumulate_grad_batches", Value::Map{{"0", 1}, {"4", 2}}, "GradientAccumulationScheduler takes such a map");
-  refused("strategy", "ddp_spawn", "levin has no strategy 'ddp_spawn': levin starts its processes itself");
-  refused("strategy", "fsdp", "levin has no strategy 'fsdp': weights are whole on each device");
-  refused("accelerator", "mps", "levin has no accelerator 'mps'");
-  refused("accelerator", "ddp", "it is a strategy");
-  refused("plugins", Value(Value::List{"AsyncCheckpointIO"}), "plugins: levin has no such flag: `precision`");
-  refused("seed_everything", 1, "unknown key 'seed_everything' here: it belongs at the top of the file");
-  CHECK_THAT(error_of_loading(map_of("ckpt_path", "hpc")), Catch::Contains("ckpt_path: got string 'hpc': a job of Slurm's"));
-}
-
-TEST_CASE("sections that hold the arguments of their class alone take the class from elsewhere") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "own.yaml") << "model: {lr: 0.5, hidden: [3]}\n"
-                                        "optimizer: {lr: 0.25, foreach: null}\n"
-                                        "lr_scheduler: {gamma: 0.5, last_epoch: -1}\n";
-  CommandLine line;
-  line.command = "fit";
-  line.sources = {ConfigFile{folder / "own.yaml"}};
-  const std::string error = levin::test::error_of<ConfigError>([&] { load_config(line); });
-  for (const char* text : {"own.yaml:1:8: model: it has arguments but names no class", "--model=NAME", "MLPRegressor",
-                           "own.yaml:2:12: optimizer: it has arguments", "own.yaml:3:15: lr_scheduler: it has arguments"})
-    CHECK_THAT(error, Catch::Contains(text));
-  line.sources.insert(line.sources.end(), {Override{"model", "MLPRegressor"}, Override{"optimizer", "Adam"},
-                                           Override{"lr_scheduler", "ExponentialLR"}, Override{"model.lr", "0.75"}});
-  const RunConfig config = load_config(line);
-  CHECK(config.model.init_args().at("lr") == Value(0.75));
-  CHECK(config.model.init_args().at("hidden") == Value(Value::List{3}));
-  CHECK(config.optimizer.component.init_args().at("lr") == Value(0.25));
-  CHECK(config.lr_scheduler.component.init_args().at("gamma") == Value(0.5));
-}
-
-TEST_CASE("dict_kwargs are arguments, in files and in overrides") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "run.yaml") << "trainer:\n"
-                                        "  callbacks:\n"
-                                        "  - class_path: EarlyStopping\n"
-                                        "    init_args: {patience: 4}\n"
-                                        "    dict_kwargs: {monitor: val_loss, patience: 5}\n"
-                                        "  - {class_path: Timer, dict_kwargs: null}\n"
-                                        "model: {class_path: MLPRegressor, dict_kwargs: {hidden: [3]}}\n";
-  CommandLine line;
-  line.command = "fit";
-  line.sources = {ConfigFile{folder / "run.yaml"}, Override{"optimizer", "{class_path: Adam, dict_kwargs: {lr: 0.5}}"}};
-  const RunConfig config = load_config(line);
-  const Value stopping = OptionType<Component<Callback>>::write(config.trainer.callbacks.at(0)).at("init_args");
-  CHECK(stopping.at("monitor") == Value("val_loss"));
-  CHECK(stopping.at("patience") == Value(4));
-  CHECK(config.model.init_args().at("hidden") == Value(Value::List{3}));
-  CHECK(config.optimizer.component.init_args().at("lr") == Value(0.5));
-  // Another class takes over what it has, too.
-  line.sources.push_back(Override{"model", "MLPClassifier"});
-  CHECK(load_config(line).model.init_args().at("hidden") == Value(Value::List{3}));
-}
-
-TEST_CASE("a section of a LightningCLI's own that holds a callback says where it goes") {
-  const Value stopping = defaults().at("callback").at("EarlyStopping");
-  const std::string error = error_of_loading(map_of("my_early_stopping", stopping));
-  CHECK_THAT(error,
-             Catch::Contains("run.yaml:1:1: unknown key 'my_early_stopping': its arguments are those of EarlyStopping, which "
-                             "goes under trainer.callbacks"));
-  CHECK_THAT(error_of_loading(map_of("my_section", map_of("a", 1))), Catch::Contains("unknown key 'my_section'"));
 }
 
 namespace {

@@ -41,7 +41,7 @@ TEST_CASE("columns are found anywhere in a long line") {
   CHECK(source.mark_at(2, 1).column == 2);
 }
 
-TEST_CASE("what is no text is refused with its place") {
+TEST_CASE("what is no text is refused with its line and column") {
   CHECK_THROWS_WITH(SourceText("a", std::string("ok\nx\0y", 6)), "a:2:2: not a text file: it has a control character here");
   CHECK_THROWS_WITH(SourceText("a", "ok: \xff"), "a:1:5: not a text file: this is not UTF-8");
   CHECK_THROWS_AS(SourceText("a", "cut \xe2\x82"), ConfigError);
@@ -87,7 +87,7 @@ TEST_CASE("the line of the file is shown with a caret under the offending text")
   CHECK_THAT(wide, Catch::Contains("x: y\n") && Catch::EndsWith("^"));
 }
 
-TEST_CASE("without a readable place the message stands alone") {
+TEST_CASE("without a readable line the message stands alone") {
   CHECK(diagnostic(ConfigError("no place")) == "no place");
   CHECK(diagnostic({Mark{"command line: --x"}, "wrong"}) == "command line: --x: wrong");
   CHECK(diagnostic({Mark{"gone.yaml", 3, 1}, "wrong"}) == "gone.yaml:3:1: wrong");

@@ -61,7 +61,7 @@ TEST_CASE("a document becomes a value, with each scalar's type") {
   CHECK(trainer.as_map()[0].first == "max_epochs");
 }
 
-TEST_CASE("each node knows its place, and that of its key") {
+TEST_CASE("each node knows its line and column, and those of its key") {
   const Value value = read("trainer:\n  max_epochs: 5\n  list: [a,\n    bb]\n");
   CHECK(value.at("trainer").key_mark().str() == "run.yaml:1:1");
   CHECK(value.at("trainer").at("max_epochs").mark().str() == "run.yaml:2:15");
@@ -128,7 +128,7 @@ TEST_CASE("keys are plain text") {
   CHECK_THAT(error_of("a: &x k\n*x : 1"), Catch::Contains("an alias cannot be a key"));
 }
 
-TEST_CASE("a syntax error has its place") {
+TEST_CASE("a syntax error has its line and column") {
   for (const char* yaml : {"a:\n\tb: 3\n", "a:\n-\tb: 3\n  c: 4\n", "a: 1\n\tb: 2\n"}) {
     CAPTURE(yaml);
     CHECK_THAT(error_of(yaml),
@@ -148,7 +148,7 @@ TEST_CASE("a syntax error has its place") {
   CHECK_THAT(error_of("a: 99999999999999999999"), Catch::Contains("run.yaml:1:4: the number") && Catch::Contains("quotes"));
 }
 
-TEST_CASE("a document 100,000 levels deep is an error with its place, however it nests") {
+TEST_CASE("a document 100,000 levels deep is an error with its line and column, however it nests") {
   constexpr int kLevels = 100'000;
   CHECK_THAT(error_of(repeated("[", kLevels) + repeated("]", kLevels)),
              Catch::Contains("run.yaml:1:101: nested deeper than 100 levels"));

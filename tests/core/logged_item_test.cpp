@@ -96,7 +96,7 @@ std::vector<std::int64_t> steps_of(const std::vector<LoggedItem>& items) {
 
 }  // namespace
 
-TEST_CASE("items are legal in every hook of a run, and with the loggers before they end") {
+TEST_CASE("items are legal in every hook of a run, and with the loggers before they end; a sanity check shows none") {
   for (const char* hook : kHooks) {
     INFO(hook);
     Fit fit(hook, [](Module& module) { module.log_text("note", "text"); });
@@ -104,9 +104,13 @@ TEST_CASE("items are legal in every hook of a run, and with the loggers before t
     CHECK_FALSE(fit.logger->items.empty());
     CHECK(fit.logger->items_at_finalize == fit.logger->items.size());
   }
+  const auto log = [](Module& module) { module.log_text("note", "text"); };
+  Fit sane("M.validation_step", log, /*sanity_steps=*/1);
+  sane.run();
+  CHECK(sane.logger->items.size() == 2);
 }
 
-TEST_CASE("items have the step of the rows of metrics that are logged in the same place") {
+TEST_CASE("items have the step of the rows of metrics that are logged in the same hook") {
   const auto steps_in = [](const char* hook) {
     Fit fit(hook, [](Module& module) { module.log_text("note", "text"); });
     fit.run();
@@ -117,13 +121,6 @@ TEST_CASE("items have the step of the rows of metrics that are logged in the sam
   CHECK(steps_in("M.on_train_batch_end") == Steps{0, 1, 2, 3});
   CHECK(steps_in("M.on_train_epoch_end") == Steps{1, 3});
   CHECK(steps_in("M.on_fit_end") == Steps{3});
-}
-
-TEST_CASE("a sanity check shows nothing") {
-  Fit fit(
-      "M.validation_step", [](Module& module) { module.log_text("note", "text"); }, /*sanity_steps=*/1);
-  fit.run();
-  CHECK(fit.logger->items.size() == 2);
 }
 
 TEST_CASE("what a tensor was when it was logged is shown, whatever becomes of it") {
@@ -145,7 +142,7 @@ TEST_CASE("what a tensor was when it was logged is shown, whatever becomes of it
   CHECK(std::get<LoggedHistogram>(fit.logger->named("whole").content).sum_squares == 30);
 }
 
-TEST_CASE("images come in all shapes that people have, and others are told at the call") {
+TEST_CASE("images come in all shapes that people have, and others are refused at the call") {
   const auto error_with = [](const at::Tensor& image) {
     return Fit("M.on_train_start", [&](Module& module) { module.log_image("samples", image); }).error();
   };
@@ -154,13 +151,14 @@ TEST_CASE("images come in all shapes that people have, and others are told at th
                                   torch::zeros({4, 6}, torch::kBFloat16), torch::zeros({4, 6}, torch::kByte)}) {
     CHECK(error_with(image).empty());
   }
-  const std::string shown = "log_image('samples'): got ";
-  CHECK_THAT(error_with(torch::zeros({5, 4, 6})), Catch::Contains(shown + "Float [5, 4, 6]; it takes [H, W], [C, H, W]"));
-  CHECK_THAT(error_with(torch::zeros({5, 6, 3})), Catch::Contains("permute() it first"));
-  CHECK_THAT(error_with(torch::zeros({4, 6}, torch::kLong)), Catch::Contains(shown + "Long [4, 6]"));
-  CHECK_THAT(error_with(torch::zeros({3, 0, 6})), Catch::Contains("has no pixels"));
-  CHECK_THAT(error_with(torch::zeros({6})), Catch::Contains(shown + "Float [6]"));
-  CHECK_THAT(error_with(at::Tensor()), Catch::Contains(shown + "no tensor"));
+  using Row = std::pair<at::Tensor, const char*>;
+  for (const auto& [image, error] :
+       {Row{torch::zeros({5, 4, 6}), "log_image('samples'): got Float [5, 4, 6]; it takes [H, W], [C, H, W]"},
+        Row{torch::zeros({5, 6, 3}), "permute() it first"}, Row{torch::zeros({4, 6}, torch::kLong), "got Long [4, 6]"},
+        Row{torch::zeros({3, 0, 6}), "has no pixels"}, Row{torch::zeros({6}), "got Float [6]"},
+        Row{at::Tensor(), "got no tensor"}}) {
+    CHECK_THAT(error_with(image), Catch::Contains(error));
+  }
 }
 
 TEST_CASE("a figure is drawn of what its tensors were, and a logger has the numbers too") {
@@ -184,42 +182,43 @@ TEST_CASE("a figure is drawn of what its tensors were, and a logger has the numb
   CHECK(std::get<LoggedFigure>(fit.logger->named("heights").content).series.front().y == std::vector<double>{2, 4});
 }
 
-TEST_CASE("a figure whose parts do not fit together is told at the call") {
+TEST_CASE("a figure whose parts do not fit together is refused at the call") {
   const auto error_of_figure = [](const Figure& figure) {
     return Fit("M.on_train_start", [&](Module& module) { module.log_figure("roc", figure); }).error();
   };
   const at::Tensor two = torch::zeros({2}), three = torch::zeros({3}), square = torch::zeros({2, 2});
-  CHECK_THAT(error_of_figure(Figure::lines({})), Catch::Contains("log_figure('roc'): it has nothing to draw"));
-  CHECK_THAT(error_of_figure(Figure::lines({{"car", two, three}})), Catch::Contains("'car': it has 3 x, but 2 y"));
-  CHECK_THAT(error_of_figure(Figure::lines({{"car", square}})),
-             Catch::Contains("'car': got Float [2, 2]; it takes a dense tensor of real numbers [N]"));
-  CHECK_THAT(error_of_figure(Figure::lines({{"car", {}}})), Catch::Contains("got no tensor"));
-  CHECK_THAT(error_of_figure(Figure::bars({{"car", two}}, {.columns = {"one"}})),
-             Catch::Contains("names of columns: 1 are given for 2"));
-  CHECK_THAT(error_of_figure(Figure::heat_map(two)), Catch::Contains("[rows, columns]"));
-  CHECK_THAT(error_of_figure(Figure::heat_map(square, {.rows = {"a", "b", "c"}})),
-             Catch::Contains("names of rows: 3 are given for 2"));
+  using Row = std::pair<Figure, const char*>;
+  for (const auto& [figure, error] :
+       {Row{Figure::lines({}), "log_figure('roc'): it has nothing to draw"},
+        Row{Figure::lines({{"car", two, three}}), "'car': it has 3 x, but 2 y"},
+        Row{Figure::lines({{"car", square}}), "'car': got Float [2, 2]; it takes a dense tensor of real numbers [N]"},
+        Row{Figure::lines({{"car", {}}}), "got no tensor"},
+        Row{Figure::bars({{"car", two}}, {.columns = {"one"}}), "names of columns: 1 are given for 2"},
+        Row{Figure::heat_map(two), "[rows, columns]"},
+        Row{Figure::heat_map(square, {.rows = {"a", "b", "c"}}), "names of rows: 3 are given for 2"}}) {
+    CHECK_THAT(error_of_figure(figure), Catch::Contains(error));
+  }
   CHECK(error_of_figure(Figure::heat_map(torch::zeros({0, 0}))).empty());
 }
 
-TEST_CASE("what is no histogram, table, file or name is told at the call") {
-  const auto error_in = [](const std::function<void(Module&)>& log) { return Fit("M.on_train_start", log).error(); };
-  CHECK_THAT(error_in([](Module& module) { module.log_histogram("h", torch::zeros({2}, torch::kComplexFloat)); }),
-             Catch::Contains("log_histogram('h'): got ComplexFloat [2]"));
-  CHECK_THAT(error_in([](Module& module) {
-               module.log_table("t", {{"a", "b"}, {{1, 2}, {3}}});
-             }),
-             Catch::Contains("log_table('t'): row 1 has 1 cell, but there are 2 columns"));
-  CHECK_THAT(error_in([](Module& module) {
-               module.log_table("t", {{"a"}, {{Value(Value::List{1})}}});
-             }),
-             Catch::Contains("row 0 has a cell that is a list or a map"));
-  CHECK_THAT(error_in([](Module& module) { module.log_file("f", "/nowhere/notes.txt"); }),
-             Catch::Contains("log_file('f'): there is no file /nowhere/notes.txt"));
-  CHECK_THAT(error_in([](Module& module) { module.log_text("", "text"); }), Catch::Contains("the name is empty"));
-  CHECK_THAT(error_in([](Module& module) { module.log_text("a\nb", "text"); }), Catch::Contains("a line break"));
-  CHECK_THAT(error_in([](Module& module) { std::async(std::launch::async, [&] { module.log_text("a", "b"); }).get(); }),
-             Catch::Contains("on another thread"));
+TEST_CASE("what is no histogram, table, file or name is refused at the call") {
+  using Row = std::pair<std::function<void(Module&)>, const char*>;
+  const Table uneven{{"a", "b"}, {{1, 2}, {3}}};
+  const Table nested{{"a"}, {{Value(Value::List{1})}}};
+  for (const auto& [log, error] :
+       {Row{[](Module& module) { module.log_histogram("h", torch::zeros({2}, torch::kComplexFloat)); },
+            "log_histogram('h'): got ComplexFloat [2]"},
+        Row{[&](Module& module) { module.log_table("t", uneven); },
+            "log_table('t'): row 1 has 1 cell, but there are 2 columns"},
+        Row{[&](Module& module) { module.log_table("t", nested); }, "row 0 has a cell that is a list or a map"},
+        Row{[](Module& module) { module.log_file("f", "/nowhere/notes.txt"); },
+            "log_file('f'): there is no file /nowhere/notes.txt"},
+        Row{[](Module& module) { module.log_text("", "text"); }, "the name is empty"},
+        Row{[](Module& module) { module.log_text("a\nb", "text"); }, "a line break"},
+        Row{[](Module& module) { std::async(std::launch::async, [&] { module.log_text("a", "b"); }).get(); },
+            "on another thread"}}) {
+    CHECK_THAT(Fit("M.on_train_start", log).error(), Catch::Contains(error));
+  }
 }
 
 TEST_CASE("outside of a run it is an error") {

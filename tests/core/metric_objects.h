@@ -84,24 +84,6 @@ class Variance final : public Metric {
   MetricNumbers moments_ = add_numbers("moments", {3});
 };
 
-/// Stores values and weights in parallel, in the order in which they came: its result is wrong if a value and a weight are
-/// paired wrongly.
-class Ordered final : public Metric {
- public:
-  void update(const at::Tensor& values, const at::Tensor& weights) override {
-    values_.append(values);
-    weights_.append(weights);
-  }
-  MetricValue compute() const override {
-    const at::Tensor products = values_.tensor() * weights_.tensor();
-    return (products * at::arange(1, products.numel() + 1, at::kDouble)).sum();
-  }
-
- private:
-  MetricSamples values_ = add_samples("values", at::kDouble);
-  MetricSamples weights_ = add_samples("weights", at::kShort);
-};
-
 /// Of the first values of an epoch none is known before.
 class Growing final : public Metric {
  public:

@@ -7,6 +7,7 @@
 
 using namespace levin;
 using namespace levin::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -50,65 +51,7 @@ TEST_CASE("the state of a metric object is merged over ranks exactly, however un
   }
 }
 
-TEST_CASE("a step has the batch's value: each rank's own, or all ranks' with sync_dist") {
-  testing::SimulatedRanks simulation;
-  const auto result = simulation.run(2, 3, [](ControlGroup& group) {
-    RankMetrics rank(group);
-    rank.store.begin_stage(Stage::kTrain);
-    for (const double first : {1.0, 5.0}) {
-      rank.batch({first + 10 * group.rank(), first + 2}, {.sync_dist = true});
-      check_rows(rank.meet(BoundaryKind::kTrainStep).logger_row, expected_of({first, first + 2, first + 10, first + 2}));
-    }
-  });
-  rethrow_first(result);
-  const auto local = simulation.run(2, 3, [](ControlGroup& group) {
-    RankMetrics rank(group);
-    rank.store.begin_stage(Stage::kTrain);
-    for (const double first : {1.0, 5.0}) {
-      const MetricMap own = expected_of({first + 10 * group.rank(), first + 2});
-      rank.batch({first + 10 * group.rank(), first + 2});
-      check_rows(rank.store.callback_metrics(), own);
-      check_rows(rank.store.local_step_row(), own);
-      const BoundaryOutcome outcome = rank.meet(BoundaryKind::kTrainStep);
-      check_rows(outcome.local_row, own);
-      check_rows(outcome.logger_row, expected_of({first, first + 2}));
-      check_rows(outcome.rank_rows[1], expected_of({first + 10, first + 2}));
-    }
-  });
-  rethrow_first(local);
-}
-
-TEST_CASE("a step that is logged has its batch alone, and the epoch also those that log nothing") {
-  SingleProcessGroup group;
-  RankMetrics rank(group);
-  const auto batch = [&](double value, bool logs) {
-    rank.store.begin_batch({.batch_size = 1});
-    rank.store.enter(Hook::kTrainingStep);
-    rank.mean.update(at::tensor({value}, at::kDouble), at::tensor({1.0}, at::kDouble));
-    if (logs) rank.store.log("mean", rank.mean, {.on_step = true, .on_epoch = true}, kHere);
-    rank.store.end_batch();
-  };
-  rank.store.begin_stage(Stage::kTrain);
-  batch(1, true);
-  MetricSnapshot saved;
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    batch(2, false);
-    saved = rank.store.save();
-    batch(3, false);
-    batch(6, true);
-    CHECK(rank.store.callback_metrics().at("mean_step") == 6);
-    rank.meet(BoundaryKind::kEpochReached);
-    CHECK(rank.store.callback_metrics().at("mean_epoch") == Approx(epoch == 0 ? 3 : 11.0 / 3));
-    rank.meet(BoundaryKind::kEpochEnd);
-    rank.store.reset_epoch();
-  }
-  rank.store.restore({saved});
-  batch(3, false);
-  batch(6, true);
-  CHECK(rank.store.callback_metrics().at("mean_step") == 6);
-}
-
-TEST_CASE("an epoch of metric objects goes on from a snapshot, on one rank in place of two as well") {
+TEST_CASE("an epoch of metric objects continues from a snapshot, on one rank instead of two as well") {
   std::vector<MetricSnapshot> saved;
   for (const double first : {1.0, 4.0}) {
     SingleProcessGroup group;
@@ -135,10 +78,115 @@ TEST_CASE("what cannot be logged of a metric object is refused, with the key and
   stranger.set_name("stranger");
   rank.store.begin_stage(Stage::kTrain);
   rank.store.enter(Hook::kTrainingStep);
-  using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(rank.store.log("x", stranger, {}, kHere), Contains("log(\"x\")") && Contains("add_metric"));
   CHECK_THROWS_WITH(rank.store.log("x", rank.mean, {.reduce = Reduce::kSum}, kHere), Contains("reduce"));
   rank.store.log("x", rank.mean, {}, kHere);
   rank.store.enter(Hook::kValidationStep);
   CHECK_THROWS_WITH(rank.store.log("y", rank.mean, {}, kHere), Contains("training_step") && Contains("each stage"));
+}
+
+TEST_CASE("a metric object that computes more values than it has names says so, on every rank") {
+  testing::SimulatedRanks simulation;
+  const auto result = simulation.run(2, 3, [](ControlGroup& group) {
+    MetricStore store(group, {});
+    Growing growing;
+    growing.set_name("growing");
+    store.set_objects({&growing});
+    store.begin_stage(Stage::kTrain);
+    store.enter(Hook::kTrainingStep);
+    growing.update(at::ones({2}, at::kDouble), {});
+    store.log("values", growing, {.on_step = false, .on_epoch = true}, kHere);
+    store.meet({BoundaryKind::kEpochReached, Stage::kTrain, 0, 0}, {});
+  });
+  for (const auto& error : result.errors) {
+    CHECK_THROWS_WITH(std::rethrow_exception(error), Contains("growing") && Contains("metric_objects.h:") &&
+                                                         Contains("computes 2 values") && Contains("0 of an empty one"));
+  }
+  CHECK_FALSE(result.hung);
+}
+
+TEST_CASE("metric objects of one name that differ by rank end all ranks, with where both are made") {
+  // One of the two may not have logged it: the next boundary finds it then.
+  for (const bool both : {true, false}) {
+    testing::SimulatedRanks simulation;
+    const auto result = simulation.run(2, 3, [&](ControlGroup& group) {
+      MetricStore store(group, {});
+      Mean mean;
+      Range range;
+      Metric& object = group.rank() == 0 ? static_cast<Metric&>(mean) : range;
+      object.set_name("object");
+      store.set_objects({&object});
+      store.begin_stage(Stage::kTrain);
+      store.enter(Hook::kTrainingStep);
+      object.update(at::ones({2}, at::kDouble), at::ones({2}, at::kDouble));
+      if (both || group.rank() == 0) store.log("value", object, {.on_step = false, .on_epoch = true}, kHere);
+      store.meet({BoundaryKind::kEpochReached, Stage::kTrain, 0, 0}, {});
+      store.meet({BoundaryKind::kEpochEnd, Stage::kTrain, 0, 0}, {});
+    });
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      INFO("rank " << rank << (both ? ", both log" : ", rank 0 logs"));
+      REQUIRE(result.errors[rank]);
+      if (both) {
+        CHECK_THROWS_WITH(std::rethrow_exception(result.errors[rank]),
+                          Contains("differs by rank: 2 numbers, 0 lists of rows and 1 values on rank 0 "
+                                   "(metric_objects.h:") &&
+                              Contains("2 values on rank 1"));
+      }
+    }
+    CHECK_FALSE(result.hung);
+  }
+}
+
+TEST_CASE("a snapshot's metric object that the module has no more is left out") {
+  SingleProcessGroup group;
+  RankMetrics saved(group);
+  saved.store.begin_stage(Stage::kTrain);
+  saved.batch({1, 2}, {.on_epoch = true});
+  MetricStore store(group, {});
+  Mean mean;
+  mean.set_name("mean");
+  store.set_objects({&mean});
+  store.begin_stage(Stage::kTrain);
+  store.restore({saved.store.save()});
+  store.meet({BoundaryKind::kEpochReached, Stage::kTrain, 0, 0}, {});
+  CHECK(store.meet({BoundaryKind::kEpochEnd, Stage::kTrain, 0, 0}, {}).logger_row == MetricMap{{"mean_epoch", 1.5}});
+}
+
+TEST_CASE("a metric object that leaves the run and comes back is logged again") {
+  SingleProcessGroup group;
+  RankMetrics rank(group);
+  rank.store.begin_stage(Stage::kTrain);
+  rank.batch({1, 2}, {.on_epoch = true});
+  rank.store.set_objects({&rank.mean});
+  rank.store.set_objects({&rank.mean, &rank.range, &rank.median, &rank.variance});
+  rank.batch({5, 7}, {.on_epoch = true});
+  rank.meet(BoundaryKind::kEpochReached);
+  const MetricMap row = rank.meet(BoundaryKind::kEpochEnd).logger_row;
+  CHECK(row.at("mean_epoch") == Approx((1 + 2 + 5 + 7) / 4.0));
+  CHECK(row.at("median_epoch") == 5);  // what it had seen went when it left
+  CHECK(rank.store.callback_metrics().at("range_1_step") == 7);
+}
+
+TEST_CASE("one rank instead of two continues with the step that was logged last, and does not mix it with an older one") {
+  std::vector<MetricSnapshot> saved;
+  for (const int rank : {0, 1}) {
+    SingleProcessGroup group;
+    RankMetrics run(group);
+    run.store.begin_stage(Stage::kTrain);
+    run.batch({1.0 + rank, 3.0 + rank});
+    run.store.enter(Hook::kTrainingStep);
+    run.store.log("plain", 10.0 + rank, {.reduce = Reduce::kSum}, kHere);
+    if (rank == 1) run.meet(BoundaryKind::kTrainStep);
+    saved.push_back(run.store.save());
+  }
+  for (const bool reversed : {false, true}) {
+    if (reversed) std::swap(saved[0], saved[1]);
+    SingleProcessGroup group;
+    RankMetrics run(group);
+    run.store.begin_stage(Stage::kTrain);
+    run.store.restore(saved);
+    MetricMap expected = expected_of({1, 3});
+    expected["plain"] = 10;
+    check_rows(run.meet(BoundaryKind::kTrainStep).logger_row, expected);
+  }
 }

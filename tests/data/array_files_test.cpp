@@ -1,6 +1,5 @@
 #include "levin/data/array_files.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
@@ -17,23 +16,6 @@ using Catch::Matchers::Contains;
 namespace {
 
 at::Tensor npy(const std::string& name) { return levin::read_npy(kFixtures / (name + ".npy")); }
-
-/// Damaged data gives a tensor or an IoError, and nothing else: no crash, no other exception.
-template <class Parse>
-void check_damaged(const std::string& good, Parse parse) {
-  REQUIRE(rc::check([&] {
-    std::string data = good;
-    const auto changes = *rc::gen::container<std::vector<std::pair<std::size_t, char>>>(
-        rc::gen::pair(rc::gen::inRange<std::size_t>(0, good.size()), rc::gen::arbitrary<char>()));
-    for (const auto& [place, byte] : changes) data[place] = byte;
-    data.resize(*rc::gen::inRange<std::size_t>(0, good.size() + 1));
-    try {
-      parse(data);
-    } catch (const levin::IoError&) {
-    }
-  }));
-  for (std::size_t length = 0; length < good.size(); ++length) REQUIRE_THROWS_AS(parse(good.substr(0, length)), levin::IoError);
-}
 
 }  // namespace
 
@@ -104,14 +86,13 @@ TEST_CASE("IDX files are read, compressed ones too") {
   REQUIRE(levin::read_idx(kFixtures / "floats.idx").equal(torch::tensor({{1.5f, -2.0f, 1e10f}})));
 }
 
-TEST_CASE("damaged .npy and IDX files never crash") {
-  for (const char* name : {"float64.npy", "fortran.npy", "version2.npy", "bool.npy", "big_endian_complex.npy"}) {
-    check_damaged(levin::read_input_file(kFixtures / name),
-                  [](std::string data) { levin::parse_npy(std::move(data), "damaged"); });
-  }
-  for (const char* name : {"images-idx3-ubyte", "floats.idx"}) {
-    check_damaged(levin::read_input_file(kFixtures / name),
-                  [](std::string data) { levin::parse_idx(std::move(data), "damaged"); });
+TEST_CASE("a .npy or IDX file that ends too early is an error") {
+  for (const char* name : {"float64.npy", "fortran.npy", "version2.npy", "bool.npy", "big_endian_complex.npy",
+                           "images-idx3-ubyte", "floats.idx"}) {
+    const std::string whole = levin::read_input_file(kFixtures / name);
+    const auto parse = std::string(name).ends_with(".npy") ? levin::parse_npy : levin::parse_idx;
+    for (std::size_t length = 0; length < whole.size(); ++length)
+      REQUIRE_THROWS_AS(parse(whole.substr(0, length), "damaged"), levin::IoError);
   }
   REQUIRE_THROWS_WITH(levin::parse_idx(std::string("\0\0\x08\x01\xFF\xFF\xFF\xFF", 8), "x"),
                       Contains("promises 4294967295 bytes"));

@@ -11,9 +11,8 @@
 #include "levin/data/combined_loader.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/optim/fused_optimizers.h"
 #include "support/fixed_loader.h"
-#include "support/recording.h"
+#include "support/scripted_line.h"
 #include "support/sums.h"
 #include "support/temporary_folder.h"
 
@@ -112,7 +111,7 @@ TEST_CASE("loaders that do not know their length end an epoch where they end") {
   CHECK(lengths(CombineMode::kSequential) == Counts{1, 1, 1, 1, 1});
 }
 
-TEST_CASE("a loader that begins anew within an epoch has another order") {
+TEST_CASE("a loader that starts again within an epoch has another order") {
   CombinedLoader loader({{"few", numbers(8, 8, true)}, {"many", numbers(3, 1)}}, CombineMode::kMaxSizeCycle);
   const Texts batches = read_epoch(loader);
   REQUIRE(batches.size() == 3);
@@ -123,7 +122,7 @@ TEST_CASE("a loader that begins anew within an epoch has another order") {
   CHECK(read_epoch(loader, 1) != batches);
 }
 
-TEST_CASE("an epoch of several loaders goes on where it was, on as many ranks, without reading what is done") {
+TEST_CASE("an epoch of several loaders resumes where it was, on as many ranks, without reading what is done") {
   for (const CombineMode mode : kModes) {
     for (const int ranks : {1, 2}) {
       for (int rank = 0; rank < ranks; ++rank) {
@@ -156,12 +155,12 @@ TEST_CASE("an epoch of several loaders goes on where it was, on as many ranks, w
   }
 }
 
-TEST_CASE("where batches have no one size, several loaders cannot tell their place") {
+TEST_CASE("where batches have no one size, several loaders do not know their position") {
   CHECK_FALSE(combined(CombineMode::kMaxSize).samples_before(1));
   CHECK_FALSE(combined(CombineMode::kSequential).batch_size());
 }
 
-TEST_CASE("ranks share an epoch of several loaders, and go on with it in other numbers") {
+TEST_CASE("ranks share an epoch of several loaders, and resume it in other numbers") {
   const auto samples = [](int ranks, std::int64_t place, std::int64_t batches) {
     std::map<char, std::multiset<std::int64_t>> seen;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -252,19 +251,12 @@ std::vector<double> numbers(Stream& loader, std::int64_t epoch, int rank = 0, in
   return all;
 }
 
-struct Follows : Module {
-  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-    seen.push_back(batch[0].item<double>());
-    if (save_at == batch_idx && !file.empty()) trainer().save_checkpoint(file);
-    return (weight * batch[0]).sum();
-  }
-  OptimizerSetups configure_optimizers() override { return levin::SGD(parameters(), 0.5); }
-
-  at::Tensor weight = register_parameter("weight", torch::zeros({1}));
-  std::vector<double> seen;
-  std::int64_t save_at = 2;
-  std::filesystem::path file;
-};
+/// Saves in the step of this batch, in each epoch.
+void save_at(ScriptedLine& module, std::int64_t batch, std::filesystem::path file) {
+  module.on["training_step"] = [batch, file = std::move(file)](ScriptedLine& self, std::int64_t batch_idx) {
+    if (batch_idx == batch) self.trainer().save_checkpoint(file);
+  };
+}
 
 }  // namespace
 
@@ -286,7 +278,7 @@ TEST_CASE("a stream draws other numbers in each epoch and on each rank, and the 
   CHECK((*loader.next())["noise"].item<double>() == first[0]);
 }
 
-TEST_CASE("an epoch ends where the function gives no batch, and the next one begins anew") {
+TEST_CASE("an epoch ends where the function gives no batch, and the next one starts again") {
   int made = 0;
   Stream loader = stream([&](auto& rng) -> std::optional<Batch> {
     if (++made % 3 == 0) return std::nullopt;
@@ -366,9 +358,8 @@ TEST_CASE("limit_train_batches takes as many of each epoch's source, and a run r
   const TemporaryFolder folder;
   const TrainerOptions options{.max_epochs = 3, .limit_train_batches = 50, .quiet = true};
   Rows rows;
-  Follows whole;
-  whole.file = folder / "middle.ckpt";
-  whole.save_at = 20;
+  ScriptedLine whole;
+  save_at(whole, 20, folder / "middle.ckpt");
   Trainer(options).fit(whole, rows.loader({.seed = 3}));
   REQUIRE(whole.seen.size() == 150);
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -381,11 +372,11 @@ TEST_CASE("limit_train_batches takes as many of each epoch's source, and a run r
 
   // Saved after the 21st batch of the third epoch.
   Rows again;
-  Follows resumed;
+  ScriptedLine resumed;
   Trainer(options).fit(resumed, again.loader({.seed = 3}), {}, {.ckpt_path = (folder / "middle.ckpt").string()});
   REQUIRE(resumed.seen.size() == 29);
   CHECK(resumed.seen == std::vector<double>(whole.seen.end() - 29, whole.seen.end()));
-  CHECK(resumed.weight.item<double>() == whole.weight.item<double>());
+  CHECK(resumed.value() == whole.value());
   REQUIRE(again.begun.size() == 1);
   CHECK(again.begun[0].epoch == 2);
 }
@@ -404,20 +395,20 @@ TEST_CASE("a run on a stream resumes within an epoch exactly; one that acts is n
         {.interactive = interactive, .seed = 3});
   };
   const TrainerOptions options{.max_epochs = 2, .limit_train_batches = 5, .quiet = true};
-  Follows whole;
-  whole.file = folder / "middle.ckpt";
+  ScriptedLine whole;
+  save_at(whole, 2, folder / "middle.ckpt");
   Trainer(options).fit(whole, source());
   REQUIRE(whole.seen.size() == 10);
   CHECK(calls == 10);
 
   // Saved after the third batch of the second epoch.
-  Follows resumed;
+  ScriptedLine resumed;
   Trainer(options).fit(resumed, source(), {}, {.ckpt_path = (folder / "middle.ckpt").string()});
   REQUIRE(resumed.seen.size() == 2);
   CHECK(calls == (interactive ? 2 : 5));
   if (interactive) return;
   CHECK(resumed.seen == std::vector<double>(whole.seen.end() - 2, whole.seen.end()));
-  CHECK(resumed.weight.item<double>() == whole.weight.item<double>());
+  CHECK(resumed.value() == whole.value());
 }
 
 TEST_CASE("the module that the documentation shows learns from a stream, and validates on ragged samples of two loaders") {

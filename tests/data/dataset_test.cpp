@@ -211,7 +211,7 @@ TEST_CASE("a batch holds tensors by position and by name") {
   REQUIRE(batch.batch_size() == 4);
 }
 
-TEST_CASE("a tensor that is not there is an error that names what is there") {
+TEST_CASE("a tensor that is missing is an error that names the others") {
   const Batch batch{{"image", torch::rand({2})}, {"label", torch::rand({2})}};
   REQUIRE_THROWS_AS(batch["imgae"], MisuseError);
   REQUIRE_THROWS_WITH(batch["imgae"], Contains("\"imgae\"") && Contains("\"image\", \"label\""));
@@ -234,7 +234,7 @@ TEST_CASE("set adds a tensor or replaces the one of the same name") {
   REQUIRE(batch.size() == 4);
 }
 
-TEST_CASE("batch_size is the first dimension that there is") {
+TEST_CASE("batch_size is the first dimension of the first tensor that has one") {
   REQUIRE(Batch().batch_size() == 0);
   REQUIRE(Batch::of({torch::tensor(3.0)}).batch_size() == 1);
   REQUIRE(Batch::of({torch::tensor(3.0), torch::zeros({5, 2})}).batch_size() == 5);
@@ -335,7 +335,7 @@ TEST_CASE("a sample's random numbers depend on seed, epoch and index alone") {
   for (const auto& [index, draws] : rest) CHECK(expected.at(index) == draws);
 }
 
-TEST_CASE("each sample, each epoch and each seed has random numbers of its own") {
+TEST_CASE("each sample, each epoch and each seed has separate random numbers") {
   std::set<double> seen;
   for (const std::int64_t seed : {0, 1, 2}) {
     for (const std::int64_t epoch : {0, 1, 2}) {

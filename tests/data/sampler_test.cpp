@@ -107,17 +107,22 @@ TEST_CASE("each way to treat the remainder keeps its promise") {
   }));
 }
 
-TEST_CASE("with drop_last the ranks have the same number of batches, and with kKeep as many as one process") {
+TEST_CASE("ranks have the same number of batches, unless kKeep keeps a last one, and with drop_last as many as one process") {
   REQUIRE(rc::check([] {
     const auto size = *rc::gen::inRange<std::int64_t>(0, 200);
     const int world_size = *rc::gen::inRange(1, 9);
     const auto batch_size = *rc::gen::inRange<std::int64_t>(1, 20);
     for (const Uneven uneven : {Uneven::kPad, Uneven::kDrop, Uneven::kKeep}) {
-      const auto batches = [&](int rank) {
-        return DistributedSampler(size, {.rank = rank, .world_size = world_size, .uneven = uneven}).batches(batch_size, true);
+      const auto batches = [&](int rank, bool drop_last) {
+        return DistributedSampler(size, {.rank = rank, .world_size = world_size, .uneven = uneven})
+            .batches(batch_size, drop_last);
       };
-      for (int rank = 1; rank < world_size; ++rank) RC_ASSERT(batches(rank) == batches(0));
-      if (uneven != Uneven::kPad) RC_ASSERT(batches(0) == DistributedSampler(size, {}).batches(batch_size * world_size, true));
+      for (int rank = 1; rank < world_size; ++rank) {
+        RC_ASSERT(batches(rank, true) == batches(0, true));
+        if (uneven != Uneven::kKeep) RC_ASSERT(batches(rank, false) == batches(0, false));
+      }
+      const std::int64_t of_one_process = DistributedSampler(size, {}).batches(batch_size * world_size, true);
+      if (uneven != Uneven::kPad) RC_ASSERT(batches(0, true) == of_one_process);
     }
   }));
 }

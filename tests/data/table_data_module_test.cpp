@@ -3,16 +3,13 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 
 #include "data/fixtures.h"
 #include "data/tables.h"
 #include "levin/core/base/error.h"
 #include "levin/core/config/registry.h"
-#include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/data/table_data_module.h"
 #include "support/standardized_rows.h"
 #include "support/temporary_folder.h"
 
@@ -26,6 +23,7 @@ using levin::Value;
 using levin::test::all;
 using levin::test::error_of;
 using levin::test::options_for;
+using levin::test::predicted;
 using levin::test::Ready;
 using levin::test::write;
 
@@ -117,7 +115,7 @@ TEST_CASE("features and labels may lie in two files, and the test data in two mo
   REQUIRE(data.train_dataloader()->size() == 1);
 }
 
-TEST_CASE("validation and test data may have files of their own, of which each has a loader") {
+TEST_CASE("validation and test data may have separate files, each with a loader") {
   const levin::test::TemporaryFolder folder;
   TableDataOptions options = options_for(write(folder, "train.csv", "1,0\n2,1\n3,0\n"));
   options.val_path = {write(folder, "a.csv", "4,1\n5,0\n"), write(folder, "b.csv", "6,1\n")};
@@ -147,36 +145,6 @@ TEST_CASE("validation and test data may have files of their own, of which each h
   CHECK_THROWS_WITH(levin::read_options<TableDataOptions>(missing), Contains("val_path") && Contains("missing.csv"));
 }
 
-TEST_CASE("options that do not fit the data are errors that say so") {
-  const TableFile file;
-  struct Row {
-    std::function<void(TableDataOptions&)> change;
-    std::vector<std::string> told;
-  };
-  for (const Row& row : std::vector<Row>{
-           {[](auto& o) { o.label_column = "kimd"; }, {"no column 'kimd'", "'kind'"}},
-           {[](auto& o) { o.label_column = "3"; }, {"no column '3'", "0 to 2"}},
-           {[](auto& o) { o.shape = {3}; }, {"holds 3 features", "has 2"}},
-           {[](auto& o) { o.val_fraction = 0.9; }, {"nothing to train on"}},
-           {[](auto& o) { o.delimiter = "ab"; }, {"delimiter"}},
-           {[](auto& o) { o.test_label_path = "x"; }, {"needs test_path"}},
-           {[](auto& o) { o.val_label_path = "x"; }, {"needs val_path"}},
-           {[](auto& o) {
-              o.label_path = "x", o.val_label_path = "x", o.val_path = {"a", "b"};
-            },
-            {"hold 2 and 1 files"}},
-           {[](auto& o) { o.path = kFixtures / "make_fixtures.py"; }, {"does not say what the file holds"}},
-           {[](auto& o) { o.label_path = kFixtures / "labels-idx1-ubyte.gz"; }, {"one label for each of the 20 samples"}},
-           {[](auto& o) { o.path = kFixtures / "empty.npy"; }, {"no data"}},
-           {[](auto& o) { o.path = kFixtures / "big_endian.npy", o.label_column = "0"; },
-            {"big_endian.npy, row 0 (from 0): the label", "no whole number"}}}) {
-    TableDataOptions options = options_for(file.path());
-    row.change(options);
-    for (const std::string& told : row.told) CHECK_THAT(error_of(options), Contains(told));
-    CHECK_THROWS_AS(Ready(options), levin::ConfigError);
-  }
-}
-
 TEST_CASE("what is learnt from the training data goes with the checkpoint, to whatever is tested or predicted then") {
   const levin::test::TemporaryFolder folder;
   TableDataOptions options = options_for(write(folder, "train.csv", "x,kind\n1,0\n3,1\n"));
@@ -191,65 +159,45 @@ TEST_CASE("what is learnt from the training data goes with the checkpoint, to wh
   options.predict_path = write(folder, "predict.csv", "x\n1\n2\n5\n");
   Ready data(options, Stage::kPredict);
   data.load_state_dict(state);
-  const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
-  loader->start_epoch(0);
-  const Batch batch = *loader->next();
+  const Batch batch = predicted(data);
   CHECK_FALSE(batch.contains("label"));
   CHECK(batch["features"].equal(torch::tensor({{-1.0f}, {0.0f}, {3.0f}})));
-
-  TableDataOptions wider = options_for(write(folder, "wider.csv", "y,x,kind\n1,2,0\n3,5,1\n"));
-  wider.standardize = true;
-  wider.val_fraction = wider.test_fraction = 0;
-  wider.shuffle = false;
-  Ready named(wider, Stage::kTest);
-  named.load_state_dict(state);
-  CHECK(all(named.train_dataloader())["features"].equal(torch::tensor({{0.0f}, {3.0f}})));
-  wider.path = write(folder, "plain.csv", "1,2,0\n3,4,1\n");
-  Ready other(wider, Stage::kTest);
-  CHECK_THROWS_WITH(other.load_state_dict(state), Contains("of data with 1 features, this data has 2"));
 }
 
-TEST_CASE("a file to predict has the features of the training data, with or without a column of labels") {
+TEST_CASE("files to predict and to test have the features of the training data, the first with or without labels") {
   const levin::test::TemporaryFolder folder;
-  const auto predicted = [&](const std::string& training, const std::string& text) {
+  const auto features = [&](bool predicts, const std::string& training, const std::string& text) {
     TableDataOptions options = options_for(write(folder, "train.csv", training));
     options.label_column = training.find("kind") == std::string::npos ? "1" : "kind";
-    options.predict_path = write(folder, "predict.csv", text);
-    Ready data(options, Stage::kPredict);
-    const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
-    loader->start_epoch(0);
-    return (*loader->next())["features"];
+    const std::filesystem::path file = write(folder, "other.csv", text);
+    if (predicts) options.predict_path = file;
+    if (!predicts) options.test_path = file;
+    Ready data(options, predicts ? Stage::kPredict : Stage::kTest);
+    return predicts ? predicted(data)["features"] : all(data.test_dataloaders().at(0))["features"];
   };
-  const std::string named = "x,kind,y\n1,0,2\n3,1,4\n", plain = "1,0,2\n3,1,4\n";
-  const at::Tensor expected = torch::tensor({{5.0f, 6.0f}, {7.0f, 8.0f}});
-  CHECK(predicted(named, "x,y\n5,6\n7,8\n").equal(expected));
-  CHECK(predicted(named, "x,kind,y\n5,0,6\n7,0,8\n").equal(expected));
-  CHECK(predicted(named, "5,6\n7,8\n").equal(expected));
-  CHECK(predicted(plain, "5,6\n7,8\n").equal(expected));
-  CHECK(predicted(plain, "5,0,6\n7,0,8\n").equal(expected));
-  CHECK_THROWS_WITH(predicted(named, "x,z\n5,6\n"), Contains("predict.csv lacks 1 column of the training data") &&
-                                                        Contains(": 'y'; it has") && Contains("'z'"));
-  CHECK_THROWS_WITH(predicted(plain, "5\n"), Contains("has 1 features") && Contains("has 2"));
+  const std::string named = "x,kind,y\n1,0,2\n3,1,4\n5,0,6\n7,1,8\n", plain = "1,0,2\n3,1,4\n";
+  const std::vector<std::tuple<bool, std::string, std::string>> rows = {{true, named, "x,y\n5,6\n7,8\n"},
+                                                                        {true, named, "x,kind,y\n5,0,6\n7,0,8\n"},
+                                                                        {true, named, "5,6\n7,8\n"},
+                                                                        {true, plain, "5,6\n7,8\n"},
+                                                                        {true, plain, "5,0,6\n7,0,8\n"},
+                                                                        {false, named, "x,kind,y\n5,0,6\n7,0,8\n"},
+                                                                        {false, named, "y,kind,x\n6,0,5\n8,0,7\n"},
+                                                                        {false, named, "5,0,6\n7,0,8\n"}};
+  for (const auto& [predicts, training, text] : rows) {
+    CAPTURE(predicts, training, text);
+    CHECK(features(predicts, training, text).equal(torch::tensor({{5.0f, 6.0f}, {7.0f, 8.0f}})));
+  }
+  CHECK_THROWS_WITH(features(true, named, "x,z\n5,6\n"),
+                    Contains("other.csv lacks 1 column of the training data") && Contains(": 'y'; it has") && Contains("'z'"));
+  CHECK_THROWS_WITH(features(true, plain, "5\n"), Contains("has 1 features") && Contains("has 2"));
+  CHECK_THROWS_WITH(features(false, named, "x,kind\n5,0\n"),
+                    Contains("test_path: ") && Contains("other.csv lacks 1 column") && Contains("'y'"));
+  CHECK_THROWS_WITH(features(false, "x,y,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", "5,0\n"),
+                    Contains("other.csv has no column '2'"));
 }
 
-TEST_CASE("a file of test data has the features of the training data") {
-  const levin::test::TemporaryFolder folder;
-  const auto test_with = [&](const std::string& text) {
-    TableDataOptions options = options_for(write(folder, "train.csv", "x,y,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n"));
-    options.label_column = "kind";
-    options.test_path = write(folder, "test.csv", text);
-    return all(Ready(options, Stage::kTest).test_dataloaders().at(0))["features"];
-  };
-  const at::Tensor expected = torch::tensor({{5.0f, 6.0f}});
-  CHECK(test_with("x,y,kind\n5,6,0\n").equal(expected));
-  CHECK(test_with("y,kind,x\n6,0,5\n").equal(expected));
-  CHECK(test_with("5,6,0\n").equal(expected));
-  CHECK_THROWS_WITH(test_with("x,kind\n5,0\n"),
-                    Contains("test_path: ") && Contains("test.csv lacks 1 column") && Contains("'y'"));
-  CHECK_THROWS_WITH(test_with("5,0\n"), Contains("test.csv has no column '2'"));
-}
-
-TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoint keeps") {
+TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoint stores") {
   const levin::test::TemporaryFolder folder;
   TableDataOptions options = options_for(write(folder, "train.csv", "1,cat\n2,ant\n3,\"bee, big\"\n4,ant\n"));
   options.val_fraction = options.test_fraction = 0;
@@ -272,40 +220,22 @@ TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoi
   CHECK_THAT(error_of(options), Contains("test.csv: its labels are texts, those of the training data are not"));
 }
 
-TEST_CASE("errors in a table name file and line") {
-  const levin::test::TemporaryFolder folder;
-  const auto error = [&](const std::string& text) { return error_of(options_for(write(folder, "table.csv", text))); };
-  CHECK_THAT(error("x,kind\n\n1,0\n\n2,0.5\n"), Contains("table.csv:5: the label 0.5 is not a whole number"));
-  CHECK_THAT(error("x,kind\n1,cat\n2,3\n"), Contains("table.csv:3:3: the label '3' is a number, that of line 2 is not"));
-  CHECK_THAT(error("1,0\n2,cat\n"), Contains("table.csv:2:3: the label 'cat' is a text, that of line 1 is not"));
-  CHECK_THAT(error_of(options_for(folder.path())), Contains("it is a folder, and a file is needed"));
-  for (const char* text : {"x;kind\n1;0\n", "1\t0\n2\t1\n"}) {
-    CHECK_THAT(error(text),
-               Contains("table.csv is not a table with a column of labels") && Contains("set `delimiter`") && Contains("';'"));
-  }
-}
-
 TEST_CASE("the data module that the documentation shows takes its statistics from a checkpoint") {
   const levin::test::TemporaryFolder folder;
   StandardizedRowsOptions options{.path = kFixtures / "big_endian.npy"};
   StandardizedRows trained(options);
   trained.setup(Stage::kTrain);
   levin::Value state = trained.state_dict();
-  const auto first = [](StandardizedRows& data) {
-    const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
-    loader->start_epoch(0);
-    return (*loader->next())[0];
-  };
-  const at::Tensor before = first(trained);
+  const at::Tensor before = predicted(trained)[0];
   CHECK(before.mean(0).abs().max().item<float>() < 1e-6f);
   state["mean"].as_list()[0] = state["mean"].as_list()[0].as_double() + state["deviation"].as_list()[0].as_double();
   StandardizedRows resumed(options);
   resumed.setup(Stage::kPredict);
   resumed.load_state_dict(state);
-  CHECK(torch::allclose(first(resumed).select(1, 0), before.select(1, 0) - 1));
+  CHECK(torch::allclose(predicted(resumed)[0].select(1, 0), before.select(1, 0) - 1));
 }
 
-TEST_CASE("the registry makes it by name from its options, a sampler in place of shuffle too") {
+TEST_CASE("the registry makes it by name from its options, with a sampler instead of shuffle, too") {
   const TableFile file;
   levin::Value args(levin::Value::Map{});
   args["path"] = file.path().string();
@@ -366,7 +296,7 @@ using Numbers = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("datasets and a sampler by name give loaders") {
+TEST_CASE("datasets and a sampler by name give loaders, and one that is not registered is an error") {
   Value args(Value::Map{});
   args["train_dataset"]["class_path"] = "EvenNumbers";
   args["train_dataset"]["init_args"]["length"] = 3;
@@ -380,9 +310,12 @@ TEST_CASE("datasets and a sampler by name give loaders") {
   CHECK(numbers_of(data->test_dataloaders()[0]) == Numbers{0, 2, 4, 6});
   CHECK(numbers_of(data->predict_dataloaders().at(0)) == Numbers{0, 2, 4, 6});
   CHECK(data->hparams().at("train_dataset").at("init_args").at("length") == Value(3));
+  args["train_dataset"] = "OddNumbers";
+  CHECK_THROWS_WITH(Registry<levin::DataModule>::instance().make("DatasetDataModule", args),
+                    Contains("unknown dataset class 'OddNumbers'"));
 }
 
-TEST_CASE("datasets in a new order or as they are") {
+TEST_CASE("datasets come shuffled or in order, as options say") {
   Value args(Value::Map{});
   args["batch_size"] = 7;
   const auto train_loader = [&args] {
@@ -400,14 +333,7 @@ TEST_CASE("datasets in a new order or as they are") {
   CHECK(numbers_of(train_loader()).size() == 98);
 }
 
-TEST_CASE("a dataset that is not registered is an error") {
-  Value args(Value::Map{});
-  args["train_dataset"] = "OddNumbers";
-  CHECK_THROWS_WITH(Registry<levin::DataModule>::instance().make("DatasetDataModule", args),
-                    Catch::Contains("unknown dataset class 'OddNumbers'"));
-}
-
-TEST_CASE("a table tells what a module may fit itself to") {
+TEST_CASE("a table has the facts that a module may fit itself to") {
   const TableFile file;
   TableDataOptions options = options_for(file.path());
   CHECK(TableDataModule(options).facts().features.empty());

@@ -27,6 +27,13 @@ inline Batch all(const LoaderPtr& loader) {
   return {{"features", at::cat(features)}, {"label", at::cat(labels)}};
 }
 
+/// The first batch to predict.
+inline Batch predicted(DataModule& data) {
+  const LoaderPtr loader = data.predict_dataloaders().at(0);
+  loader->start_epoch(0);
+  return *loader->next();
+}
+
 inline TableDataOptions options_for(const std::filesystem::path& path) {
   TableDataOptions options;
   options.path = path;
@@ -34,7 +41,7 @@ inline TableDataOptions options_for(const std::filesystem::path& path) {
   return options;
 }
 
-/// A file of a test's own in a folder that goes with the test.
+/// Writes a file into a test's folder.
 inline std::filesystem::path write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
   std::ofstream(folder / name) << text;
   return folder / name;
@@ -58,18 +65,18 @@ inline std::string error_of(const TableDataOptions& options) {
 }
 
 /// Messages that are printed while it lives.
-class Told {
+class Messages {
  public:
-  Told() {
+  Messages() {
     Console::instance().configure({.level = LogLevel::kInfo});
     set_message_sink([this](const Message& message) { text += message.text + "\n"; });
   }
-  ~Told() {
+  ~Messages() {
     set_message_sink(nullptr);
     Console::instance().configure({.level = LogLevel::kWarning});
   }
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
 
   std::string text;
 };

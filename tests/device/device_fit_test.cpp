@@ -9,8 +9,9 @@
 #include "device/device_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "support/error_of.h"
-#include "support/file_text.h"
+#include "support/shown_messages.h"
 #include "support/recording.h"
+#include "support/scripted_line.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -24,22 +25,18 @@ struct Fitted {
   std::vector<at::Tensor> weights;
 };
 
-struct KeptRows : Logger {
-  explicit KeptRows(std::vector<MetricMap>& its_rows) : rows(its_rows) {}
-  void log_metrics(const MetricRow& row) override { rows.push_back(row.values); }
-  std::vector<MetricMap>& rows;
-};
-
-Fitted fitted(TrainerOptions options, const std::string& accelerator, bool counts = true) {
+Fitted fitted(TrainerOptions options, const std::string& accelerator) {
   Fitted result;
   const TemporaryFolder folder;
   options.accelerator = accelerator;
   options.default_root_dir = folder.path();
-  options.logger = std::make_shared<KeptRows>(result.rows);
+  const auto logger = std::make_shared<RowsOf>();
+  options.logger = logger;
   torch::manual_seed(4);
   LoggedClasses module;
-  module.counts = counts;
+  module.counts = true;
   Trainer(options).fit(module, class_rows(100), {class_rows(30)});
+  for (const MetricRow& row : logger->rows) result.rows.push_back(row.values);
   for (const at::Tensor& weight : module.parameters()) result.weights.push_back(weight.detach().to(at::kCPU, at::kDouble));
   return result;
 }
@@ -64,7 +61,7 @@ TrainerOptions two_epochs() { return quiet({.max_epochs = 2, .log_every_n_steps 
 TEST_CASE("training on a device that works late has the CPU's numbers") {
   TrainerOptions options = two_epochs();
   double tolerance = 1e-5;
-  SECTION("as it is") {}
+  SECTION("with what every run has") {}
   SECTION("with accumulation and clipping by norm") {
     options.accumulate_grad_batches = 3;
     options.gradient_clip_val = 0.05;
@@ -83,18 +80,7 @@ TEST_CASE("training on a device that works late has the CPU's numbers") {
 TEST_CASE("16-mixed scales gradients on the device, and leaves out steps that overflow") {
   TrainerOptions options = two_epochs();
   options.precision = PrecisionFormat::kFloat16Mixed;
-  const Fitted scaled = fitted(options, kQueued);
-  check_close(scaled, fitted(two_epochs(), "cpu"), 2e-2);
-}
-
-/// Rows that are wider than what is worth a stream of its own.
-LoaderPtr wide_rows(std::int64_t batches) {
-  std::vector<Batch> made;
-  for (std::int64_t index = 0; index < batches; ++index) {
-    made.push_back(
-        Batch{{"x", torch::full({4, 1 << 17}, static_cast<double>(index + 1), at::TensorOptions().pinned_memory(true))}});
-  }
-  return std::make_shared<FixedLoader>(std::move(made));
+  check_close(fitted(options, kQueued), fitted(two_epochs(), "cpu"), 2e-2);
 }
 
 /// Adds up the means of batches.
@@ -108,7 +94,7 @@ struct AddsMeans : Module {
   at::Tensor weight = register_parameter("weight", torch::ones({1}));
 };
 
-TEST_CASE("a large batch is copied on a stream of its own, without a wait, and what uses it comes after") {
+TEST_CASE("a large batch is copied on a separate stream, without a wait, and what uses it comes after") {
   const auto counted = std::make_shared<CountSteps>();
   TrainerOptions options = quiet({.max_epochs = 3, .accelerator = kQueued});
   options.callbacks = {counted};
@@ -116,7 +102,10 @@ TEST_CASE("a large batch is copied on a stream of its own, without a wait, and w
   Trainer trainer(options);
   // Later than what uses it, or earlier than what used its memory.
   QueuedDevice::others_first(GENERATE(false, true));
-  trainer.fit(module, wide_rows(6));
+  std::vector<Batch> batches;
+  for (const double number : {1, 2, 3, 4, 5, 6})
+    batches.push_back(Batch{{"x", torch::full({4, 1 << 17}, number, at::TensorOptions().pinned_memory(true))}});
+  trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
   QueuedDevice::others_first(false);
   CHECK(trainer.callback_metrics().at("mean") == 21);
   for (const auto& step : counted->steps) {
@@ -126,7 +115,7 @@ TEST_CASE("a large batch is copied on a stream of its own, without a wait, and w
   }
 }
 
-TEST_CASE("a loss or gradient that is NaN on a device is told when its row is read, and where it arose") {
+TEST_CASE("a loss or gradient that is NaN on a device gives a warning when its row is read, with where it arose") {
   struct Spoils : LoggedClasses {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
       at::Tensor loss = LoggedClasses::training_step(batch, batch_idx).loss;
@@ -139,19 +128,17 @@ TEST_CASE("a loss or gradient that is NaN on a device is told when its row is re
     bool of_loss = false;
   } module;
   module.of_loss = GENERATE(true, false);
-  const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued, .log_every_n_steps = 6, .log_file = folder / "log"});
+  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued, .log_every_n_steps = 6});
   options.gradient_clip_val = 0.1;  // which spoils all gradients
-  Trainer(options).fit(module, class_rows(48));
-  const std::string told = module.of_loss ? "The loss is nan in training_step (train, epoch 0, step 5) on rank 0."
-                                          : "The gradient of 'network.2.weight' is NaN or infinite in optimizer_step (train, "
-                                            "epoch 0, step 5) on rank 0.";
-  const auto warnings = lines_with(read_text(folder / "log"), "arning");
+  const auto warnings = warnings_of([&] { Trainer(options).fit(module, class_rows(48)); });
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings.front(), Catch::Contains(told));
+  CHECK_THAT(warnings.front(),
+             Catch::Contains(module.of_loss ? "The loss is nan in training_step (train, epoch 0, step 5) on rank 0."
+                                            : "The gradient of 'network.2.weight' is NaN or infinite in optimizer_step (train, "
+                                              "epoch 0, step 5) on rank 0."));
 }
 
-TEST_CASE("what a device tells late names the hook in which it shows, and says that the cause may lie before") {
+TEST_CASE("what a device reports late names the hook in which it shows, and says that the cause may lie before") {
   struct LooksUp : LoggedClasses {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
       if (batch_idx == 1) static_cast<void>(network->forward(batch[0]).gather(1, batch[1].unsqueeze(1) + 7));
@@ -175,12 +162,12 @@ TEST_CASE("out of memory of a device is an error with what is held there") {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
       if (batch_idx == 2) {
         QueuedDevice::limit_memory((std::int64_t{1} << 20) + 200000);
-        kept.push_back(torch::zeros({1 << 18}, device()));
+        held.push_back(torch::zeros({1 << 18}, device()));
         static_cast<void>(torch::zeros({1 << 18}, device()));
       }
       return LoggedClasses::training_step(batch, batch_idx);
     }
-    std::vector<at::Tensor> kept;
+    std::vector<at::Tensor> held;
     at::Tensor table = register_buffer("table", torch::zeros({1 << 14}));
   } module;
   TrainerOptions options = quiet({.max_epochs = 1, .accelerator = kQueued});

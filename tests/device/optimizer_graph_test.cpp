@@ -65,7 +65,7 @@ std::shared_ptr<Trained> trained_by(const TrainedFit& fit, CudaGraph graph, cons
 
 struct ComparedSteps {
   std::vector<std::int64_t> called, recorded;  ///< kernels of each step
-  std::string told;
+  std::string log;
 };
 /// Fits with graphs and without, and checks that weights come to the same to the bit.
 ComparedSteps compare_steps(const TrainedFit& fit) {
@@ -133,17 +133,17 @@ TEST_CASE("a recorded step of an optimizer comes to what a called one does, and 
   };
   for (const MakeOptimizer& each : all) {
     const ComparedSteps compared = compare_steps({.make = each});
-    CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+    CHECK_THAT(compared.log, !Catch::Contains("cuda_graph"));
     if (!counts_kernels()) continue;
     CHECK(steps_with(0, compared.called) == 0);
     CHECK(steps_with(0, compared.recorded) == kSteps - kStepsCalled);
   }
 }
 
-TEST_CASE("gradients that batches accumulate are in one place, too") {
+TEST_CASE("gradients that batches accumulate are recorded, too") {
   const auto accumulated = [](TrainerOptions& options) { options.accumulate_grad_batches = 2; };
   const ComparedSteps compared = compare_steps({.make = make<levin::Adam>(AdamOptions(0.01)), .options = accumulated});
-  CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+  CHECK_THAT(compared.log, !Catch::Contains("cuda_graph"));
   // As above, but two batches make a step.
   if (counts_kernels()) CHECK(steps_with(0, compared.recorded) == kSteps / 2 - (4 + 1 + 3));
 }
@@ -156,7 +156,7 @@ TEST_CASE("a recorded step has the learning rate of now, which is all that is se
   if (counts_kernels()) CHECK(steps_with(1, compared.recorded) == kSteps - kStepsCalled);
 }
 
-TEST_CASE("what changes in an optimizer on the way is in its next step, and is recorded anew") {
+TEST_CASE("what changes in an optimizer on the way is in its next step, and is recorded again") {
   constexpr std::int64_t kStepOfChange = 15;
   using Change = std::function<void(Trained&, torch::optim::Optimizer&)>;
   const Change other_option = [](Trained&, torch::optim::Optimizer& optimizer) {
@@ -182,11 +182,11 @@ TEST_CASE("what changes in an optimizer on the way is in its next step, and is r
   }
 }
 
-TEST_CASE("gradients of replayed steps are the parameters' own: who keeps one has its values later, too") {
-  const auto fit = [](bool set_to_none, std::vector<std::pair<at::Tensor, at::Tensor>>& kept) {
-    const auto keep = [&kept](Trained& module, std::int64_t step, torch::optim::Optimizer&) {
+TEST_CASE("gradients of replayed steps are the parameters' own: a stored one has its values later, too") {
+  const auto fit = [](bool set_to_none, std::vector<std::pair<at::Tensor, at::Tensor>>& stored) {
+    const auto keep = [&stored](Trained& module, std::int64_t step, torch::optim::Optimizer&) {
       const at::Tensor gradient = module.parameters().front().grad();
-      if (step % 4 == 0) kept.emplace_back(gradient, gradient.clone());
+      if (step % 4 == 0) stored.emplace_back(gradient, gradient.clone());
     };
     struct ZeroGrad : Callback {
       void on_before_zero_grad(Trainer&, Module&, torch::optim::Optimizer& optimizer) override {
@@ -198,17 +198,17 @@ TEST_CASE("gradients of replayed steps are the parameters' own: who keeps one ha
     };
     compare_steps({.make = make<levin::SGD>(SGDOptions(0.01)), .on_step = keep, .options = options});
   };
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept;
-  fit(/*set_to_none=*/true, kept);
-  REQUIRE(kept.size() == 2 * kSteps / 4);
-  for (const auto& [gradient, values] : kept) CHECK(gradient.equal(values));
-  fit(/*set_to_none=*/false, kept);
+  std::vector<std::pair<at::Tensor, at::Tensor>> stored;
+  fit(/*set_to_none=*/true, stored);
+  REQUIRE(stored.size() == 2 * kSteps / 4);
+  for (const auto& [gradient, values] : stored) CHECK(gradient.equal(values));
+  fit(/*set_to_none=*/false, stored);
 }
 
 TEST_CASE("an optimizer's step that cannot be recorded is called, and a line says why") {
   const auto check_called = [](const TrainedFit& fit, const std::string& why) {
     const ComparedSteps compared = compare_steps(fit);
-    CHECK_THAT(compared.told, Catch::Contains("cuda_graph: the optimizer's step is called, not replayed: " + why));
+    CHECK_THAT(compared.log, Catch::Contains("cuda_graph: the optimizer's step is called, not replayed: " + why));
     if (counts_kernels()) CHECK(steps_with(0, compared.recorded) == 0);
   };
   check_called({.make = make<levin::Lion>(LionOptions{.lr = 0.001})}, "Lion has none that can be recorded");

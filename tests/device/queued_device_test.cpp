@@ -77,7 +77,7 @@ TEST_CASE("networks come to the CPU's numbers on it") {
   }
 }
 
-TEST_CASE("it works late, and counts who waits") {
+TEST_CASE("it works late, and counts waits") {
   const at::Tensor pinned = torch::zeros({2}).pin_memory();
   REQUIRE(pinned.is_pinned());
   const auto before = QueuedDevice::counts();
@@ -121,8 +121,8 @@ TEST_CASE("a stream that waits for no event reads what was there before") {
   CHECK(read.item<float>() == (with_event ? 5 : 0));
 }
 
-TEST_CASE("memory that a second stream still reads is given away, unless the allocator was told") {
-  const bool told = GENERATE(false, true);
+TEST_CASE("memory that a second stream still reads is given away, unless the allocator knows") {
+  const bool knows = GENERATE(false, true);
   const c10::Stream other = kGuard.getNewStream(kDevice, 0);
   at::Tensor number = torch::full({8}, 3, kDevice);
   const at::Tensor read = torch::zeros({8}).pin_memory();
@@ -131,12 +131,12 @@ TEST_CASE("memory that a second stream still reads is given away, unless the all
     const c10::StreamGuard guard(other);
     at::Tensor(read).copy_(number, /*non_blocking=*/true);
   }
-  if (told) number.record_stream(other);
+  if (knows) number.record_stream(other);
   number.reset();
   const at::Tensor next = torch::full({8}, 4, kDevice);
   CHECK(next[0].item<float>() == 4);
   kGuard.synchronizeDevice(0);
-  CHECK(read[0].item<float>() == (told ? 3 : 4));
+  CHECK(read[0].item<float>() == (knows ? 3 : 4));
 }
 
 TEST_CASE("more memory than it has is refused") {

@@ -84,7 +84,7 @@ std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesyst
 
 struct Compared {
   std::int64_t calls = 0;  ///< of the step, with graphs
-  std::string told;
+  std::string log;
 };
 /// Fits with graphs and without, and checks that nothing differs.
 Compared compare(const Fit& fit) {
@@ -107,15 +107,6 @@ Compared compare(const Fit& fit) {
   return {graphed->calls, read_text(folder / "graphed")};
 }
 
-/// The same for a step that has to be called each time, for this reason.
-void check_called(const Fit& fit, const std::string& reason) {
-  const Compared compared = compare(fit);
-  CHECK(compared.calls >= kBatches * kEpochs);
-  CHECK(compared.calls <= kBatches * kEpochs + 1);  // once to be recorded
-  CHECK_THAT(compared.told,
-             Catch::Contains("cuda_graph: training steps are called, not replayed: ") && Catch::Contains(reason));
-}
-
 }  // namespace
 
 TEST_CASE("steps that are replayed come to what they come to when called, accumulated, clipped and under autocast too") {
@@ -129,7 +120,7 @@ TEST_CASE("steps that are replayed come to what they come to when called, accumu
   for (const Fit& fit : {Fit(), Fit{.options = accumulated}, Fit{.options = mixed}}) {
     const Compared compared = compare(fit);
     CHECK(compared.calls == kCallsOfWholeFit);
-    CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+    CHECK_THAT(compared.log, !Catch::Contains("cuda_graph"));
   }
 }
 
@@ -154,37 +145,36 @@ TEST_CASE("a layer that is frozen on the way makes a step another one") {
   CHECK(compared.calls == 3 * 8 + kEpochs);
 }
 
-TEST_CASE("a step that cannot be recorded is called, and a line says why") {
-  check_called({.also = [](Net&, const at::Tensor& loss, std::int64_t) { return loss * loss.item<float>(); }},
-               "operation not permitted when stream is capturing");
-  check_called({.also =
-                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
-                      net.log("index", static_cast<double>(batch_idx));
-                      return loss;
-                    }},
-               "log(\"index\") was given a number that is not on");
-  check_called({.also = [](Net&, const at::Tensor& loss, std::int64_t) { return loss * torch::rand({}).add(1); }},
-               "a step drew random numbers on the CPU");
-}
-
-TEST_CASE("a step that comes to something else when replayed is called") {
-  check_called(
-      {.also = [](Net&, const at::Tensor& loss, std::int64_t batch_idx) { return loss * static_cast<double>(batch_idx + 1); }},
-      "the loss differs when replayed");
-  // The same loss, and another gradient.
-  check_called({.also =
-                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
-                      const at::Tensor weight = net.first->weight.sum() * static_cast<double>(batch_idx);
-                      return loss + (weight - weight.detach());
-                    }},
-               "a gradient differs when replayed");
-  check_called({.also =
-                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
-                      const at::NoGradGuard no_grad;
-                      net.seen.fill_(static_cast<double>(batch_idx));
-                      return loss;
-                    }},
-               "a buffer differs when replayed");
+TEST_CASE("a step that cannot be recorded, or comes to something else when replayed, is called, and a line says why") {
+  const auto [also, reason] = GENERATE(table<decltype(Fit::also), std::string>({
+      {[](Net&, const at::Tensor& loss, std::int64_t) { return loss * loss.item<float>(); },
+       "operation not permitted when stream is capturing"},
+      {[](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+         net.log("index", static_cast<double>(batch_idx));
+         return loss;
+       },
+       "log(\"index\") was given a number that is not on"},
+      {[](Net&, const at::Tensor& loss, std::int64_t) { return loss * torch::rand({}).add(1); },
+       "a step drew random numbers on the CPU"},
+      {[](Net&, const at::Tensor& loss, std::int64_t batch_idx) { return loss * static_cast<double>(batch_idx + 1); },
+       "the loss differs when replayed"},
+      // The same loss, and another gradient.
+      {[](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+         const at::Tensor weight = net.first->weight.sum() * static_cast<double>(batch_idx);
+         return loss + (weight - weight.detach());
+       },
+       "a gradient differs when replayed"},
+      {[](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+         const at::NoGradGuard no_grad;
+         net.seen.fill_(static_cast<double>(batch_idx));
+         return loss;
+       },
+       "a buffer differs when replayed"},
+  }));
+  const Compared compared = compare({.also = also});
+  CHECK(compared.calls >= kBatches * kEpochs);
+  CHECK(compared.calls <= kBatches * kEpochs + 1);  // once to be recorded
+  CHECK_THAT(compared.log, Catch::Contains("cuda_graph: training steps are called, not replayed: ") && Catch::Contains(reason));
 }
 
 TEST_CASE("an error of the step itself is thrown, whether it would be replayed or not") {

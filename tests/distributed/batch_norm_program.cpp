@@ -3,25 +3,17 @@
 #include <torch/torch.h>
 
 #include <numeric>
-#include <sstream>
 
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "distributed/tensor_text.h"
 #include "levin/core/base/error.h"
 #include "levin/strategies/gradients/sync_batch_norm.h"
 
 namespace levin::test::batch_norm_program {
 
 namespace {
-
-std::string text_of(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text.precision(9);
-  const at::Tensor flat = tensor.detach().to(at::kDouble).flatten();
-  for (std::int64_t index = 0; index < flat.numel(); ++index) text << (index == 0 ? "" : ",") << flat[index].item<double>();
-  return flat.numel() == 0 ? "none" : text.str();
-}
 
 /// layer=: batch_norm (of LibTorch), sync_batch_norm (of levin); dimensions=: of its input; rows=: of each rank's batches,
 /// "4,0,3"; cumulative=1: momentum that averages over all batches.
@@ -39,8 +31,7 @@ class Normalized final : public Module {
     } else {
       rows_layer_ = register_module("norm", torch::nn::BatchNorm1d(options));
     }
-    std::istringstream parts(settings.text("rows"));
-    for (std::string part; std::getline(parts, part, ',');) rows_.push_back(std::stoi(part));
+    rows_ = settings.numbers("rows");
     if (ranks == 1) rows_ = {std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0})};
     all_rows_ = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
   }
@@ -75,12 +66,12 @@ class Normalized final : public Module {
 
   void report(Report& report) const {
     for (std::size_t step = 0; step < inputs_.size(); ++step) {
-      report.add("output_" + std::to_string(step), text_of(outputs_[step]));
-      report.add("input_gradient_" + std::to_string(step), text_of(inputs_[step].grad()));
+      report.add("output_" + std::to_string(step), numbers_text({outputs_[step]}));
+      report.add("input_gradient_" + std::to_string(step), numbers_text({inputs_[step].grad()}));
     }
-    for (const auto& entry : named_parameters()) report.add(entry.key(), text_of(entry.value()));
-    for (const auto& entry : named_buffers()) report.add(entry.key(), text_of(entry.value()));
-    report.add("evaluated", text_of(evaluated_));
+    for (const auto& entry : named_parameters()) report.add(entry.key(), numbers_text({entry.value()}));
+    for (const auto& entry : named_buffers()) report.add(entry.key(), numbers_text({entry.value()}));
+    report.add("evaluated", numbers_text({evaluated_}));
   }
 
  private:
@@ -107,7 +98,7 @@ class Normalized final : public Module {
 /// Also: skip=, detach=: a rank that leaves the layer out of its third batch, or of its loss; fewer=: one with two batches.
 /// unused=1: with find_unused_parameters.
 void fit(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.sync_batchnorm = settings.text("layer") == "batch_norm";
   options.timeout_seconds = settings.has("skip") ? 4 : 20;  // the rank that waits for one which has skipped the layer
   if (settings.has("control")) {

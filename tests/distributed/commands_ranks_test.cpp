@@ -26,8 +26,7 @@ TEST_CASE("all ranks save and validate after the step in which any of them reque
   const Manner manner = GENERATE(from_range(manners()));
   const int asks = GENERATE(0, 1);
   if (asks >= manner.ranks) return;
-  const RankRun run("commands", "both", manner.ranks, with(manner.settings, "asks=" + std::to_string(asks)));
-  REQUIRE(run.outcome.ok());
+  const GoodRun run("commands", "both", manner.ranks, with(manner.settings, "asks=" + std::to_string(asks)));
   for (const auto& facts : run.by_rank) {
     CHECK(facts.at("event") == Events{"train@1", "train@2", "train@3", "save@3", "validate@3", "train@4", "train@5", "train@6",
                                       "validate@6", "end@6"});
@@ -36,10 +35,9 @@ TEST_CASE("all ranks save and validate after the step in which any of them reque
   CHECK(run.outcome.out.find("manual-epoch=0-step=3.ckpt") != std::string::npos);
 }
 
-TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to the same end") {
+TEST_CASE("all ranks pause after one step, obey while they wait, and continue together to the same end") {
   const Manner manner = GENERATE(from_range(manners()));
-  const RankRun run("commands", "pause", manner.ranks, manner.settings);
-  REQUIRE(run.outcome.ok());
+  const GoodRun run("commands", "pause", manner.ranks, manner.settings);
   for (const auto& facts : run.by_rank) {
     Events events = facts.at("event");
     std::erase(events, "paused");  // as its thread has seen it
@@ -50,16 +48,14 @@ TEST_CASE("all ranks pause after one step, obey meanwhile, and go on together to
     CHECK(events.size() == 10);
   }
   // The weights of a run without requests.
-  const RankRun plain("commands", "plain", manner.ranks, with(manner.settings, "asks=-1"));
-  REQUIRE(plain.outcome.ok());
+  const GoodRun plain("commands", "plain", manner.ranks, with(manner.settings, "asks=-1"));
   run.check_everywhere("weight", plain.number(0, "weight"));
   run.check_everywhere("global_step", 6);
 }
 
 TEST_CASE("training ends with the epoch in which a rank asked for that") {
   const int ranks = GENERATE(1, 2);
-  const RankRun run("commands", "stop", ranks, {"asks=" + std::to_string(ranks - 1)});
-  REQUIRE(run.outcome.ok());
+  const GoodRun run("commands", "stop", ranks, {"asks=" + std::to_string(ranks - 1)});
   run.check_everywhere("global_step", 6);
   CHECK(run.outcome.out.find("Training stopped: ") != std::string::npos);
 }

@@ -2,31 +2,16 @@
 // Arguments: scenario=… ranks=… folder=… and what the scenario takes, as name=value.
 #include <torch/torch.h>
 
-#include <sstream>
-
+#include "distributed/dataset_loader.h"
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
+#include "distributed/tensor_text.h"
 #include "support/mean_gradients.h"
 
 namespace levin::test::gathered_gradients_program {
 
 namespace {
-
-std::string text_of(const std::vector<at::Tensor>& tensors) {
-  std::ostringstream text;
-  text.precision(17);
-  const char* between = "";
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor flat = tensor.detach().flatten();
-    for (std::int64_t index = 0; index < flat.size(0); ++index) {
-      text << std::exchange(between, ",") << flat[index].item<double>();
-    }
-  }
-  return text.str();
-}
 
 /// A contrastive loss over the features of all ranks: each sample should differ from every other.
 class Contrastive : public Module {
@@ -71,13 +56,10 @@ void trains(const Settings& settings) {
     arguments[settings.text("argument")] = settings.has("value") ? Value(settings.text("value")) : Value(true);
   if (settings.has("strategy")) options.strategy = Component<Strategy>(Value(settings.text("strategy")), arguments);
   const at::Tensor samples = torch::arange(72, torch::kDouble).reshape({24, 3}).mul(0.7).sin();
-  const auto loader = std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", samples}}),
-                                                   DataLoaderOptions{.batch_size = settings.number("batch")});
   Trainer trainer(options);
   Contrastive module(settings.number("by_hand", 0) == 1);
-  trainer.fit(module, loader);
-  Report report(settings.text("folder"), trainer.rank());
-  report.add("weights", text_of(module.parameters()));
+  trainer.fit(module, dataset_loader(samples, {.batch_size = settings.number("batch")}));
+  Report(settings.text("folder"), trainer.rank()).add("weights", numbers_text(module.parameters()));
 }
 
 /// The gradient of each weight in one step of two ranks, which use what was gathered as `how` says.
@@ -160,10 +142,9 @@ void uses(const Settings& settings) {
   Uses module(settings.text("how"));
   const int fewer = settings.number("uneven", 0) * trainer.rank();
   trainer.fit(module, numbers(settings.number("batches", 1) - fewer, 1 + trainer.rank()));
-  Report report(settings.text("folder"), trainer.rank());
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& weight : module.parameters()) gradients.push_back(-weight);
-  report.add("gradients", text_of(gradients));
+  Report(settings.text("folder"), trainer.rank()).add("gradients", numbers_text(gradients));
 }
 
 const RankProgram program("gathered_gradients", {{"trains", trains}, {"uses", uses}});

@@ -3,6 +3,8 @@
 
 #include "distributed/rank_run.h"
 
+using levin::test::check_numbers;
+using levin::test::GoodRun;
 using levin::test::numbers_in;
 using levin::test::RankRun;
 
@@ -10,21 +12,18 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-void check_numbers(const RankRun& run, const std::string& name, const std::vector<double>& expected, double epsilon = 1e-6) {
-  REQUIRE(run.outcome.ok());
-  for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
-    INFO(name << " on rank " << rank << ": " << run.text(rank, name));
-    const std::vector<double> found = numbers_in(run.text(rank, name));
-    REQUIRE(found.size() == expected.size());
-    for (std::size_t index = 0; index < found.size(); ++index) CHECK(found[index] == Approx(expected[index]).epsilon(epsilon));
-  }
+/// The gradients of the three weights of one step of two ranks.
+void check_gradients(const std::string& how, int ranks, const std::vector<double>& expected) {
+  const GoodRun run("gathered_gradients", "uses", ranks, {"how=" + how});
+  for (const auto& facts : run.by_rank)
+    check_numbers(numbers_in(facts.at("gradients").back()), expected, Approx::custom().epsilon(1e-6));
 }
 
 /// The gradient of these ranks' losses for a weight whose tensor is that of `of`; see gathered_gradients_program.
-double told_by(const std::vector<int>& ranks, const std::vector<int>& of = {0, 1}) {
+double gradient_of(const std::vector<int>& ranks, const std::vector<int>& of = {0, 1}) {
   double sum = 0;
-  for (const int teller : ranks) {
-    for (const int rank : of) sum += (1 + 2 * teller + 3 * rank) * (rank + 1);
+  for (const int user : ranks) {
+    for (const int rank : of) sum += (1 + 2 * user + 3 * rank) * (rank + 1);
   }
   return sum;
 }
@@ -53,65 +52,53 @@ TEST_CASE("ranks that gather with gradients train as one rank with the whole bat
   for (const std::string& setting : settings) {
     if (setting.starts_with("accumulate") || setting.starts_with("by_hand")) alone.push_back(setting);
   }
-  const RankRun one("gathered_gradients", "trains", 1, with_batch(alone, 8));
-  REQUIRE(one.outcome.ok());
+  const GoodRun one("gathered_gradients", "trains", 1, with_batch(alone, 8));
   const std::vector<double> expected = numbers_in(one.text(0, "weights"));
   CHECK(expected.at(0) != 0.3);
   CHECK(expected.at(1) == 1);  // a weight that no rank uses has no gradient, and so does not decay
-  const RankRun several("gathered_gradients", "trains", ranks, with_batch(settings, 8 / ranks));
-  check_numbers(several, "weights", expected, 1e-9);
+  const GoodRun several("gathered_gradients", "trains", ranks, with_batch(settings, 8 / ranks));
+  for (const auto& facts : several.by_rank)
+    check_numbers(numbers_in(facts.at("weights").back()), expected, Approx::custom().epsilon(1e-9));
 }
 
-TEST_CASE("a rank's gradient is the sum of what all ranks' losses say of its tensor, whoever uses what was gathered") {
+TEST_CASE("a rank's gradient is the sum of what all ranks' losses say of its tensor, whichever ranks use what was gathered") {
   struct Row {
     const char* how;
     double first, second, own;
   };
-  const Row row = GENERATE(Row{"both", told_by({0, 1}) / 2, 10 * told_by({0, 1}) / 2, 0}, Row{"plain", 0, 0, 1.5},
-                           Row{"no_grad", told_by({0, 1}) / 2, 10 * told_by({0, 1}) / 2, 0},
-                           Row{"detached", told_by({0, 1}, {0}) / 2, 10 * told_by({0, 1}) / 2, 0},
-                           Row{"left_out", told_by({0}) / 2, 10 * told_by({0}) / 2, 1},
+  const Row row = GENERATE(Row{"both", gradient_of({0, 1}) / 2, 10 * gradient_of({0, 1}) / 2, 0}, Row{"plain", 0, 0, 1.5},
+                           Row{"no_grad", gradient_of({0, 1}) / 2, 10 * gradient_of({0, 1}) / 2, 0},
+                           Row{"detached", gradient_of({0, 1}, {0}) / 2, 10 * gradient_of({0, 1}) / 2, 0},
+                           Row{"left_out", gradient_of({0}) / 2, 10 * gradient_of({0}) / 2, 1},
                            // A rank without a loss does not count.
-                           Row{"no_loss", told_by({0}), 10 * told_by({0}), 0},
-                           Row{"one_of_two", told_by({0}) / 2, 10 * told_by({0, 1}) / 2, 0},
-                           Row{"other_of_two", told_by({0}) / 2, 10 * told_by({1}) / 2, 0},
-                           Row{"two_passes", told_by({0}) / 2, 10 * told_by({0, 1}) / 2, 1});
-  const RankRun run("gathered_gradients", "uses", 2, {std::string("how=") + row.how});
-  check_numbers(run, "gradients", {row.first, row.second, row.own});
+                           Row{"no_loss", gradient_of({0}), 10 * gradient_of({0}), 0},
+                           Row{"one_of_two", gradient_of({0}) / 2, 10 * gradient_of({0, 1}) / 2, 0},
+                           Row{"other_of_two", gradient_of({0}) / 2, 10 * gradient_of({1}) / 2, 0},
+                           Row{"two_passes", gradient_of({0}) / 2, 10 * gradient_of({0, 1}) / 2, 1});
+  check_gradients(row.how, 2, {row.first, row.second, row.own});
 }
 
-TEST_CASE("a backward pass of the user's own brings gradients to each rank, and leaves them there") {
-  const RankRun run("gathered_gradients", "uses", 2, {"how=users_own"});
-  REQUIRE(run.outcome.ok());
+TEST_CASE("a backward pass that the module calls itself brings gradients to each rank, and leaves them there") {
+  const GoodRun run("gathered_gradients", "uses", 2, {"how=users_own"});
   for (const int rank : {0, 1}) {
     const std::vector<double> found = numbers_in(run.text(static_cast<std::size_t>(rank), "gradients"));
-    CHECK(found == std::vector<double>{told_by({0, 1}, {rank}), 10 * told_by({0, 1}, {rank}), 0});
+    CHECK(found == std::vector<double>{gradient_of({0, 1}, {rank}), 10 * gradient_of({0, 1}, {rank}), 0});
   }
 }
 
-TEST_CASE("one rank's gather has a gradient, and a first dimension of one") {
-  const RankRun run("gathered_gradients", "uses", 1, {"how=both"});
-  check_numbers(run, "gradients", {1, 10, 0});
-}
+TEST_CASE("one rank's gather has a gradient, and a first dimension of one") { check_gradients("both", 1, {1, 10, 0}); }
 
-TEST_CASE("a rank that gathers while another reduces gradients is told of when the time is up, and none waits longer") {
-  const RankRun run("gathered_gradients", "uses", 2, {"how=not_everywhere", "timeout=3"});
-  CHECK_FALSE(run.outcome.timed_out);
-  CHECK(run.outcome.status == 1);
-  CHECK(run.outcome.err.find("all_gather with gradients at gathered_gradients_program.cpp:") != std::string::npos);
-}
-
-TEST_CASE("ranks that gather differently end with an error that says where, and none waits") {
-  const auto [how, texts] = GENERATE(table<std::string, Settings>({
-      {"elsewhere", {"ranks met in different calls", "all_gather with gradients at gathered_gradients_program.cpp:"}},
-      {"users_own_uneven", {"ranks met in different calls", "a gradient of all_gather", "which gathered tensors a loss uses"}},
-      {"second_order", {"leave create_graph out"}},
+TEST_CASE("ranks that gather differently end with an error that says where, and none waits longer than the timeout") {
+  const auto [settings, texts] = GENERATE(table<Settings, Settings>({
+      // Another rank reduces gradients.
+      {{"how=not_everywhere", "timeout=3"}, {"all_gather with gradients at gathered_gradients_program.cpp:"}},
+      {{"how=elsewhere"}, {"ranks met in different calls", "all_gather with gradients at gathered_gradients_program.cpp:"}},
+      {{"how=users_own_uneven"},
+       {"ranks met in different calls", "a gradient of all_gather", "which gathered tensors a loss uses"}},
+      {{"how=second_order"}, {"leave create_graph out"}},
   }));
-  const RankRun run("gathered_gradients", "uses", 2, {"how=" + how});
+  const RankRun run("gathered_gradients", "uses", 2, settings);
   CHECK_FALSE(run.outcome.timed_out);
   CHECK(run.outcome.status == 1);
-  for (const std::string& text : texts) {
-    INFO(text);
-    CHECK(run.outcome.err.find(text) != std::string::npos);
-  }
+  for (const std::string& text : texts) CHECK_THAT(run.outcome.err, Catch::Contains(text));
 }

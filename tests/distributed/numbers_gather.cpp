@@ -5,12 +5,10 @@
 #include <functional>
 #include <sstream>
 
-#include "distributed/numbers_keys.h"
 #include "distributed/rank_program.h"
+#include "distributed/tensor_text.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 
 namespace levin::test {
 
@@ -18,11 +16,10 @@ namespace {
 
 using TensorList = std::vector<at::Tensor>;
 
+/// "Float[2,3]=0,1,2,3,4,5"
 std::string text_of(const at::Tensor& tensor) {
   std::ostringstream text;
-  text << tensor.scalar_type() << tensor.sizes() << "=";
-  const at::Tensor flat = tensor.to(torch::kDouble).flatten();
-  for (std::int64_t index = 0; index < flat.size(0); ++index) text << (index > 0 ? "," : "") << flat[index].item<double>();
+  text << tensor.scalar_type() << tensor.sizes() << "=" << (tensor.numel() == 0 ? "" : numbers_text({tensor}));
   std::string without_spaces = text.str();
   std::erase(without_spaces, ' ');
   return without_spaces;
@@ -116,13 +113,12 @@ TrainerOptions gather_options(const Settings& settings) {
 
 /// The samples are the numbers 0, 1, 2, … of their places in the dataset.
 LoaderPtr indices_loader(const Settings& settings, int samples, bool shuffle) {
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(samples, torch::kFloat)}});
   const DataLoaderOptions options{.batch_size = settings.number("batch", 4),
                                   .shuffle = shuffle,
                                   .num_workers = settings.number("workers", 0),
                                   .drop_last = settings.number("drop_last", 0) == 1,
                                   .seed = 7};
-  const auto loader = std::make_shared<DataLoader>(dataset, options);
+  const auto loader = dataset_loader(torch::arange(samples, torch::kFloat), options);
   if (settings.number("own", 0) == 1) return std::make_shared<OwnLoader>(loader);
   return loader;
 }

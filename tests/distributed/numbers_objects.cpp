@@ -5,14 +5,11 @@
 #include <map>
 #include <memory>
 
-#include "distributed/numbers_keys.h"
 #include "distributed/numbers_scenarios.h"
 #include "distributed/rank_program.h"
 #include "levin/core/metric.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test {
@@ -101,12 +98,7 @@ void logs_objects(const Settings& settings) {
   options.uneven = levin::Uneven::kKeep;
   Trainer trainer(options);
   Objects module;
-  std::vector<double> values;
-  for (int index = 0; index < settings.number("samples"); ++index) values.push_back(sample(index));
-  const auto loader = [&] {
-    const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::tensor(values, torch::kDouble)}});
-    return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = settings.number("batch")});
-  };
+  const auto loader = [&] { return samples_loader(settings.number("samples"), settings.number("batch")); };
   Report report(folder, trainer.rank());
   trainer.fit(module, loader(), {loader()});
   report.add_all("fit_callback", trainer.callback_metrics());

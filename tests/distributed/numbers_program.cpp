@@ -4,13 +4,10 @@
 
 #include <limits>
 
-#include "distributed/numbers_keys.h"
 #include "distributed/numbers_scenarios.h"
 #include "distributed/rank_program.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test::numbers_program {
@@ -96,13 +93,6 @@ class Numbers : public Module {
   }
   at::Tensor weight_;
 };
-
-LoaderPtr samples_loader(int count, int batch_size) {
-  std::vector<double> values;
-  for (int index = 0; index < count; ++index) values.push_back(sample(index));
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::tensor(values, torch::kDouble)}});
-  return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = batch_size});
-}
 
 /// samples, batch, loaders (of validation, test and prediction; the second has half of the samples)
 void logs(const Settings& settings) {

@@ -4,14 +4,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "distributed/rank_program.h"
 #include "levin/core/callback.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test {
@@ -107,9 +104,8 @@ class Watch : public Callback {
   Report& report_;
 };
 
-LoaderPtr loader(int count, bool shuffle) {
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(count, torch::kFloat)}});
-  return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 4, .shuffle = shuffle});
+LoaderPtr loader(std::int64_t count, bool shuffle) {
+  return dataset_loader(torch::arange(count, torch::kFloat), {.batch_size = 4, .shuffle = shuffle});
 }
 
 }  // namespace
@@ -129,8 +125,7 @@ void logs_as_the_reference(const Settings& settings) {
   Trainer trainer(options);
   Logging module;
   LoaderList evaluation;
-  std::istringstream counts(settings.text("val"));
-  for (std::string count; std::getline(counts, count, ',');) evaluation.push_back(loader(std::stoi(count), false));
+  for (const std::int64_t count : settings.numbers("val")) evaluation.push_back(loader(count, false));
   // Lightning shuffles training data that is divided over ranks, even if its loader does not ask for it.
   trainer.fit(module, loader(settings.number("train"), true), evaluation);
   watch->snapshot(trainer, "after fit");

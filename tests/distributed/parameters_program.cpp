@@ -3,17 +3,17 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <sstream>
 
+#include "distributed/dataset_loader.h"
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "distributed/tensor_text.h"
 #include "levin/callbacks/gradient_sync_check.h"
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/core/base/error.h"
 #include "levin/core/callback.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/data/data_loader.h"
 #include "support/mean_gradients.h"
 #include "support/recording.h"
 
@@ -46,10 +46,11 @@ class TwoWeights final : public RecordingModule {
   }
 
   void change(const std::string& what) {
-    auto& groups = trainer().optimizers().at(0)->param_groups();
+    torch::optim::Optimizer& all = *trainer().optimizers().at(0);
+    auto& groups = all.param_groups();
     if (what == "unfreeze") {
       second_.requires_grad_(true);
-      trainer().optimizers().at(0)->add_param_group({{second_}});
+      all.add_param_group({{second_}});
     } else if (what == "freeze") {
       first_.requires_grad_(false);
       second_.requires_grad_(true);
@@ -57,23 +58,18 @@ class TwoWeights final : public RecordingModule {
     } else if (what == "freeze_alone") {
       first_.requires_grad_(false);  // steps on with the gradients that it has
       second_.requires_grad_(true);
-      trainer().optimizers().at(0)->add_param_group({{second_}});
+      all.add_param_group({{second_}});
     } else if (what == "add") {
       third_ = register_parameter("third", torch::full({1}, 7.0f + static_cast<float>(trainer().rank())));
-      trainer().optimizers().at(0)->add_param_group({{third_}});
+      all.add_param_group({{third_}});
     } else if (what == "replace") {
       first_ = parameters_["first"] = torch::full({1}, 3.0f + static_cast<float>(trainer().rank())).requires_grad_(true);
       groups[0].params() = {first_};
     } else {
-      trainer().optimizers().at(0)->add_param_group({{second_}});
+      all.add_param_group({{second_}});
     }
   }
-  std::string weights() const {
-    std::ostringstream text;
-    text.precision(17);
-    text << first_.item<double>() << ',' << second_.item<double>() << ',' << (third_.defined() ? third_.item<double>() : 0);
-    return text.str();
-  }
+  std::string weights() const { return numbers_text({first_, second_, third_.defined() ? third_ : torch::zeros({1})}); }
 
  private:
   at::Tensor first_;
@@ -90,7 +86,7 @@ const std::vector<std::string> kHooks = {
 
 /// In each hook: change=, manual=1, accumulate=, and rank=, the only one that does it.
 void in_every_hook(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.strategy = settings.text("strategy", "auto");
   options.max_epochs = 3;
   options.accumulate_grad_batches = settings.number("accumulate", 1);
@@ -141,12 +137,7 @@ class TwoLosses final : public Module {
     };
     return {of(first_), of(second_)};
   }
-  std::string weights() const {
-    std::ostringstream text;
-    text.precision(17);
-    text << first_.item<double>() << ',' << second_.item<double>();
-    return text.str();
-  }
+  std::string weights() const { return numbers_text({first_, second_}); }
 
  private:
   void take_step(std::size_t index, at::Tensor& other, bool freezes, const std::function<at::Tensor()>& loss) {
@@ -188,7 +179,7 @@ class CountedChanges final : public MeanGradients {
 /// unused=: ddp, 1 with find_unused_parameters. counted=1: with a strategy that counts changes. tied=1: a weight has two names,
 /// and each weight is twice in its optimizer.
 void two_losses(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = 2;
   const Value find_unused(Value::Map{{"find_unused_parameters", Value(settings.number("unused", 0) == 1)}});
   if (settings.has("unused")) options.strategy = {Value("ddp"), find_unused};
@@ -230,12 +221,10 @@ class Watched final : public Module {
 
 /// on=: on_difference.
 void watched(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
-  const Value find_unused(Value::Map{{"find_unused_parameters", Value(true)}});
-  options.strategy = {Value("ddp"), find_unused};
-  options.callbacks = {Component<Callback>(
-      Value("GradientSyncCheck"),
-      Value(Value::Map{{"every_n_steps", Value(1)}, {"on_difference", Value(settings.text("on", "error"))}}))};
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
+  options.strategy = {Value("ddp"), Value(Value::Map{{"find_unused_parameters", Value(true)}})};
+  const Value check(Value::Map{{"every_n_steps", Value(1)}, {"on_difference", Value(settings.text("on", "error"))}});
+  options.callbacks = {Component<Callback>(Value("GradientSyncCheck"), check)};
   Trainer trainer(options);
   Report report(settings.text("folder"), trainer.rank());
   Watched module(settings.text("what"));
@@ -263,7 +252,7 @@ class TwoParts final : public Module {
 /// callback= the class; saves `<ranks>_<step>.ckpt` after steps 3 and 6; ckpt= resumes.
 void changed_by_callback(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
+  TrainerOptions options = rank_options(settings.number("ranks"), folder);
   options.max_epochs = 3;
   options.use_distributed_sampler = true;
   options.uneven = Uneven::kKeep;
@@ -276,125 +265,32 @@ void changed_by_callback(const Settings& settings) {
   const bool prunes = settings.text("callback") == "ModelPruning";
   const Value arguments = prunes ? Value(Value::Map{{"pruning_fn", "random_unstructured"}, {"amount", 0.3}})
                                  : Value(Value::Map{{"unfreeze_backbone_at_epoch", 1}, {"backbone_initial_lr", 0.1}});
-  LambdaCallbackOptions saving;
-  saving.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+  const auto save = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
     const std::int64_t step = trainer.global_step();
     const std::string file = std::to_string(trainer.world_size()) + "_" + std::to_string(step) + ".ckpt";
     if ((step == 3 || step == 6) && !settings.has("ckpt")) trainer.save_checkpoint(folder / file);
   };
   options.callbacks = {{Value(settings.text("callback")), arguments},
                        Component<Callback>("EMAWeightAveraging", Value(Value::Map{{"decay", 0.5}})),
-                       std::make_shared<LambdaCallback>(saving)};
+                       LambdaCallback({.on_train_batch_end = save})};
   Trainer trainer(options);
   Report report(folder, trainer.rank());
   torch::manual_seed(settings.has("ckpt") ? 2 : 1);
   TwoParts module;
   // In the last step of an epoch rank 1 has no batch.
-  const Batch data{{"x", torch::arange(14, torch::kFloat).view({7, 2}).sin()}};
-  trainer.fit(module,
-              std::make_shared<DataLoader>(std::make_shared<TensorDataset>(data),
-                                           DataLoaderOptions{.batch_size = 2 / settings.number("ranks")}),
-              {},
-              {.ckpt_path = settings.has("ckpt") ? std::optional((folder / settings.text("ckpt")).string()) : std::nullopt});
-  std::ostringstream text;
-  for (const at::Tensor& parameter : module.parameters())
-    text << parameter.sum().item<double>() << ',' << parameter.abs().sum().item<double>() << ',';
-  report.add("weights", text.str() + std::to_string(get_lrs(*trainer.optimizers()[0]).back()));
-}
-
-/// Its parameters change in a hook between two batches whose gradients make one step. Sums over ranks are rounded.
-class ChangedBetween final : public Module {
- public:
-  ChangedBetween(std::string what, std::string hook, std::int64_t at)
-      : what_(std::move(what)), hook_(std::move(hook)), at_(at) {
-    first_ = register_parameter("first", torch::linspace(0.1, 0.7, 5));
-    second_ = register_parameter("second", torch::linspace(0.3, 0.2, 5), /*requires_grad=*/what_ != "unfreeze");
-  }
-  StepOutput training_step(const Batch& batch, std::int64_t) override {
-    const at::Tensor x = batch[0] * 0.37;
-    at::Tensor loss = ((first_ * x).sin() + second_ * x.cos()).pow(2).mean();
-    if (third_.defined()) loss = loss + (third_ * x).sin().mean();
-    return loss;
-  }
-  void on_train_batch_start(const Batch&, std::int64_t) override { change_in("on_train_batch_start"); }
-  void on_after_backward() override { change_in("on_after_backward"); }
-  void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override { change_in("on_train_batch_end"); }
-  OptimizerSetups configure_optimizers() override {
-    std::vector<at::Tensor> trained = {first_};
-    if (what_ != "unfreeze") trained.push_back(second_);
-    return std::make_shared<torch::optim::SGD>(trained, torch::optim::SGDOptions(0.3).momentum(0.7));
-  }
-  std::string weights() const {
-    std::ostringstream text;
-    text.precision(9);
-    for (const at::Tensor& weight : parameters()) {
-      for (std::int64_t index = 0; index < 5; ++index) text << weight[index].item<float>() << ',';
-    }
-    return text.str();
-  }
-
- private:
-  void change_in(const std::string& hook) {
-    if (hook != hook_ || trainer().total_batch_idx() != at_) return;
-    at_ = -1;
-    if (what_ == "freeze") {
-      second_.requires_grad_(false);
-    } else if (what_ == "unfreeze") {
-      second_.requires_grad_(true);
-      trainer().optimizers().at(0)->add_param_group({{second_}});
-    } else {
-      third_ = register_parameter("third", torch::linspace(0.5, 0.4, 5));
-      trainer().optimizers().at(0)->add_param_group({{third_}});
-    }
-  }
-
-  std::string what_;
-  std::string hook_;
-  std::int64_t at_;
-  at::Tensor first_;
-  at::Tensor second_;
-  at::Tensor third_;
-};
-
-/// what=add, unfreeze, freeze; strategy=. Saves before each batch up to that, and resumes from each: "equal" counts those
-/// that end with the same bits.
-void changed_between(const Settings& settings) {
-  const std::filesystem::path folder = settings.text("folder");
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
-  options.strategy = settings.text("strategy", "auto");
-  options.max_epochs = 2;
-  options.accumulate_grad_batches = 2;
-  Trainer trainer(options);
-  Report report(folder, trainer.rank());
-  // Of the batches 10 and 11, which make a step.
-  const std::vector<std::pair<std::string, std::int64_t>> hooks = {
-      {"on_after_backward", 10}, {"on_train_batch_end", 10}, {"on_train_batch_start", 11}};
-  for (const auto& [hook, at] : hooks) {
-    const auto fit = [&, hook = hook, at = at](const std::optional<std::string>& ckpt_path) {
-      TrainerOptions own = options;
-      own.callbacks = {LambdaCallback({.on_train_batch_start = [&](Trainer& trainer, Module&, const Batch&, std::int64_t) {
-        const std::int64_t batch = trainer.total_batch_idx() + 1;  // before which it is written
-        if (!ckpt_path && batch <= at) trainer.save_checkpoint(folder / (hook + std::to_string(batch)));
-      }})};
-      Trainer another(own);
-      ChangedBetween module(settings.text("what"), hook, at);
-      another.fit(module, numbers(8, 1 + trainer.rank() * 0.3), {}, {.ckpt_path = ckpt_path});
-      return module.weights();
-    };
-    const std::string whole = fit(std::nullopt);
-    report.add("weights", whole);
-    int equal = 0;
-    for (std::int64_t batch = 7; batch <= at; ++batch)
-      equal += fit((folder / (hook + std::to_string(batch))).string()) == whole;
-    report.add(hook, equal);
-  }
+  const at::Tensor rows = torch::arange(14, torch::kFloat).view({7, 2}).sin();
+  RunOptions run;
+  if (settings.has("ckpt")) run.ckpt_path = (folder / settings.text("ckpt")).string();
+  trainer.fit(module, dataset_loader(rows, {.batch_size = 2 / settings.number("ranks")}), {}, run);
+  std::vector<at::Tensor> sums = {torch::tensor(get_lrs(*trainer.optimizers()[0]).back(), torch::kDouble)};
+  for (const at::Tensor& parameter : module.parameters()) sums.insert(sums.end(), {parameter.sum(), parameter.abs().sum()});
+  report.add("weights", numbers_text(sums));
 }
 
 const RankProgram program("parameters", {{"in_every_hook", in_every_hook},
                                          {"two_losses", two_losses},
                                          {"watched", watched},
-                                         {"changed_by_callback", changed_by_callback},
-                                         {"changed_between", changed_between}});
+                                         {"changed_by_callback", changed_by_callback}});
 
 }  // namespace
 

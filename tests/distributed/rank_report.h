@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,13 @@ class Settings {
     return found == values_.end() ? fallback : found->second;
   }
   int number(const std::string& name, int fallback = 0) const { return std::stoi(text(name, std::to_string(fallback))); }
+  /// "10,9,1"
+  std::vector<std::int64_t> numbers(const std::string& name) const {
+    std::vector<std::int64_t> all;
+    std::istringstream parts(text(name));
+    for (std::string part; std::getline(parts, part, ',');) all.push_back(std::stoll(part));
+    return all;
+  }
 
  private:
   std::map<std::string, std::string> values_;

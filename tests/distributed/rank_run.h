@@ -21,6 +21,16 @@ inline std::vector<double> numbers_in(const std::string& text) {
   return numbers;
 }
 
+/// As many numbers, and each the expected one, as near as `how` says.
+inline void check_numbers(const std::vector<double>& found, const std::vector<double>& expected,
+                          const Approx& how = Approx::custom()) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t index = 0; index < found.size(); ++index) {
+    INFO("number " << index);
+    CHECK(found[index] == how(expected[index]));
+  }
+}
+
 /// A scenario of a program of rank_programs, or of another such executable, on so many ranks, and what each rank reported
 /// (Report), in its order. While this lives, failed checks show the program's output.
 class RankRun {
@@ -55,7 +65,20 @@ class RankRun {
   /// Its last report under this name.
   const std::string& text(std::size_t rank, const std::string& name) const { return by_rank.at(rank).at(name).back(); }
   double number(std::size_t rank, const std::string& name) const { return std::stod(text(rank, name)); }
+  /// That of all ranks, which must be the same to the bit.
+  std::vector<double> common_numbers(const std::string& name) const {
+    check_alike(name);
+    return numbers_in(text(0, name));
+  }
 
+  /// Checks that all ranks have reported the same.
+  void check_alike(const std::string& name) const {
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      INFO(name << " on rank " << rank);
+      REQUIRE(has(rank, name));
+      CHECK(by_rank[rank].at(name) == by_rank[0].at(name));
+    }
+  }
   /// Checks that the fact has this value on all ranks.
   void check_everywhere(const std::string& name, double expected) const {
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
@@ -72,6 +95,19 @@ class RankRun {
  private:
   std::string executable_;
   std::optional<Catch::ScopedMessage> said_;
+};
+
+/// The same of a run that must end well.
+struct GoodRun : RankRun {
+  GoodRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {},
+          const std::string& executable = "rank_programs")
+      : RankRun(program, scenario, ranks, settings, executable) {
+    REQUIRE(outcome.ok());
+  }
+  void start(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings) {
+    RankRun::start(program, scenario, ranks, settings);
+    REQUIRE(outcome.ok());
+  }
 };
 
 }  // namespace levin::test

@@ -44,7 +44,7 @@ void check_equals_undisturbed(const Run& run, int restarts) {
 
 }  // namespace
 
-TEST_CASE("whichever rank is killed, one of the others says how the run goes on") {
+TEST_CASE("whichever rank is killed, one of the others says how to resume the run") {
   const std::string text = "To resume from the newest checkpoint, give it as ckpt_path: ";
   const std::string async = GENERATE("async=1", "async=0");
   for (const std::string rank : {"0", "1", "2"}) {
@@ -80,7 +80,29 @@ TEST_CASE("a run whose ranks are killed ends as one that nobody disturbed, to th
   }
 }
 
-TEST_CASE("an attempt is told on the console and in hparams.yaml, and says from where it goes on") {
+TEST_CASE("a run that a signal stopped in an epoch ends, resumed, with the bits of one that was not") {
+  const int ranks = GENERATE(2, 4);
+  const std::string of_ranks = "ranks=" + std::to_string(ranks);
+  const Run whole({of_ranks, "save_every=0"});
+  REQUIRE(whole.outcome.ok());
+  // The second of six or three steps of the second epoch.
+  const std::string step = ranks == 2 ? "8" : "5";
+  const Run stopped({of_ranks, "save_every=0", "save_on_exception=1", "fail=0:1:" + step + ":sigterm"});
+  INFO(stopped.outcome.text());
+  REQUIRE(stopped.outcome.status == 128 + 15);
+  std::string file;
+  for (const auto& entry : std::filesystem::directory_iterator(stopped.folder / "logs/version_0/checkpoints"))
+    if (entry.path().extension() == ".ckpt") file = entry.path().string();
+  const Run resumed({of_ranks, "save_every=0", "ckpt=" + file});
+  INFO(resumed.outcome.text());
+  REQUIRE(resumed.outcome.ok());
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string weights = "weights_" + std::to_string(rank);
+    CHECK(read_text(resumed.folder / weights) == read_text(whole.folder / weights));
+  }
+}
+
+TEST_CASE("an attempt is reported on the console and in hparams.yaml, and says from where it resumes") {
   const Run run({"ranks=2", "max_restarts=2", "fail=0:1:5:sigkill"});
   check_equals_undisturbed(run, 1);
   CHECK_THAT(run.outcome.err, Catch::Contains("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was "
@@ -106,7 +128,7 @@ TEST_CASE("a damaged newest checkpoint is passed over") {
   CHECK_THAT(run.outcome.out, Catch::Contains("(epoch 0, step 3)"));
 }
 
-TEST_CASE("what would come again, or was asked for, is not started again") {
+TEST_CASE("what would fail again, or was requested, is not started again") {
   const auto [failure, status, reason] = GENERATE(table<std::string, int, std::string>({
       {"0:1:2:config_error", 2, "the error is in the configuration or the program, and would recur"},
       {"0:all:0:throw", 1, "all ranks failed with the same error before the first step"},
@@ -128,7 +150,7 @@ TEST_CASE("an error of one rank alone before the first step is worth another att
   CHECK(count(run.outcome.err, "levin: restarting the run, attempt 2 of 2") == 1);
 }
 
-TEST_CASE("a run goes on with fewer ranks when devices are gone, down to min_devices") {
+TEST_CASE("a run continues with fewer ranks when devices are gone, down to min_devices") {
   const auto [min_devices, is_enough] = GENERATE(table<int, bool>({{1, true}, {2, false}}));
   const TemporaryFolder folder;
   const std::string count_file = (folder / "devices").string();
@@ -160,7 +182,7 @@ TEST_CASE("options of restarts that make no sense are refused before anything st
   CHECK_THAT(run.outcome.err, Catch::Contains(text));
 }
 
-TEST_CASE("under torchrun a run goes on by its restart count, from what its agent's store keeps") {
+TEST_CASE("under torchrun a run resumes by its restart count, from what its agent's store holds") {
   const Command launcher = torchrun();
   if (launcher.arguments.empty()) return;
   const TemporaryFolder folder;

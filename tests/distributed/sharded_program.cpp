@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "distributed/tensor_text.h"
 #include "levin/core/base/error.h"
 #include "levin/core/callback.h"
 #include "levin/core/config/registry.h"
@@ -124,17 +124,6 @@ class Network final : public Module {
 
   bool stops = false;  ///< after its first step
 
-  std::string weights() const {
-    std::ostringstream text;
-    text.precision(9);
-    for (const auto& parameter : parameters()) {
-      const at::Tensor whole = parameter.detach();
-      const at::Tensor flat = (whole.is_complex() ? torch::view_as_real(whole) : whole).flatten();
-      for (std::int64_t index = 0; index < flat.numel(); ++index) text << flat[index].item<float>() << ',';
-    }
-    return text.str();
-  }
-
  private:
   template <class Optimizer, class Options>
   OptimizerSetups make(const Options& options) {
@@ -172,12 +161,12 @@ std::int64_t elements_of_state(const torch::optim::Optimizer& optimizer) {
 }
 
 /// Batches of so many ranks in one.
-std::shared_ptr<levin::test::FixedLoader> merged(int ranks, int count, double first) {
+std::shared_ptr<FixedLoader> merged(int ranks, int count, double first) {
   std::vector<Batch> batches;
   for (int index = 0; index < count; ++index) {
     batches.push_back(Batch{{"x", torch::arange(ranks, torch::kFloat) * 4 + (first + index)}});
   }
-  return std::make_shared<levin::test::FixedLoader>(std::move(batches), true);
+  return std::make_shared<FixedLoader>(std::move(batches), true);
 }
 
 /// strategy=; fits=: so many with one Trainer, each of a new network; clip=, accumulate=, uneven=1: rank 1 has fewer
@@ -185,7 +174,7 @@ std::shared_ptr<levin::test::FixedLoader> merged(int ranks, int count, double fi
 /// OnExceptionCheckpoint; power=1: with PowerSGD; views=1: with gradient_as_bucket_view; merged=: one process has the batches
 /// of so many ranks.
 void fit(const Settings& settings) {
-  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 3);
   if (settings.number("double") == 1) options.precision = PrecisionFormat::kFloat64;
   options.accumulate_grad_batches = settings.number("accumulate", 1);
@@ -225,7 +214,7 @@ void fit(const Settings& settings) {
   trainer.fit(module, settings.has("merged") ? merged(settings.number("merged"), batches, first) : numbers(batches, first), {},
               run);
   if (settings.has("save")) trainer.save_checkpoint(folder + settings.text("save"));
-  report.add("weights", module.weights());
+  report.add("weights", numbers_text(module.parameters()));
   report.add("states", trainer.optimizers().at(0)->state().size());
   report.add("share", elements_of_state(*trainer.optimizers().at(0)));
   report.add("left_of_first",

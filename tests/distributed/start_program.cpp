@@ -1,9 +1,9 @@
 // A user's program that trains a little: started on one host or several, by any launcher, and killed where its arguments say.
 // Arguments: name=value
-//   folder=…, ranks=…, num_nodes=…, devices=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
+//   folder=…, ranks=…, num_nodes=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
 //   samples=…, scale=… (of the data), width=… (of the network), save_every=steps (0: never), async=0, save_on_exception=1,
-//   toy=FILE (devices are those of an accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER,
-//   several with commas between them; RANK all: each of them; STEP 0: in setup
+//   ckpt=…, toy=FILE (devices are those of an accelerator of which the file says how many there are),
+//   fail=RESTARTS:RANK:STEP:MANNER, several with commas between them; RANK all: each of them; STEP 0: in setup
 // Writes FOLDER/weights_RANK when training is done.
 #include <torch/torch.h>
 #include <unistd.h>
@@ -15,14 +15,14 @@
 #include <system_error>
 #include <thread>
 
+#include "distributed/dataset_loader.h"
 #include "distributed/fail_in.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "distributed/tensor_text.h"
 #include "levin/core/module.h"
 #include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "support/toy_accelerator.h"
 
 namespace levin::test::start_program {
@@ -136,8 +136,7 @@ class Network : public Module {
 
 LoaderPtr rows(std::int64_t count, bool shuffle, int scale = 1) {
   const at::Tensor values = torch::arange(count * 4, torch::kFloat).reshape({count, 4}) * scale / (count * 4);
-  return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch(values)),
-                                      DataLoaderOptions{.batch_size = 2, .shuffle = shuffle});
+  return dataset_loader(values, {.batch_size = 2, .shuffle = shuffle});
 }
 
 TrainerOptions options_of(const Settings& settings) {
@@ -153,23 +152,14 @@ TrainerOptions options_of(const Settings& settings) {
   for (const RequeueSignal signal : {RequeueSignal::kTerm, RequeueSignal::kUsr2}) {
     if (settings.text("requeue", "") == choice_name(signal)) options.process.requeue_signals = {signal};
   }
-  const std::string toy = settings.text("toy", "");
-  if (!toy.empty()) options.accelerator = std::make_shared<CountedToy>(toy);
-  const std::string devices = settings.text("devices", "");
-  if (!devices.empty()) options.devices = Devices::parse(devices);
+  if (settings.has("toy")) options.accelerator = std::make_shared<CountedToy>(settings.text("toy"));
   const int every = settings.number("save_every", 3);
   const bool on_exception = settings.number("save_on_exception", 0) == 1;
   if (every == 0 && !on_exception) return options;
   options.enable_checkpointing = true;
-  Value saving(Value::Map{});
-  if (every > 0) {
-    saving["every_n_train_steps"] = std::int64_t{every};
-  } else {
-    saving["every_n_epochs"] = std::int64_t{1000};
-  }
-  saving["save_on_exception"] = on_exception;
-  saving["save_top_k"] = std::int64_t{-1};
-  saving["async"] = settings.number("async", 1) == 1;
+  Value saving(
+      Value::Map{{"save_on_exception", on_exception}, {"save_top_k", -1}, {"async", settings.number("async", 1) == 1}});
+  saving[every > 0 ? "every_n_train_steps" : "every_n_epochs"] = every > 0 ? every : 1000;
   options.callbacks = {Component<Callback>(Value("ModelCheckpoint"), saving)};
   return options;
 }
@@ -180,13 +170,11 @@ void run(const Settings& settings) {
   Trainer trainer(options_of(settings));
   Network network(settings, failures);
   const int samples = settings.number("samples", 24);
-  trainer.fit(network, rows(samples, /*shuffle=*/true, settings.number("scale", 1)), {rows(8, /*shuffle=*/false)});
+  RunOptions run;
+  if (settings.has("ckpt")) run.ckpt_path = settings.text("ckpt");
+  trainer.fit(network, rows(samples, /*shuffle=*/true, settings.number("scale", 1)), {rows(8, /*shuffle=*/false)}, run);
   std::ofstream file(std::filesystem::path(settings.text("folder")) / ("weights_" + std::to_string(trainer.rank())));
-  file << std::hexfloat;
-  for (const at::Tensor& parameter : network.parameters()) {
-    const at::Tensor flat = parameter.detach().flatten();
-    for (std::int64_t i = 0; i < flat.numel(); ++i) file << flat[i].item<float>() << "\n";
-  }
+  file << numbers_text(network.parameters());
 }
 
 const RankProgram program("start", run);

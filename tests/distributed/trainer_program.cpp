@@ -6,48 +6,27 @@
 #include <unistd.h>
 
 #include <limits>
-#include <map>
 #include <sstream>
-#include <utility>
 #include <vector>
 
+#include "distributed/dataset_loader.h"
 #include "distributed/one_weight.h"
 #include "distributed/one_weight_run.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "distributed/tensor_text.h"
 #include "levin/callbacks/lambda_callback.h"
-#include "levin/callbacks/on_exception_checkpoint.h"
-#include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/optimizers/parameter_groups.h"
-#include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "support/mean_gradients.h"
-#include "support/toy_accelerator.h"
 
 namespace levin::test::trainer_program {
 
 namespace {
-
-/// samples=, in all, which a DataLoader divides over ranks; batch=, of all ranks
-void samples(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  options.use_distributed_sampler = true;
-  options.uneven = levin::Uneven::kKeep;
-  options.max_epochs = 2;
-  Trainer trainer(options);
-  OneWeight module;
-  const at::Tensor values = torch::arange(settings.number("samples"), torch::kFloat).pow(2).reshape({-1, 1});
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
-  const DataLoaderOptions loader{.batch_size = settings.number("batch") / settings.number("ranks"), .shuffle = true};
-  trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {std::make_shared<DataLoader>(dataset, loader)});
-  report_run(settings, trainer, module);
-}
 
 /// Validates before it trains; samples=
 void validates_first(const Settings& settings) {
@@ -63,14 +42,13 @@ void validates_first(const Settings& settings) {
             << ",";
     };
   };
-  options.callbacks = {std::make_shared<LambdaCallback>(LambdaCallbackOptions{.on_sanity_check_start = note("sanity"),
-                                                                              .on_train_start = note("start"),
-                                                                              .on_train_epoch_start = note("epoch"),
-                                                                              .on_validation_end = note("validation")})};
+  options.callbacks = {LambdaCallback({.on_sanity_check_start = note("sanity"),
+                                       .on_train_start = note("start"),
+                                       .on_train_epoch_start = note("epoch"),
+                                       .on_validation_end = note("validation")})};
   Trainer trainer(options);
   OneWeight module;
-  const at::Tensor values = torch::arange(settings.number("samples"), torch::kFloat).reshape({-1, 1});
-  const auto loader = std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}));
+  const LoaderPtr loader = dataset_loader(torch::arange(settings.number("samples"), torch::kFloat).reshape({-1, 1}));
   trainer.fit(module, loader, {loader});
   report_run(settings, trainer, module).add("order", order.str());
 }
@@ -86,8 +64,7 @@ void uneven_data(const Settings& settings) {
     const bool is_last = trainer.rank() == trainer.world_size() - 1;
     const std::int64_t samples = is_last && settings.text("more") == name ? 10 : 8;
     const double value = is_last && settings.text("other", "") == name ? 2 : 1;
-    return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", torch::full({samples, 1}, value)}}),
-                                        DataLoaderOptions{.batch_size = 2});
+    return dataset_loader(torch::full({samples, 1}, value), {.batch_size = 2});
   };
   trainer.fit(module, loader("train"), {loader("val_0"), loader("val")});
 }
@@ -101,8 +78,7 @@ void same_batches(const Settings& settings) {
   OneWeight module;
   const bool differs = settings.number("differs") == 1 && trainer.rank() == trainer.world_size() - 1;
   if (settings.text("samples") == "own") return trainer.fit(module, numbers(2, differs ? 2 : 1));
-  const auto zeros = std::make_shared<TensorDataset>(Batch{{"x", torch::zeros({8, 1})}});
-  trainer.fit(module, std::make_shared<DataLoader>(zeros, DataLoaderOptions{.batch_size = 2}));
+  trainer.fit(module, dataset_loader(torch::zeros({8, 1}), {.batch_size = 2}));
 }
 
 /// From some moment on (when=epoch: an epoch's start; batch: the end of its second batch) rank= accumulates the gradients of
@@ -172,20 +148,14 @@ void length_of_training(const Settings& settings) {
   options.use_distributed_sampler = divides;
   if (divides) options.uneven = *choice_of<Uneven>(settings.text("uneven"));
   Trainer trainer(options);
-  Value scheduling(Value::Map{});
-  scheduling["interval"] = "step";
   ParameterGroupOptions groups;
   groups.no_decay = {"bias"};
   const Value sgd(Value::Map{{"lr", Value(0.01)}, {"weight_decay", Value(0.5)}});
   trainer.override_optimizers(grouped_optimizer_factory("SGD", sgd, groups),
                               Registry<LrSchedulerFactory>::instance().make("CosineAnnealingLR", Value(Value::Map{})),
-                              scheduling);
+                              Value(Value::Map{{"interval", "step"}}));
   LoaderPtr loader = numbers(4 + trainer.rank(), 1);
-  if (divides) {
-    const at::Tensor values = torch::ones({settings.number("samples"), 1});
-    loader =
-        std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}), DataLoaderOptions{.batch_size = 2});
-  }
+  if (divides) loader = dataset_loader(torch::ones({settings.number("samples"), 1}), {.batch_size = 2});
   trainer.fit(module, loader);
   Report report = report_run(settings, trainer, module);
   report.add("before", module.before);
@@ -195,47 +165,15 @@ void length_of_training(const Settings& settings) {
   report.add("T_max", trainer.scheduler_configs().at(0).scheduler->state_dict().at("T_max").as_int());
 }
 
-/// part=whole, interrupted (by a signal to the last rank, in the middle of the second epoch) or resumed
-void resumes(const Settings& settings) {
-  struct Noisy : OneWeight {
-    // Each rank has its own random numbers.
-    void on_fit_start() override { torch::manual_seed(100 + static_cast<std::uint64_t>(trainer().rank())); }
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      return OneWeight::training_step(Batch{{"x", torch::dropout(batch[0], 0.5, /*train=*/true)}}, batch_idx);
-    }
-  } module;
-  const std::string part = settings.text("part");
-  TrainerOptions options = options_for(settings);
-  options.use_distributed_sampler = true;
-  options.max_epochs = 2;
-  options.enable_checkpointing = true;
-  Value saving(Value::Map{});
-  saving["dirpath"] = settings.text("folder");
-  options.callbacks = {Component<Callback>(Value("OnExceptionCheckpoint"), saving)};
-  Trainer trainer(options);
-  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
-    const bool here = trainer.rank() == trainer.world_size() - 1 && trainer.current_epoch() == 1 && batch_idx == 2;
-    if (part == "interrupted" && here) raise(SIGTERM);
-  };
-  const at::Tensor values = torch::arange(28, torch::kFloat).reshape({-1, 1});
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
-  RunOptions run;
-  if (part == "resumed") run.ckpt_path = settings.text("folder") + "/on_exception.ckpt";
-  trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true}), {}, run);
-  Report report = report_run(settings, trainer, module);
-  report.add("random", torch::rand({1}).item<double>());
-}
-
 /// part=saves: after `steps` steps of batches of batch=, on each rank; resumes: with those of this run. Reports the samples
 /// that this rank sees after that, and the step that ends the epoch.
 void resumes_elsewhere(const Settings& settings) {
   struct Sees : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      const auto* values = batch[0].const_data_ptr<float>();
-      for (std::int64_t i = 0; i < batch[0].numel(); ++i) seen += std::to_string(static_cast<int>(values[i])) + ",";
+      seen.push_back(batch[0].clone());
       return OneWeight::training_step(batch, batch_idx);
     }
-    std::string seen;
+    std::vector<at::Tensor> seen;
   } module;
   const bool resumes = settings.text("part") == "resumes";
   const std::string file = settings.text("folder") + "/middle.ckpt";
@@ -243,65 +181,17 @@ void resumes_elsewhere(const Settings& settings) {
   options.use_distributed_sampler = true;
   options.uneven = levin::Uneven::kKeep;
   options.max_steps = resumes ? -1 : settings.number("steps");
-  LambdaCallbackOptions functions;
-  functions.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
-    if (!resumes && trainer.global_step() == settings.number("steps")) trainer.save_checkpoint(file);
-  };
-  options.callbacks = {std::make_shared<LambdaCallback>(functions)};
+  options.callbacks = {
+      LambdaCallback({.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+        if (!resumes && trainer.global_step() == settings.number("steps")) trainer.save_checkpoint(file);
+      }})};
   Trainer trainer(options);
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(64, torch::kFloat).reshape({-1, 1})}});
-  const DataLoaderOptions loader{.batch_size = settings.number("batch"), .shuffle = true, .seed = 5};
+  const LoaderPtr loader = dataset_loader(torch::arange(64, torch::kFloat).reshape({-1, 1}),
+                                          {.batch_size = settings.number("batch"), .shuffle = true, .seed = 5});
   RunOptions run;
   if (resumes) run.ckpt_path = file;
-  trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {}, run);
-  Report report(settings.text("folder"), trainer.rank());
-  report.add("seen", module.seen.empty() ? "-" : module.seen);
-}
-
-/// devices=, of an accelerator that the program defines
-void own_accelerator(const Settings& settings) {
-  struct Draws : OneWeight {
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      drawn = at::rand({1}, trainer().strategy().accelerator().generator(device())).item<double>();
-      return OneWeight::training_step(batch, batch_idx);
-    }
-    double drawn = 0;
-  } module;
-  levin::seed_everything(3);
-  TrainerOptions options = options_for(settings);
-  options.accelerator = "Toy";
-  options.devices = settings.text("devices").c_str();
-  Trainer trainer(options);
-  trainer.fit(module, numbers(2, trainer.rank()));
-  Report report = report_run(settings, trainer, module);
-  report.add("device", dynamic_cast<Toy&>(trainer.strategy().accelerator()).selected);
-  report.add("drawn", module.drawn);
-}
-
-/// A strategy that gathers a checkpoint's contents from all ranks, and returns its part to each.
-void shards(const Settings& settings) {
-  struct Shards : MeanGradients {
-    void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks) override {
-      MeanGradients::save_module(module, checkpoint, all_ranks);
-      checkpoint.tensors["shards"] = all_gather(torch::full({1}, rank() + 10));
-    }
-    void load_module(Module& module, const Checkpoint& checkpoint) override {
-      MeanGradients::load_module(module, checkpoint);
-      own = checkpoint.tensors.at("shards")[rank()].item<int>();
-    }
-    int own = -1;
-  };
-  const auto strategy = std::make_shared<Shards>();
-  const std::string file = settings.text("folder") + "/shards.ckpt";
-  TrainerOptions options = options_for(settings);
-  options.strategy = strategy;
-  Trainer trainer(options);
-  OneWeight module;
-  trainer.fit(module, numbers(2, trainer.rank()));
-  trainer.save_checkpoint(file);
-  trainer.validate(module, {numbers(1, 1)}, {.ckpt_path = file});
-  Report report = report_run(settings, trainer, module);
-  report.add("shard", strategy->own);
+  trainer.fit(module, loader, {}, run);
+  Report(settings.text("folder"), trainer.rank()).add("seen", numbers_text(module.seen));
 }
 
 /// A program that a rank starts, and that a signal ends which levin prevents from ending the rank itself.
@@ -312,8 +202,7 @@ void starts_programs(const Settings& settings) {
   module.on_step = [&](OneWeight&, std::int64_t) { status = std::system("kill -PIPE $$"); };
   trainer.fit(module, numbers(1, 1));
   raise(SIGPIPE);
-  Report report(settings.text("folder"), trainer.rank());
-  report.add("signal_of_the_program", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  Report(settings.text("folder"), trainer.rank()).add("signal_of_the_program", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 /// on_nan=, when the last rank's second loss is NaN, though its gradient is not
@@ -340,19 +229,6 @@ void crashes(const Settings& settings) {
     if (batch_idx == 1 && trainer.rank() == trainer.world_size() - 1) raise(settings.number("signal"));
   };
   trainer.fit(module, numbers(3, 1));
-}
-
-/// rank=, which stops; at step=
-void stops(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  options.log_every_n_steps = 0;
-  Trainer trainer(options);
-  OneWeight module;
-  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
-    if (trainer.rank() == settings.number("rank") && batch_idx == settings.number("step")) trainer.stop("enough");
-  };
-  trainer.fit(module, numbers(100, trainer.rank()));
-  report_run(settings, trainer, module);
 }
 
 /// backend=, of gradients; rank 1 ends its step when rank 0 has its gradient
@@ -392,17 +268,12 @@ void waits(const Settings& settings) {
   }
 }
 
-const RankProgram program("trainer", {{"samples", samples},
-                                      {"validates_first", validates_first},
+const RankProgram program("trainer", {{"validates_first", validates_first},
                                       {"length_of_training", length_of_training},
-                                      {"resumes", resumes},
                                       {"resumes_elsewhere", resumes_elsewhere},
                                       {"starts_programs", starts_programs},
-                                      {"own_accelerator", own_accelerator},
-                                      {"shards", shards},
                                       {"crashes", crashes},
                                       {"loss_is_nan", loss_is_nan},
-                                      {"stops", stops},
                                       {"uneven_data", uneven_data},
                                       {"same_batches", same_batches},
                                       {"accumulates", accumulates},

@@ -9,12 +9,12 @@
 #include <map>
 #include <sstream>
 
+#include "distributed/dataset_loader.h"
 #include "distributed/one_weight_run.h"
+#include "distributed/tensor_text.h"
 #include "levin/callbacks/finders.h"
 #include "levin/callbacks/spike_detection.h"
 #include "levin/callbacks/spike_guard.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 
 namespace levin::test::watch_program {
 
@@ -40,7 +40,7 @@ void spikes(const Settings& settings) {
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] + 0 * parameters()[0]).sum(); }
   } module;
   try {
-    trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+    trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
   } catch (const TrainingSpikeError& error) {
     std::ofstream(settings.text("folder") + "/caught_" + std::to_string(trainer.rank())) << error.batch_idx() << error.what();
     throw;
@@ -67,7 +67,7 @@ void straggler(const Settings& settings) {
   } module;
   module.work = be_slow;
   module.on_step = [&](OneWeight&, std::int64_t) { be_slow("training_step"); };
-  struct SlowLoader final : levin::test::FixedLoader {
+  struct SlowLoader final : FixedLoader {
     using FixedLoader::FixedLoader;
     std::optional<Batch> next() override {
       work("loader");
@@ -116,15 +116,9 @@ void guarded(const Settings& settings) {
     const bool leaps = trainer.rank() == settings.number("on", -1) && index == settings.number("spike");
     batches.push_back(Batch{{"x", x}, {"y", torch::full({4, 1}, leaps ? 300.0 : 3.0)}});
   }
-  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
   Report report(settings.text("folder"), trainer.rank());
-  std::string weights;
-  for (const at::Tensor& parameter : module.parameters()) {
-    for (std::int64_t index = 0; index < parameter.numel(); ++index) {
-      weights += std::to_string(parameter.flatten()[index].view(torch::kInt).item<int>()) + ",";
-    }
-  }
-  report.add("weights", weights);
+  report.add("weights", numbers_text(module.parameters()));
   report.add("skipped", guard->skipped());
   report.add("rollbacks", guard->rollbacks());
 }
@@ -134,19 +128,19 @@ void finds_rate(const Settings& settings) {
   TrainerOptions options = options_for(settings);
   options.use_distributed_sampler = true;
   options.uneven = levin::Uneven::kKeep;
-  const auto finder =
-      std::make_shared<LearningRateFinder>(LearningRateFinderOptions{.min_lr = 1e-3, .max_lr = 5, .num_training_steps = 40});
+  const LearningRateFinderOptions rates{.min_lr = 1e-3, .max_lr = 5, .num_training_steps = 40};
+  const auto finder = std::make_shared<LearningRateFinder>(rates);
   options.callbacks = {finder};
   Trainer trainer(options);
   struct Quadratic final : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (parameters()[0] - batch[0]).pow(2).mean(); }
   } module;
   const at::Tensor values = 1 + torch::arange(7, torch::kFloat).reshape({-1, 1}) / 10;
-  trainer.fit(module, std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}),
-                                                   DataLoaderOptions{.batch_size = 2 / settings.number("ranks")}));
+  trainer.fit(module, dataset_loader(values, {.batch_size = 2 / settings.number("ranks")}));
   Report report = report_run(settings, trainer, module);
   report.add("suggestion", finder->suggestion().value_or(0));
-  for (const double loss : finder->losses()) report.add("loss", loss);
+  const std::vector<double>& losses = finder->losses();
+  report.add("losses", numbers_text({torch::tensor(losses, torch::kDouble)}));
 }
 
 const RankProgram program("watch",

@@ -28,7 +28,7 @@ TEST_CASE("gradients of a compiled step are not copied") {
   CHECK(parameter.grad().const_data_ptr() == place);
 }
 
-TEST_CASE("gradients of a compiled step are kept where the graph is") {
+TEST_CASE("gradients of a compiled step stay where the graph is") {
   const at::Tensor parameter = torch::zeros({3}).requires_grad_();
   const at::Tensor frozen = torch::zeros({3});
   const at::Tensor gradient = torch::tensor({1.0f, 2.0f, 3.0f});

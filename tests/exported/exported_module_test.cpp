@@ -178,7 +178,7 @@ TEST_CASE("weights of a package are averaged, validated and handed over as those
   CHECK(is_close(trained({std::make_shared<WeightAveraging>()}).first, trained({}).second));
 }
 
-TEST_CASE("a class below ExportedModule has hooks, logs and terms of the loss of its own") {
+TEST_CASE("a class below ExportedModule adds hooks, logs and terms of the loss") {
   class Extended final : public Trained {
    public:
     Extended() : Trained("plain.pt2") {}

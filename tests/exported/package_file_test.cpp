@@ -92,7 +92,7 @@ TEST_CASE("a package that is cut short or changed anywhere is an error that name
   CHECK(refused == tried);
 }
 
-TEST_CASE("what a package holds is told without loading it") {
+TEST_CASE("the contents of a package are shown without loading it") {
   const std::string summary = PackageFile::open(package_file("steps.pt2")).summary();
   for (const char* line :
        {"module: Steps, precision 32-true", "torch 2.13.0 on linux, x86_64 with", "hyper-parameters: width int 6",

@@ -115,14 +115,6 @@ TEST_CASE("what other rooms may take from within core is no public header") {
   }
 }
 
-TEST_CASE("the names of a symbol are read from its mangled form") {
-  CHECK(names_in_levin("_ZN5levin7Trainer3fitERNS_6ModuleE") == Strings{"Trainer", "fit"});
-  CHECK(names_in_levin("_ZTVN5levin8DdpWorldE") == Strings{"DdpWorld"});
-  CHECK(names_in_levin("_ZThn16_N5levin6ModuleD1Ev") == Strings{"Module"});
-  CHECK(names_in_levin("_ZNK5levin6detail5boundERKi") == Strings{"detail", "bound"});
-  CHECK(names_in_levin("_ZNSt6vectorIN5levin5ValueEED1Ev").empty());
-}
-
 TEST_CASE("functions that public headers declare are in the library") {
   static const std::regex kFunction(
       R"(^(?!LEVIN_API|\[\[noreturn\]\] LEVIN_API|template|class|struct|inline|using|static|constexpr|extern|__attribute__)\w.*\()");

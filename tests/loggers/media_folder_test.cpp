@@ -56,7 +56,7 @@ TEST_CASE("each kind has its folder, each name its own in it, and each step a fi
   CHECK(read_text(folder / "files/config/000005_notes.tar.gz") == "a file of the user's");
 }
 
-TEST_CASE("ranks and items of one name and step have files of their own") {
+TEST_CASE("ranks and items of one name and step have different files") {
   const TemporaryFolder run;
   MediaFolder media(run.path());
   media.write(text_item("note", 1));
@@ -72,12 +72,12 @@ TEST_CASE("ranks and items of one name and step have files of their own") {
                                                                   "note/000001_rank3.txt", "note/000001_rank3_2.txt"});
 }
 
-TEST_CASE("a run that goes on writes over what it logs anew") {
+TEST_CASE("a run that resumes writes over what it logs again") {
   const TemporaryFolder run;
   MediaFolder(run.path()).write(text_item("note", 7));
-  MediaFolder(run.path()).write({.name = "note", .step = 7, .content = LoggedText{"anew"}});
+  MediaFolder(run.path()).write({.name = "note", .step = 7, .content = LoggedText{"again"}});
   CHECK(files_below(run / "media") == std::set<std::string>{"texts/note/000007.txt"});
-  CHECK(read_text(run / "media/texts/note/000007.txt") == "anew");
+  CHECK(read_text(run / "media/texts/note/000007.txt") == "again");
 }
 
 TEST_CASE("no name leads out of the folder, and none is refused by the file system") {

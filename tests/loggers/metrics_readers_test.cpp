@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "levin/loggers/metrics_file.h"
-#include "loggers/csv_table.h"
+#include "loggers/logger_run.h"
 #include "support/program.h"
 
 using levin::MetricRow;
@@ -89,16 +89,17 @@ std::string whole_lines(const fs::path& path) {
 }
 
 void check_rows(const fs::path& path, std::size_t at_least, std::size_t at_most) {
-  const CsvTable table(path);
-  REQUIRE(table.rows.size() >= at_least);
-  REQUIRE(table.rows.size() <= at_most);
-  const auto x = table.column("x");
-  for (std::size_t row = 0; row < x.size(); ++row) REQUIRE(std::stod(x[row]) == static_cast<double>(row));
+  const CsvTable table = CsvTable::read(path);
+  REQUIRE(table.size() >= at_least);
+  REQUIRE(table.size() <= at_most);
+  const auto x = table.values("x");
+  REQUIRE(x.size() == table.size());
+  for (std::size_t row = 0; row < x.size(); ++row) REQUIRE(x[row] == static_cast<double>(row));
 }
 
 }  // namespace
 
-TEST_CASE("who reads while rows and columns are added meets whole rows, as many cells in each, at every moment") {
+TEST_CASE("a reader sees whole rows, with as many cells in each, at every moment while rows and columns are added") {
   const TemporaryFolder folder;
   constexpr std::int64_t kRows = 800;  // reading all of it after each flush takes time with its square
   for (unsigned seed = 0; seed < 6; ++seed) {

@@ -81,17 +81,17 @@ TEST_CASE("metrics have the values of torchmetrics") {
     CHECK(metric->compute().values.size() == each.expected.size());
     for (const MetricBatch& batch : each.batches) batch.give(*metric, each.weighted);
     check(each, metric->compute(), kClose, "at once");
-    const MetricState kept = metric->state();
+    const MetricState state = metric->state();
     metric->reset();
     CHECK(metric->state().empty());
-    metric->set_state(kept);
+    metric->set_state(state);
     check(each, metric->compute(), kClose, "from its state");
   }
 }
 
 TEST_CASE("metrics have the same values when 2 or 4 ranks have seen the batches, some of them none") {
   for (const Case& each : cases()) {
-    if (each.name.starts_with("Running")) continue;  // the last updates of each rank: see aggregation_test.cpp
+    if (each.name.starts_with("Running")) continue;  // the last updates of each rank: see metrics_test.cpp
     for (const std::size_t ranks : {2, 4, 7}) {
       const auto metric = made_metric(each.name, each.options);
       std::vector<MetricState> states;

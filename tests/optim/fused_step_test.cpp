@@ -220,7 +220,7 @@ TEST_CASE("fused: false is LibTorch's own step, bit for bit") {
   for (std::size_t i = 0; i < 6; ++i) CHECK(own.param_groups()[0].params()[i].equal(plain.param_groups()[0].params()[i]));
 }
 
-TEST_CASE("sparse gradients are stepped by LibTorch's step, beside dense ones") {
+TEST_CASE("sparse gradients are stepped by LibTorch's step, among dense ones") {
   const auto run = [](auto make) {
     torch::manual_seed(5);
     const at::Tensor table = torch::randn({10, 4}).requires_grad_(), dense = torch::randn({4}).requires_grad_();
@@ -269,7 +269,7 @@ TEST_CASE("parameters, gradients, state and groups may be replaced between steps
   }
 }
 
-TEST_CASE("a fused step keeps no gradient alive, and tells autograd that weights have changed") {
+TEST_CASE("a fused step keeps no gradient alive, and lets autograd know that weights have changed") {
   Trained fused = trained(kinds()[9].fused, network());
   for (at::Tensor& parameter : fused.parameters) parameter.mutable_grad() = torch::ones_like(parameter);
   const c10::weak_intrusive_ptr<at::TensorImpl> gradient(fused.parameters[0].grad().getIntrusivePtr());

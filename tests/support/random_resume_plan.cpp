@@ -7,10 +7,6 @@
 
 namespace levin::test {
 
-bool ResumePlan::changes_in(const std::string& hook) const {
-  return std::any_of(changes.begin(), changes.end(), [&](const ParameterChange& change) { return change.hook == hook; });
-}
-
 std::string ResumePlan::str() const {
   std::ostringstream text;
   text << "seed " << seed << ", epochs " << epochs << ", samples " << samples << ", batch " << batch_size << ", accumulate "

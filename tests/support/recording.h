@@ -12,6 +12,7 @@
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "support/fixed_loader.h"
+#include "support/hook_list.h"
 
 namespace levin::test {
 
@@ -38,8 +39,8 @@ class HookTrace {
   std::vector<std::string> entries_;
 };
 
-#define RECORD_CALLBACK(name, parameters) \
-  void name parameters override { trace_.add("C." #name); }
+#define LEVIN_RECORD(hook, ...) \
+  void hook(Trainer&, Module& __VA_OPT__(, ) __VA_ARGS__) override { trace_.add("C." #hook); }
 
 /// Records every hook of a callback.
 class RecordingCallback : public Callback {
@@ -48,36 +49,11 @@ class RecordingCallback : public Callback {
 
   void setup(Trainer&, Module&, Stage stage) override { trace_.add(std::string("C.setup(") + name_of(stage) + ")"); }
   void teardown(Trainer&, Module&, Stage stage) override { trace_.add(std::string("C.teardown(") + name_of(stage) + ")"); }
-  RECORD_CALLBACK(on_fit_start, (Trainer&, Module&))
-  RECORD_CALLBACK(on_fit_end, (Trainer&, Module&))
-  RECORD_CALLBACK(on_sanity_check_start, (Trainer&, Module&))
-  RECORD_CALLBACK(on_sanity_check_end, (Trainer&, Module&))
-  RECORD_CALLBACK(on_train_start, (Trainer&, Module&))
-  RECORD_CALLBACK(on_train_end, (Trainer&, Module&))
-  RECORD_CALLBACK(on_train_epoch_start, (Trainer&, Module&))
-  RECORD_CALLBACK(on_train_epoch_end, (Trainer&, Module&))
-  RECORD_CALLBACK(on_train_batch_start, (Trainer&, Module&, const Batch&, std::int64_t))
-  RECORD_CALLBACK(on_train_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t))
-  RECORD_CALLBACK(on_before_zero_grad, (Trainer&, Module&, torch::optim::Optimizer&))
-  RECORD_CALLBACK(on_before_backward, (Trainer&, Module&, const at::Tensor&))
-  RECORD_CALLBACK(on_after_backward, (Trainer&, Module&))
-  RECORD_CALLBACK(on_before_optimizer_step, (Trainer&, Module&, torch::optim::Optimizer&))
-#define RECORD_EVALUATION(stage)                                 \
-  RECORD_CALLBACK(on_##stage##_start, (Trainer&, Module&))       \
-  RECORD_CALLBACK(on_##stage##_end, (Trainer&, Module&))         \
-  RECORD_CALLBACK(on_##stage##_epoch_start, (Trainer&, Module&)) \
-  RECORD_CALLBACK(on_##stage##_epoch_end, (Trainer&, Module&))   \
-  RECORD_CALLBACK(on_##stage##_batch_start, (Trainer&, Module&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_EVALUATION(validation)
-  RECORD_EVALUATION(test)
-  RECORD_EVALUATION(predict)
-#undef RECORD_EVALUATION
-  RECORD_CALLBACK(on_validation_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_CALLBACK(on_test_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_CALLBACK(on_predict_batch_end, (Trainer&, Module&, const Batch&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_CALLBACK(on_exception, (Trainer&, Module&, const std::exception&))
-  RECORD_CALLBACK(on_save_checkpoint, (Trainer&, Module&, Checkpoint&))
-  RECORD_CALLBACK(on_load_checkpoint, (Trainer&, Module&, const Checkpoint&))
+  LEVIN_RECORD(on_sanity_check_start)
+  LEVIN_RECORD(on_sanity_check_end)
+  LEVIN_RUN_HOOKS(LEVIN_RECORD)
+  LEVIN_BATCH_HOOKS(LEVIN_RECORD)
+#undef LEVIN_RECORD
   Value state_dict() const override {
     trace_.add("C.state_dict");
     return {};
@@ -90,8 +66,8 @@ class RecordingCallback : public Callback {
   HookTrace& trace_;
 };
 
-#define RECORD_MODULE(name, parameters) \
-  void name parameters override { trace_.add("M." #name); }
+#define LEVIN_RECORD(hook, ...) \
+  void hook(__VA_ARGS__) override { trace_.add("M." #hook); }
 
 /// One linear layer of two inputs; records every hook, and logs nothing by default.
 class RecordingModule : public Module {
@@ -120,68 +96,40 @@ class RecordingModule : public Module {
 
   void setup(Stage stage) override { trace_.add("M.setup(" + RecordingCallback::name_of(stage) + ")"); }
   void teardown(Stage stage) override { trace_.add("M.teardown(" + RecordingCallback::name_of(stage) + ")"); }
-  RECORD_MODULE(prepare_data, ())
-  RECORD_MODULE(configure_model, ())
-  RECORD_MODULE(on_fit_start, ())
-  RECORD_MODULE(on_fit_end, ())
-  RECORD_MODULE(on_train_start, ())
-  RECORD_MODULE(on_train_end, ())
-  RECORD_MODULE(on_train_epoch_start, ())
-  RECORD_MODULE(on_train_epoch_end, ())
-  RECORD_MODULE(on_train_batch_start, (const Batch&, std::int64_t))
-  RECORD_MODULE(on_train_batch_end, (const StepOutput&, const Batch&, std::int64_t))
-  RECORD_MODULE(on_before_zero_grad, (torch::optim::Optimizer&))
-  RECORD_MODULE(on_before_backward, (const at::Tensor&))
-  RECORD_MODULE(on_after_backward, ())
-  RECORD_MODULE(on_before_optimizer_step, (torch::optim::Optimizer&))
-#define RECORD_EVALUATION(stage)              \
-  RECORD_MODULE(on_##stage##_start, ())       \
-  RECORD_MODULE(on_##stage##_end, ())         \
-  RECORD_MODULE(on_##stage##_epoch_start, ()) \
-  RECORD_MODULE(on_##stage##_epoch_end, ())   \
-  RECORD_MODULE(on_##stage##_batch_start, (const Batch&, std::int64_t, std::int64_t))
-  RECORD_EVALUATION(validation)
-  RECORD_EVALUATION(test)
-  RECORD_EVALUATION(predict)
-#undef RECORD_EVALUATION
-  RECORD_MODULE(on_validation_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_MODULE(on_test_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_MODULE(on_predict_batch_end, (const Batch&, const Batch&, std::int64_t, std::int64_t))
-  RECORD_MODULE(on_exception, (const std::exception&))
-  RECORD_MODULE(on_save_checkpoint, (Checkpoint&))
-  RECORD_MODULE(on_load_checkpoint, (const Checkpoint&))
+  LEVIN_RECORD(prepare_data)
+  LEVIN_RECORD(configure_model)
+  LEVIN_RUN_HOOKS(LEVIN_RECORD)
+  LEVIN_BATCH_HOOKS(LEVIN_RECORD)
+#undef LEVIN_RECORD
   std::vector<std::shared_ptr<Callback>> configure_callbacks() override {
     trace_.add("M.configure_callbacks");
     return {};
   }
-#define RECORD_AND_CALL(type, name, parameters, arguments) \
-  type name parameters override {                          \
-    trace_.add("M." #name);                                \
-    return Module::name arguments;                         \
+#define LEVIN_RECORD_AND_CALL(type, name, parameters, arguments) \
+  type name parameters override {                                \
+    trace_.add("M." #name);                                      \
+    return Module::name arguments;                               \
   }
-  RECORD_AND_CALL(Batch, on_before_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
-  RECORD_AND_CALL(Batch, transfer_batch_to_device, (Batch batch, const at::Device& device, std::int64_t index),
-                  (std::move(batch), device, index))
-  RECORD_AND_CALL(Batch, on_after_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
-  RECORD_AND_CALL(void, optimizer_zero_grad, (torch::optim::Optimizer & optimizer), (optimizer))
-  RECORD_AND_CALL(void, backward, (const at::Tensor& loss), (loss))
-  RECORD_AND_CALL(void, configure_gradient_clipping, (torch::optim::Optimizer & optimizer), (optimizer))
-  RECORD_AND_CALL(void, optimizer_step, (torch::optim::Optimizer & optimizer, const std::function<at::Tensor()>& closure),
-                  (optimizer, closure))
-  RECORD_AND_CALL(void, lr_scheduler_step, (LrScheduler & scheduler, std::optional<double> metric), (scheduler, metric))
-  RECORD_AND_CALL(void, on_validation_model_zero_grad, (), ())
-  RECORD_AND_CALL(void, on_validation_model_eval, (), ())
-  RECORD_AND_CALL(void, on_test_model_eval, (), ())
-  RECORD_AND_CALL(void, on_predict_model_eval, (), ())
-#undef RECORD_AND_CALL
+  LEVIN_RECORD_AND_CALL(Batch, on_before_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
+  LEVIN_RECORD_AND_CALL(Batch, transfer_batch_to_device, (Batch batch, const at::Device& device, std::int64_t index),
+                        (std::move(batch), device, index))
+  LEVIN_RECORD_AND_CALL(Batch, on_after_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
+  LEVIN_RECORD_AND_CALL(void, optimizer_zero_grad, (torch::optim::Optimizer & optimizer), (optimizer))
+  LEVIN_RECORD_AND_CALL(void, backward, (const at::Tensor& loss), (loss))
+  LEVIN_RECORD_AND_CALL(void, configure_gradient_clipping, (torch::optim::Optimizer & optimizer), (optimizer))
+  LEVIN_RECORD_AND_CALL(void, optimizer_step, (torch::optim::Optimizer & optimizer, const std::function<at::Tensor()>& closure),
+                        (optimizer, closure))
+  LEVIN_RECORD_AND_CALL(void, lr_scheduler_step, (LrScheduler & scheduler, std::optional<double> metric), (scheduler, metric))
+  LEVIN_RECORD_AND_CALL(void, on_validation_model_zero_grad, (), ())
+  LEVIN_RECORD_AND_CALL(void, on_validation_model_eval, (), ())
+  LEVIN_RECORD_AND_CALL(void, on_test_model_eval, (), ())
+  LEVIN_RECORD_AND_CALL(void, on_predict_model_eval, (), ())
+#undef LEVIN_RECORD_AND_CALL
 
  protected:
   HookTrace& trace_;
   torch::nn::Linear layer_;
 };
-
-#undef RECORD_CALLBACK
-#undef RECORD_MODULE
 
 /// Options for a quiet run that writes only what they ask for.
 inline TrainerOptions quiet(TrainerOptions options) {

@@ -67,7 +67,6 @@ struct ResumePlan {
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 
-  bool changes_in(const std::string& hook) const;
   std::string str() const;
 };
 

@@ -9,10 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/callback.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/data_module.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "support/fixed_loader.h"
+#include "support/hook_list.h"
 
 namespace levin::test {
 
@@ -48,38 +52,21 @@ class ScriptedLine : public Module {
     if (optimizers) return optimizers(*this);
     return std::make_shared<torch::optim::SGD>(parameters(), 1.0);
   }
+  std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return callbacks; }
 
-#define LEVIN_SCRIPTED(hook) \
-  void hook() override { run(#hook); }
-  LEVIN_SCRIPTED(on_fit_start)
-  LEVIN_SCRIPTED(on_train_start)
-  LEVIN_SCRIPTED(on_train_epoch_start)
-  LEVIN_SCRIPTED(on_train_epoch_end)
-  LEVIN_SCRIPTED(on_train_end)
-  LEVIN_SCRIPTED(on_fit_end)
-  LEVIN_SCRIPTED(on_after_backward)
-  LEVIN_SCRIPTED(on_validation_start)
-  LEVIN_SCRIPTED(on_validation_epoch_start)
-  LEVIN_SCRIPTED(on_validation_epoch_end)
-  LEVIN_SCRIPTED(on_validation_end)
-  LEVIN_SCRIPTED(on_test_epoch_end)
+#define LEVIN_SCRIPTED(hook, ...) \
+  void hook(__VA_ARGS__) override { run(#hook); }
+#define LEVIN_SCRIPTED_BATCH(hook, ...) \
+  void hook(__VA_ARGS__) override { run(#hook, batch_idx); }
+  LEVIN_RUN_HOOKS(LEVIN_SCRIPTED)
+  LEVIN_BATCH_HOOKS(LEVIN_SCRIPTED_BATCH)
 #undef LEVIN_SCRIPTED
-  void on_before_zero_grad(torch::optim::Optimizer&) override { run("on_before_zero_grad"); }
-  void on_before_optimizer_step(torch::optim::Optimizer&) override { run("on_before_optimizer_step"); }
-  void on_train_batch_start(const Batch&, std::int64_t batch_idx) override { run("on_train_batch_start", batch_idx); }
-  void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t batch_idx) override {
-    run("on_train_batch_end", batch_idx);
-  }
-  void on_validation_batch_start(const Batch&, std::int64_t batch_idx, std::int64_t) override {
-    run("on_validation_batch_start", batch_idx);
-  }
-  void on_validation_batch_end(const StepOutput&, const Batch&, std::int64_t batch_idx, std::int64_t) override {
-    run("on_validation_batch_end", batch_idx);
-  }
+#undef LEVIN_SCRIPTED_BATCH
 
   std::map<std::string, Script> on;
   std::function<StepOutput(ScriptedLine&, const Batch&, std::int64_t)> step;
   std::function<OptimizerSetups(ScriptedLine&)> optimizers;
+  std::vector<std::shared_ptr<Callback>> callbacks;
   std::vector<double> seen, validated, tested;  ///< the first number of each batch
   at::Tensor weight = register_parameter("weight", torch::zeros({1}, torch::kDouble));
 
@@ -89,14 +76,34 @@ class ScriptedLine : public Module {
   }
 };
 
-/// Batches of one number each: first, first + 1, …
-inline std::shared_ptr<FixedLoader> counted(int batches, double first = 1, bool knows_size = true) {
+/// A batch for each number.
+inline std::shared_ptr<FixedLoader> numbered(const std::vector<double>& numbers, bool knows_size = true) {
   std::vector<Batch> made;
-  for (int index = 0; index < batches; ++index) {
-    made.push_back(Batch{{"x", torch::full({1}, first + index, torch::kDouble)}});
-  }
+  for (const double number : numbers) made.push_back(Batch{{"x", torch::full({1}, number, torch::kDouble)}});
   return std::make_shared<FixedLoader>(std::move(made), knows_size);
 }
+
+/// Batches of one number each: first, first + 1, …
+inline std::shared_ptr<FixedLoader> counted(int batches, double first = 1, bool knows_size = true) {
+  std::vector<double> numbers;
+  for (int index = 0; index < batches; ++index) numbers.push_back(first + index);
+  return numbered(numbers, knows_size);
+}
+
+/// Gives two batches for each stage, and notes which loaders it is asked for: "train val ".
+struct AskedData : DataModule {
+  LoaderPtr train_dataloader() override { return made("train"); }
+  LoaderList val_dataloaders() override { return made("val"); }
+  LoaderList test_dataloaders() override { return made("test"); }
+  LoaderList predict_dataloaders() override { return made("predict"); }
+  LoaderPtr made(const std::string& stage) {
+    asked += stage + " ";
+    if (on_ask) on_ask(stage);
+    return counted(2);
+  }
+  std::string asked;
+  std::function<void(const std::string& stage)> on_ask;
+};
 
 /// Stores its rows.
 struct RowsOf final : Logger {

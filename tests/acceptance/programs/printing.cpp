@@ -1,4 +1,4 @@
-// A user's own program, whose hooks print on every rank. Run by cases/console.txt and console_test.
+// A user's own program, whose hooks print on every rank. Run by cases/console.txt.
 // Arguments: number of ranks; what to do: fit with the data "dataset", "own_loader" or "unknown_length", or a test with
 // the same after "test_"; folder; log level.
 #include <levin/levin.h>

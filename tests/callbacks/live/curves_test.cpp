@@ -36,7 +36,7 @@ TEST_CASE("a curve of no value, of one, of equal ones, and of some that are not 
   CHECK(drawn({{1, 0}, {2, 1}}, kUtf8).find("▄▀") != std::string::npos);
 }
 
-TEST_CASE("training and validation are told apart without colours") {
+TEST_CASE("training and validation differ without colours") {
   const auto text = [](const TextStyle& style) {
     std::string text;
     for (const StyledLine& line : draw(falling_loss(), 60, 6, style)) text += text_of(line, 60, style.color) + "\n";
@@ -63,7 +63,7 @@ TEST_CASE("metrics whose names say that they belong together share a curve") {
   history.add("val_loss", 1, 2.0, true);
   history.add("val/acc", 1, 0.2, true);
   history.add("lr-Adam", 1, 1e-3, false);
-  history.add("train/loss", 1, 3.0, false);  // another one, for which there is no place beside train_loss_step
+  history.add("train/loss", 1, 3.0, false);  // another one: train_loss_step has the only position
   const std::vector<Curve>& curves = history.curves();
   REQUIRE(curves.size() == 4);
   CHECK(curves[0].training.name == "train_loss_step");

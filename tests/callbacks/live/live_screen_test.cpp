@@ -84,7 +84,7 @@ TEST_CASE("of more ranks than there is room for those are shown that others wait
   CHECK(lines[5].find("checkpoint") != std::string::npos);
 }
 
-TEST_CASE("what was asked for is on the screen, and so is what keys do, unless nobody can press one") {
+TEST_CASE("commands are on the screen, and so is what keys do, unless nobody can press one") {
   LiveState state = a_run();
   state.status = "PAUSED";
   state.pauses = true;

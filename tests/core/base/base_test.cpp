@@ -8,7 +8,7 @@
 
 using namespace levin;
 
-TEST_CASE("every hook has a name of its own") {
+TEST_CASE("every hook has another name") {
   std::set<std::string> names;
   for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
     names.insert(std::string(hook_name(static_cast<Hook>(index))));
@@ -36,34 +36,7 @@ TEST_CASE("a hook's metrics are those of the stage in its name, and of training 
   CHECK(hook_stage(static_cast<Hook>(200)) == Stage::kTrain);
 }
 
-TEST_CASE("a mark is written as file:line:column, as far as it is known") {
-  CHECK(Mark{"run.yaml", 3, 7}.str() == "run.yaml:3:7");
-  CHECK(Mark{"run.yaml", 3, 0}.str() == "run.yaml:3");
-  CHECK(Mark{"run.yaml"}.str() == "run.yaml");
-  CHECK(Mark{}.str().empty());
-}
-
-TEST_CASE("a configuration error names the place and ends a program with status 2") {
-  const ConfigError error(Mark{"run.yaml", 3, 7}, "unknown key 'max_epoch'");
-  CHECK(std::string(error.what()) == "run.yaml:3:7: unknown key 'max_epoch'");
-  CHECK(error.exit_code() == 2);
-}
-
-TEST_CASE("what a signal stopped ends a program as the signal would") {
-  const Interrupted interrupted(15, "in epoch 2");
-  const Error& error = interrupted;
-  CHECK(std::string(error.what()) == "Stopped by signal 15 (Terminated) in epoch 2.");
-  CHECK(error.exit_code() == 128 + 15);
-}
-
-TEST_CASE("several errors are one, with a line for each") {
-  const ConfigErrors errors({ConfigError(Mark{"run.yaml", 3, 7}, "first"), ConfigError("second")});
-  CHECK(std::string(errors.what()) == "run.yaml:3:7: first\nsecond");
-  CHECK(single_errors(errors).size() == 2);
-  CHECK(single_errors(ConfigError("alone")).front().message() == "alone");
-}
-
-TEST_CASE("what was appended is read again, from texts and from bytes") {
+TEST_CASE("what was appended is read again, from texts and from bytes, and nothing beyond its end") {
   std::string text;
   std::vector<std::byte> bytes;
   const auto fill = [](auto& into) {
@@ -82,13 +55,9 @@ TEST_CASE("what was appended is read again, from texts and from bytes") {
     CHECK(reader.left() == 4);
     CHECK(reader.text().empty());
     CHECK(reader.left() == 0);
+    CHECK_THROWS_WITH(reader.number<std::uint8_t>(), "short");
   }
-}
-
-TEST_CASE("nothing is read beyond what there is") {
-  const std::string three = "abc";
-  CHECK_THROWS_WITH(ByteReader(three, "it ends too early").number<std::uint32_t>(), "it ends too early");
-  std::string text;
+  text.clear();
   append_number(text, std::uint32_t{4000000000});
-  CHECK_THROWS_AS(ByteReader(text, "it ends too early").text(), DesyncError);
+  CHECK_THROWS_AS(ByteReader(text, "short").text(), DesyncError);
 }

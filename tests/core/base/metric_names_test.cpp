@@ -1,13 +1,13 @@
 #include "levin/core/base/metric_names.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 
 #include "levin/core/base/error.h"
 #include "levin/core/protocol/metrics.h"
 
 using namespace levin;
-using Names = std::vector<std::string>;
 
 TEST_CASE("a metric's name says which direction is better, where it says so at all") {
   for (const char* name : {"acc", "val_acc", "val/accuracy", "Test-F1", "train_auc_epoch", "IoU", "recall@5"}) {
@@ -72,11 +72,8 @@ TEST_CASE("a row of metrics as one line of JSON") {
 }
 
 TEST_CASE("JSON of metrics holds every bit, null for what is not finite, and any name") {
-  CHECK(to_json(MetricMap{}) == "{}");
-  CHECK(to_json(MetricMap{{"third", 1.0 / 3}}) == R"({"third":0.3333333333333333})");
   const double infinity = std::numeric_limits<double>::infinity();
-  CHECK(to_json(MetricMap{{"a", infinity}, {"b", -infinity}, {"c", std::numeric_limits<double>::quiet_NaN()}}) ==
-        R"({"a":null,"b":null,"c":null})");
-  CHECK(to_json(MetricMap{{"a\"b\n", 1}}) == R"({"a\"b\n":1.0})");
-  CHECK(to_json(MetricMap{{"\xff", 1}}) == "{\"\xef\xbf\xbd\":1.0}");
+  CHECK(to_json(MetricMap{{"a", infinity}, {"b", -infinity}, {"c", std::nan("")}, {"third", 1.0 / 3}}) ==
+        R"({"a":null,"b":null,"c":null,"third":0.3333333333333333})");
+  CHECK(to_json(MetricMap{{"a\"b\n", 1}, {"\xff", 1}}) == "{\"a\\\"b\\n\":1.0,\"\xef\xbf\xbd\":1.0}");
 }

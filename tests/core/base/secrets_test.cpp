@@ -5,54 +5,26 @@
 #include <string>
 #include <vector>
 
+#include "support/file_text.h"
+
 using levin::names_secret;
 using levin::without_secrets;
+using levin::test::words_in;
 using Words = std::vector<std::string>;
 
 TEST_CASE("names of secrets are known, and names of a language's tokens and a table's keys are none") {
-  for (const char* name : {"password",
-                           "--password",
-                           "data.password",
-                           "DB_PASSWORD",
-                           "dbPassword",
-                           "password2",
-                           "client_secret",
-                           "WANDB_API_KEY",
-                           "apiKey",
-                           "APIKey",
-                           "aws_secret_access_key",
-                           "awsSecretAccessKey",
-                           "private-key",
-                           "token",
-                           "--data.hf_token",
-                           "LEVIN_DATA__TOKEN",
-                           "credentials",
-                           "Authorization",
-                           "db_pwd",
-                           "model.init_args.token+"}) {
+  for (const std::string& name :
+       words_in("password --password data.password DB_PASSWORD dbPassword password2 client_secret WANDB_API_KEY apiKey APIKey "
+                "aws_secret_access_key awsSecretAccessKey private-key token --data.hf_token LEVIN_DATA__TOKEN credentials "
+                "Authorization db_pwd model.init_args.token+")) {
     INFO(name);
     CHECK(names_secret(name));
   }
-  for (const char* name : {"",
-                           "key",
-                           "init_from.key",
-                           "max_tokens",
-                           "pad_token",
-                           "eos_token",
-                           "token_dim",
-                           "pad_token_id",
-                           "key_dim",
-                           "password_file",
-                           "secret_santa_ratio",
-                           "pass",
-                           "monkey",
-                           "PWD",
-                           "compass",
-                           "author",
-                           "data.token.length",
-                           "${env:TOKEN}",
-                           "the password",
-                           "unk_token1"}) {
+  Words others = words_in(
+      "key init_from.key max_tokens pad_token eos_token token_dim pad_token_id key_dim password_file "
+      "secret_santa_ratio pass monkey PWD compass author data.token.length ${env:TOKEN} unk_token1");
+  others.insert(others.end(), {"", "the password"});
+  for (const std::string& name : others) {
     INFO(name);
     CHECK_FALSE(names_secret(name));
   }
@@ -87,7 +59,7 @@ TEST_CASE("what is no secret stays as it is") {
   CHECK(without_secrets(text) == text);
 }
 
-TEST_CASE("a text tells that something in it was masked") {
+TEST_CASE("a text shows that something in it was masked") {
   for (const char* text :
        {"--password=***", "{password: ***, lr: 1}", "https://me:***@host", "http://***@host", "a *** b=1 token=***"})
     CHECK(levin::has_mask(text));

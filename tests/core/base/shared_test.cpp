@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/recording.h"
+#include "support/scripted_line.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -11,21 +11,16 @@ using namespace levin::test;
 
 namespace {
 
-/// y = weight * x, and what configure_optimizers gives.
-class Line : public Module {
- public:
+/// A line with a parameter that is not trained; `form` gives its optimizers.
+struct Line : ScriptedLine {
   using Form = std::function<OptimizerSetups(Line&)>;
-  explicit Line(Form form) : form_(std::move(form)) {}
-  StepOutput training_step(const Batch& batch, std::int64_t) override {
-    ++steps;
-    return (weight * batch[0]).sum();
+  static OptimizerSetups sgd(Line& line) { return levin::SGD(line.parameters(), 0.5); }
+  explicit Line(Form form = sgd) : form_(std::move(form)) {
+    on["validation_step"] = [](ScriptedLine& line, std::int64_t) { line.log("val_loss", 1.0); };
   }
-  void validation_step(const Batch& batch, std::int64_t) override { log("val_loss", batch[0].sum()); }
   OptimizerSetups configure_optimizers() override { return form_(*this); }
 
-  at::Tensor weight = register_parameter("weight", torch::zeros({1}));
   at::Tensor other = register_parameter("other", torch::zeros({1}), /*requires_grad=*/false);
-  int steps = 0;
 
  private:
   Form form_;
@@ -37,7 +32,7 @@ DataLoader ones(std::int64_t count) { return DataLoader(TensorDataset({{"x", tor
 struct FittedLine {
   explicit FittedLine(const Line::Form& form) : module(form) {
     trainer.fit(module, ones(2), ones(1));
-    CHECK(module.steps == 4);
+    CHECK(module.seen.size() == 4);
   }
   double lr() const { return get_lrs(*trainer.optimizers().at(0)).at(0); }
   const SchedulerConfig& scheduler() const { return trainer.scheduler_configs().at(0); }
@@ -46,7 +41,7 @@ struct FittedLine {
   Trainer trainer{TrainerOptions{.max_epochs = 2, .quiet = true}};
 };
 
-/// An optimizer of a user's own, with a destructor.
+/// An optimizer of a user's, with a destructor.
 struct OwnSgd : torch::optim::SGD {
   OwnSgd(std::vector<at::Tensor> parameters, double lr) : SGD(std::move(parameters), lr) {}
   OwnSgd(OwnSgd&&) = default;
@@ -78,7 +73,7 @@ std::vector<double> values(BatchLoader& loader, std::int64_t epoch = 0) {
 TEST_CASE("an optimizer is returned as it is") {
   const auto weight_after = [](const auto& make) {
     const FittedLine fitted([&](Line& line) -> OptimizerSetups { return make(line.parameters()); });
-    return fitted.module.weight.template item<double>();
+    return fitted.module.value();
   };
   CHECK(weight_after([](const auto& parameters) { return levin::SGD(parameters, 0.5); }) == Approx(-2.0));
   CHECK(weight_after([](const auto& parameters) { return OwnSgd(parameters, 0.25); }) == Approx(-1.0));
@@ -137,40 +132,25 @@ TEST_CASE("optimizers that are shared stand alone or in lists, each with its sch
   });
 }
 
-TEST_CASE("a scheduler is made of its options, or by a function, of the optimizer beside it") {
-  const FittedLine steps([](Line& line) -> OptimizerSetups {
-    return {levin::SGD(line.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}};
-  });
-  CHECK(steps.lr() == Approx(0.125));
-  CHECK(steps.scheduler().interval == Interval::kEpoch);
-  CHECK(steps.module.weight.item<double>() == Approx(-1.5));
-  const FittedLine each_step([](Line& line) -> OptimizerSetups {
-    return {levin::SGD(line.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}, {.interval = Interval::kStep}};
-  });
-  CHECK(each_step.lr() == Approx(0.03125));
-  for (const Interval interval : {Interval::kStep, Interval::kEpoch}) {
-    const FittedLine every_second([&](Line& line) -> OptimizerSetups {
-      return {levin::SGD(line.parameters(), 0.5),
-              StepLr::Options{.step_size = 1, .gamma = 0.5},
-              {.interval = interval, .frequency = 2}};
+TEST_CASE("a scheduler is made of its options, or by a function, of the optimizer that it is given with") {
+  const auto fitted = [](const SchedulerMaker& scheduler, const SchedulerConfig& when = {}) {
+    return std::make_unique<FittedLine>([=](Line& line) -> OptimizerSetups {
+      return {levin::SGD(line.parameters(), 0.5), scheduler, when};
     });
-    CHECK(every_second.lr() == Approx(interval == Interval::kStep ? 0.125 : 0.25));
-  }
-  const FittedLine plateau([](Line& line) -> OptimizerSetups {
-    return {
-        levin::SGD(line.parameters(), 0.5), ReduceLrOnPlateau::Options{.factor = 0.5, .patience = 0}, {.monitor = "val_loss"}};
-  });
-  CHECK(plateau.lr() == Approx(0.25));
-  const auto without_metric = [](bool strict) {
-    return FittedLine([&](Line& line) -> OptimizerSetups {
-             return {levin::SGD(line.parameters(), 0.5),
-                     ReduceLrOnPlateau::Options{.patience = 0},
-                     {.monitor = "gain", .strict = strict}};
-           })
-        .lr();
   };
-  CHECK(without_metric(false) == 0.5);
-  CHECK_THROWS_WITH(without_metric(true),
+  const StepLr::Options halves{.step_size = 1, .gamma = 0.5};
+  CHECK(fitted(halves)->scheduler().interval == Interval::kEpoch);
+  CHECK(fitted(halves)->module.value() == Approx(-1.5));
+  using Row = std::pair<SchedulerConfig, double>;
+  for (const auto& [when, lr] :
+       {Row{{}, 0.125}, Row{{.interval = Interval::kStep}, 0.03125}, Row{{.interval = Interval::kStep, .frequency = 2}, 0.125},
+        Row{{.interval = Interval::kEpoch, .frequency = 2}, 0.25}}) {
+    CHECK(fitted(halves, when)->lr() == Approx(lr));
+  }
+  const ReduceLrOnPlateau::Options plateau{.factor = 0.5, .patience = 0};
+  CHECK(fitted(plateau, {.monitor = "val_loss"})->lr() == Approx(0.25));
+  CHECK(fitted(plateau, {.monitor = "gain", .strict = false})->lr() == 0.5);
+  CHECK_THROWS_WITH(fitted(plateau, {.monitor = "gain"}),
                     Catch::Contains("A learning-rate scheduler monitors 'gain', which no rank has logged. "
                                     "Logged so far: val_loss."));
   const FittedLine cycle([](Line& line) -> OptimizerSetups {
@@ -179,12 +159,10 @@ TEST_CASE("a scheduler is made of its options, or by a function, of the optimize
             {.interval = Interval::kStep}};
   });
   CHECK(dynamic_cast<OneCycleLr*>(cycle.scheduler().scheduler.get()) != nullptr);
-  const FittedLine function([](Line& line) -> OptimizerSetups {
-    return {levin::SGD(line.parameters(), 0.5), [](auto& optimizer) {
-              return LambdaLr(optimizer, [](std::int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); });
-            }};
-  });
-  CHECK(function.lr() == Approx(0.5 / 3));
+  const auto function = [](auto& optimizer) {
+    return LambdaLr(optimizer, [](std::int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); });
+  };
+  CHECK(fitted(function)->lr() == Approx(0.5 / 3));
   const FittedLine nested([](Line& line) -> OptimizerSetups {
     line.set_automatic_optimization(false);
     return {{levin::SGD({line.weight}, 0.5), StepLr::Options{.step_size = 1}, {.frequency = 3}},
@@ -207,7 +185,7 @@ TEST_CASE("loaders and datasets are given as they are") {
   CHECK(values(*first).size() == 3);
   loader = CombinedLoader({{"a", DataLoader(TensorDataset({{"x", numbers}}))}, {"b", first}}, CombineMode::kSequential);
   CHECK(values(*loader).size() == 9);
-  loader = FixedLoader({Batch{{"x", numbers}}});  // of a user's own
+  loader = FixedLoader({Batch{{"x", numbers}}});  // of a user's
   CHECK(values(*loader).size() == 6);
   loader = std::make_unique<FixedLoader>(std::vector<Batch>{});
   CHECK(values(*loader).empty());
@@ -225,7 +203,7 @@ TEST_CASE("loaders and datasets are given as they are") {
   for (const LoaderList& list : lists) sizes.push_back(list.size());
   CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 2, 3, 1, 0});
 
-  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
+  Line module;
   Trainer trainer({.max_epochs = 1, .quiet = true});
   CHECK(trainer.validate(module, {ones(1), ones(2)}).size() == 2);
   CHECK(trainer.validate(module, ones(3)).at(0).at("val_loss") == Approx(1));
@@ -241,7 +219,7 @@ TEST_CASE("callbacks and loggers are given as they are") {
                                        LambdaCallback({.on_fit_end = [&](Trainer&, Module&) { epochs += 10; }}),
                                        ModelCheckpoint({.dirpath = folder / "saved"})},
                          .quiet = true};
-  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
+  Line module;
   Trainer(options).fit(module, ones(1), ones(1));
   CHECK(epochs == 12);
   CHECK(rows == 2);
@@ -251,10 +229,10 @@ TEST_CASE("callbacks and loggers are given as they are") {
   CHECK(alone.loggers().size() == 1);
 }
 
-TEST_CASE("a quiet Trainer has no bar, summary, logger and checkpoints, and tells warnings only") {
+TEST_CASE("a quiet Trainer has no bar, summary, logger and checkpoints, and shows warnings only") {
   const TemporaryFolder folder;
   TrainerOptions options{.max_epochs = 1, .quiet = true, .default_root_dir = folder / "root", .log_file = folder / "log"};
-  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
+  Line module;
   {
     Trainer trainer(options);
     CHECK(trainer.callbacks().empty());

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -33,7 +32,6 @@ class HeldJob {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-Worker::Clock::time_point in_a_moment() { return Worker::Clock::now() + std::chrono::milliseconds(10); }
 Worker::Clock::time_point in_a_minute() { return Worker::Clock::now() + std::chrono::minutes(1); }
 
 }  // namespace
@@ -150,26 +148,6 @@ TEST_CASE("as many jobs wait as may, and the next one waits for room") {
   CHECK(done == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("jobs that wait can be dropped, but not the one under way") {
-  Worker worker;
-  HeldJob held;
-  int done = 0;
-  const auto owned = std::make_shared<int>(0);
-  worker.add([&, job = held.job()] {
-    job();
-    ++done;
-  });
-  held.wait_for_begin();
-  worker.add([&, owned] { done += 10; });
-  CHECK(owned.use_count() == 2);
-  worker.drop_waiting();
-  CHECK(owned.use_count() == 1);
-  CHECK_FALSE(worker.wait_until(in_a_moment()));
-  held.let_go();
-  worker.wait();
-  CHECK(done == 1);
-}
-
 TEST_CASE("what a job owns is destroyed before the wait for it ends, and may use the worker") {
   Worker worker;
   int destroyed = 0;
@@ -183,31 +161,4 @@ TEST_CASE("what a job owns is destroyed before the wait for it ends, and may use
     CHECK(worker.wait_until(in_a_minute()));
     CHECK(destroyed == job);
   }
-}
-
-TEST_CASE("a thread whose job does not return is left behind, and the next job has another one") {
-  HeldJob held;
-  const auto owned = std::make_shared<int>(0);
-  int done = 0;
-  {
-    Worker worker;
-    worker.add([job = held.job(), owned] {
-      thread_local std::shared_ptr<int> until_thread_ends;
-      until_thread_ends = owned;
-      job();
-    });
-    held.wait_for_begin();
-    worker.add([&] { done += 10; });
-    CHECK_FALSE(worker.wait_until(in_a_moment()));
-    worker.leave_behind();
-    CHECK(worker.wait_until(Worker::Clock::now()));
-    worker.add([&] { ++done; });
-    worker.wait();
-  }
-  CHECK(done == 1);
-  CHECK(owned.use_count() == 3);
-  held.let_go();
-  // It ends by itself when the job returns.
-  for (const auto end = in_a_minute(); owned.use_count() > 1 && Worker::Clock::now() < end;) std::this_thread::yield();
-  CHECK(owned.use_count() == 1);
 }

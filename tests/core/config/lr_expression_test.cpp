@@ -36,34 +36,6 @@ TEST_CASE("an expression has the value that it has in Python") {
   CHECK(value_of("pi") == std::numbers::pi);
 }
 
-TEST_CASE("what is no expression is refused, with the place") {
-  const auto refused = [](const std::string& text, const std::string& why) {
-    INFO(text);
-    CHECK_THROWS_AS(LrExpression(text), ConfigError);
-    CHECK_THROWS_WITH(LrExpression(text), Catch::Contains(why));
-  };
-  refused("", "at character 1 there is its end instead of a value");
-  refused("1 +", "at character 4 there is its end instead of a value");
-  refused("1 2", "at character 3 there is '2' instead of an operator");
-  refused("(1", "at character 3 there is its end instead of ')'");
-  refused("1)", "at character 2 there is ')' instead of an operator");
-  refused("min(1)", "at character 6 there is ')' instead of ','");
-  refused("max(1, 2", "at character 9");
-  refused("sqrt(1, 2)", "at character 7 there is ', 2)' instead of ')'");
-  refused("sqrt", "instead of '('");
-  refused("epochs", "at character 1 there is 'epochs' instead of a number, epoch, step, pi,");
-  refused("__import__('os')", "at character 1");
-  refused("epoch.real", "at character 6 there is '.real' instead of an operator");
-  refused("1e", "at character 2 there is 'e' instead of an operator");
-  refused(".", "at character 1 there is '.' instead of a number, epoch,");
-  refused("1e999", "at character 1");
-  refused("1 * * 2", "at character 5");
-  refused("2 ^ 3", "at character 3");
-  refused("1 == 1", "at character 3");
-  refused(std::string("1\0 + 1", 6), "at character 2");
-  refused("\xff\xfe", "at character 1");
-}
-
 TEST_CASE("an expression is neither long nor deep without end") {
   const auto times = [](int count, const std::string& part) {
     std::string text;

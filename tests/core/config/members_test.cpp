@@ -3,13 +3,8 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
-#include <memory>
-#include <set>
 
 using namespace levin;
-using detail::count_members;
-using detail::KnownMembers;
-using detail::MemberOf;
 
 namespace {
 
@@ -37,7 +32,7 @@ struct Each {
   std::string name = "levin";
   std::filesystem::path folder = "here";
   std::optional<double> limit;
-  std::vector<std::string> words = {"a", "b"};
+  std::vector<std::string> wörter = {"a", "b"};
   std::map<std::string, double> weights;
   Side side = Side::kRight;
   Duration time{};
@@ -76,17 +71,6 @@ struct TooMany {
   static void declare(OptionList<TooMany>& options) { options.add("last", &TooMany::a24, "The only one"); }
 };
 
-struct WithOptions {
-  struct Options {
-    std::int64_t größe = 1;
-  };
-};
-
-struct Empty {};
-struct WithConstructor {
-  explicit WithConstructor(int) {}
-};
-
 template <class T>
 std::vector<std::string> names() {
   std::vector<std::string> all;
@@ -98,33 +82,8 @@ Value map_of(const char* key, Value value) { return Value(Value::Map{{key, std::
 
 }  // namespace
 
-TEST_CASE("the members of an aggregate are counted and named") {
-  struct Local {
-    std::unique_ptr<int> owned;
-    std::array<double, 3> numbers;
-    std::set<int> set;
-  };
-  STATIC_REQUIRE(count_members<Each>() == 14);
-  STATIC_REQUIRE(count_members<Many>() == 24);
-  STATIC_REQUIRE(count_members<Empty>() == 0);
-  STATIC_REQUIRE(count_members<Local>() == 3);
-  STATIC_REQUIRE(KnownMembers<Many>);
-  STATIC_REQUIRE_FALSE(KnownMembers<TooMany>);
-  STATIC_REQUIRE_FALSE(KnownMembers<Derived>);
-  STATIC_REQUIRE_FALSE(KnownMembers<WithConstructor>);
-  STATIC_REQUIRE_FALSE(KnownMembers<std::array<int, 3>>);
-  STATIC_REQUIRE_FALSE(KnownMembers<Side>);
-  CHECK(MemberOf<Many, 0>::name() == "a1");
-  CHECK(MemberOf<Many, 23>::name() == "last");
-  CHECK(MemberOf<Local, 1>::name() == "numbers");
-  CHECK(MemberOf<WithOptions::Options, 0>::name() == "größe");
-  Many many{};
-  MemberOf<Many, 23>::get(many) = 5;
-  CHECK(many.last == 5);
-}
-
 TEST_CASE("a struct without declare() has its members as options, of every type that may be one") {
-  CHECK(names<Each>() == std::vector<std::string>{"flag", "small", "large", "rate_2", "name", "folder", "limit", "words",
+  CHECK(names<Each>() == std::vector<std::string>{"flag", "small", "large", "rate_2", "name", "folder", "limit", "wörter",
                                                   "weights", "side", "time", "anything", "inner", "several"});
   Each changed;
   changed.rate_2 = 0.25;
@@ -134,16 +93,11 @@ TEST_CASE("a struct without declare() has its members as options, of every type 
   changed.several.resize(2);
   changed.several[0].rate = 2;
   CHECK(read_options<Each>(write_options(changed)) == changed);
-  CHECK(read_options<Each>(Value()) == Each());
   CHECK(read_options<Each>(map_of("side", "left")).side == Side::kLeft);
   CHECK(read_options<Each>(map_of("inner", map_of("rate", 0.125))).inner.rate == 0.125);
   CHECK_THROWS_WITH(read_options<Each>(map_of("rate2", 1.0)), Catch::Contains("did you mean 'rate_2'?"));
   CHECK_THROWS_WITH(read_options<Each>(map_of("side", "top")), Catch::Contains("must be one of 'left', 'right'"));
   CHECK_THROWS_WITH(read_options<Each>(map_of("inner", map_of("rate", "fast"))), Catch::Contains("inner: rate"));
-  const auto infos = describe_options<Each>();
-  CHECK(infos[2].default_value.as_int() == 1);
-  CHECK(infos[2].type == "int");
-  CHECK(infos[2].help.empty());
 }
 
 TEST_CASE("declare() refines what it names; other members are options too, unless their type is none") {
@@ -157,4 +111,6 @@ TEST_CASE("declare() refines what it names; other members are options too, unles
 TEST_CASE("where members are not known, declare() names all options") {
   CHECK(names<Derived>() == std::vector<std::string>{"more", "rate"});
   CHECK(names<TooMany>() == std::vector<std::string>{"last"});
+  CHECK(names<Many>().size() == 24);
+  CHECK(names<Many>().back() == "last");
 }

@@ -38,21 +38,18 @@ TEST_CASE("a map that looks like a form, and text that is not UTF-8, come back a
 }
 
 TEST_CASE("text that is not strict JSON is refused with the reason") {
-  for (const char* text :
-       {"", "{", "[1,]", "{\"a\":1,}", "nul", "NaN", "Infinity", "'a'", "{a:1}", "1 2", "\"\xff\"", "[1}", "// c\n1", "01"}) {
+  for (const char* text : {"", "{", "[1,]", "{\"a\":1,}", "nul", "NaN", "Infinity", "'a'", "{a:1}", "1 2", "\"\xff\"", "[1}",
+                           "// c\n1", "01", "1e999", R"({"$hex":"0"})", R"({"$hex":"0g"})"}) {
     INFO(text);
     CHECK_THROWS_AS(parse_json(text), IoError);
   }
-  CHECK_THROWS_WITH(parse_json("[1, x]"), Contains("at byte"));
-  CHECK_THROWS_WITH(parse_json(R"({"a":1,"b":2,"a":3})"), Contains("\"a\" occurs twice"));
-  CHECK_THROWS_WITH(parse_json("9223372036854775808"), Contains("64 bits"));
-  CHECK_THROWS_WITH(parse_json("-9223372036854775809"), Contains("64 bits"));
-  CHECK_THROWS_WITH(parse_json("123456789012345678901234567890"), Contains("64 bits"));
-  CHECK_THROWS_AS(parse_json("1e999"), IoError);
-  CHECK_THROWS_WITH(parse_json(R"({"$float":"many"})"), Contains("many"));
-  CHECK_THROWS_WITH(parse_json(R"({"$other":1})"), Contains("$other"));
-  CHECK_THROWS_AS(parse_json(R"({"$hex":"0"})"), IoError);
-  CHECK_THROWS_AS(parse_json(R"({"$hex":"0g"})"), IoError);
+  using Row = std::pair<const char*, const char*>;
+  for (const auto& [text, reason] :
+       {Row{"[1, x]", "at byte"}, Row{R"({"a":1,"b":2,"a":3})", "\"a\" occurs twice"}, Row{"9223372036854775808", "64 bits"},
+        Row{"-9223372036854775809", "64 bits"}, Row{"123456789012345678901234567890", "64 bits"},
+        Row{R"({"$float":"many"})", "many"}, Row{R"({"$other":1})", "$other"}}) {
+    CHECK_THROWS_WITH(parse_json(text), Contains(reason));
+  }
 }
 
 TEST_CASE("the number of values is limited, which each take fifty times the memory of their text") {

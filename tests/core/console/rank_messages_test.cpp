@@ -74,14 +74,6 @@ TEST_CASE("messages of a rank carry it, messages of the run come from rank 0 wit
         "rank 1: i 0.25 true (3 4)\nrank 1 warning: w\nrank 1 error: e!\n");
 }
 
-TEST_CASE("messages for debugging are those of the level that asks for them") {
-  const ConsoleOfRank console(0, 1, LogLevel::kDebug);
-  print_everything();
-  CHECK(console.text() ==
-        "rank 0 debug: d1\nrank 0: i 0.25 true (3 4)\nrank 0 warning: w\nrank 0 error: e!\nrun debug: zd\nrun: zi 2\nrun "
-        "warning: zw\n");
-}
-
 TEST_CASE("a message that is not shown is not made") {
   int printed = 0;
   {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/console/pseudo_terminal.h"
+#include "levin/core/files/descriptor.h"
 
 using namespace levin;
 using namespace levin::test;
@@ -40,7 +41,7 @@ TEST_CASE("the locale of the environment decides on UTF-8") {
   CHECK(locale_is_utf8());
 }
 
-TEST_CASE("a terminal tells its width, and what it can do follows TERM and NO_COLOR") {
+TEST_CASE("a terminal gives its width, and what it can do follows TERM and NO_COLOR") {
   const PseudoTerminal terminal(57);
   const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
   CHECK(is_terminal(terminal.fd()));
@@ -57,7 +58,7 @@ TEST_CASE("a terminal tells its width, and what it can do follows TERM and NO_CO
   CHECK_FALSE(terminal_redraws(terminal.fd()));
 }
 
-TEST_CASE("what Open MPI gives a rank in place of its output, a terminal of no size, is none") {
+TEST_CASE("a file is no terminal, nor what Open MPI gives a rank instead of its output, a terminal of no size") {
   const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
   const PseudoTerminal terminal(0);
   CHECK(terminal_redraws(terminal.fd()));
@@ -67,14 +68,10 @@ TEST_CASE("what Open MPI gives a rank in place of its output, a terminal of no s
   CHECK_FALSE(terminal_has_color(terminal.fd()));
   terminal.resize(80);
   CHECK(is_terminal(terminal.fd()));
-}
-
-TEST_CASE("a file is no terminal") {
-  const int fd = open("/dev/null", O_RDWR);
-  CHECK_FALSE(is_terminal(fd));
-  CHECK_FALSE(terminal_has_color(fd));
-  CHECK(terminal_width(fd, 99) == 99);
-  close(fd);
+  const levin::Descriptor file(open("/dev/null", O_RDWR | O_CLOEXEC));
+  CHECK_FALSE(is_terminal(file.number()));
+  CHECK_FALSE(terminal_has_color(file.number()));
+  CHECK(terminal_width(file.number(), 99) == 99);
 }
 
 TEST_CASE("columns are as wide as their widest cell") {
@@ -87,16 +84,15 @@ TEST_CASE("columns are as wide as their widest cell") {
         "1 | déjà 日本 |     66");
 }
 
-TEST_CASE("missing cells are empty, line breaks in cells become spaces, and more cells than titles make more columns") {
+TEST_CASE(
+    "missing cells are empty, line breaks in cells become spaces, more cells than titles make more columns, and a table "
+    "without rows is its header") {
   const TextTable table{{"a"}, {{}, {"x\ny", "2"}}, {}};
   CHECK(table.str() ==
         "a   |\n"
         "-------\n"
         "    |\n"
         "x y | 2");
-}
-
-TEST_CASE("a table without rows is its header") {
   CHECK(TextTable{{"a", "b"}, {}, {}}.str() == "a | b\n-----");
   CHECK(TextTable{}.str() == "\n");
 }

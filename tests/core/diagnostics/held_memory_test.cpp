@@ -84,7 +84,7 @@ TEST_CASE("out of memory of a device says what is held there, each piece of memo
         "    8.0 MiB are other processes' and the driver's\n");
 }
 
-TEST_CASE("a device that counts less than there is, or cannot be asked, leaves out what is not known") {
+TEST_CASE("a device that counts less than is held, or cannot count, leaves out what is not known") {
   const auto device = std::make_shared<CountedDevice>();
   device->counted = DeviceMemory{.allocated = 2 * kMib, .reserved = kMib};
   CHECK(held_on(std::static_pointer_cast<Accelerator>(device), /*with_sgd=*/true) ==

@@ -4,6 +4,7 @@
 
 #include "support/error_of.h"
 #include "support/file_text.h"
+#include "support/shown_messages.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -28,11 +29,11 @@ class Two : public Module {
   torch::nn::Linear spare = register_module("spare", torch::nn::Linear(2, 1));
 };
 
-/// Fits for an epoch of two batches. Returns the warnings.
-std::vector<std::string> warnings_of(Module& module, const LoaderList& validation = {}) {
-  const TemporaryFolder folder;
-  Trainer(quiet({.max_epochs = 2, .log_file = folder / "log"})).fit(module, FixedLoader::of_rows(2, 4), validation);
-  return lines_with(read_text(folder / "log"), "arning");
+std::shared_ptr<FixedLoader> two_batches() { return FixedLoader::of_rows(2, 4); }
+
+/// The warnings of a fit of two epochs.
+std::vector<std::string> warnings_in_fit(Module& module) {
+  return warnings_of([&] { Trainer(quiet({.max_epochs = 2})).fit(module, two_batches()); });
 }
 
 void check_one(const std::vector<std::string>& warnings, const std::string& text) {
@@ -43,16 +44,12 @@ void check_one(const std::vector<std::string>& warnings, const std::string& text
 
 }  // namespace
 
-TEST_CASE("what is trained as it should be is no reason to warn") {
-  Two module;
-  CHECK(warnings_of(module).empty());
-}
-
-TEST_CASE("a module that has nothing to train says so") {
-  Two frozen;
+TEST_CASE("a module that has nothing to train gives warnings, and one that trains none") {
+  Two trained, frozen;
+  CHECK(warnings_in_fit(trained).empty());
   for (at::Tensor& parameter : frozen.parameters()) parameter.requires_grad_(false);
   frozen.loss = [](Two&, const Batch&) { return at::Tensor(); };
-  const auto warnings = warnings_of(frozen);
+  const auto warnings = warnings_in_fit(frozen);
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Contains("All parameters of the module are frozen: training changes nothing."));
   CHECK_THAT(warnings[1], Catch::Contains("training_step gave no loss in any step of epoch 0, so nothing was trained."));
@@ -65,62 +62,64 @@ TEST_CASE("a layer that was not registered is found in the loss, and a step's ow
     const at::Tensor input = batch[0].clone().requires_grad_(true);
     return two.used->forward(input).mean() + plain->forward(batch[0]).mean();
   };
-  check_one(warnings_of(module), "The loss depends on 2 weights unknown to the module, of shape [3, 2], [3]");
+  check_one(warnings_in_fit(module), "The loss depends on 2 weights unknown to the module, of shape [3, 2], [3]");
   module.loss = [&](Two& two, const Batch& batch) {
     return two.used->forward(batch[0].clone().requires_grad_(true)).mean() + plain->forward(batch[0]).mean().detach();
   };
-  CHECK(warnings_of(module).empty());
+  CHECK(warnings_in_fit(module).empty());
 }
 
 TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
-  const TemporaryFolder folder;
-  Trainer trainer(quiet({.max_epochs = 2, .log_file = folder / "log"}));
-  Two first;
-  Two second;
-  trainer.fit(first, FixedLoader::of_rows(2, 4));
-  CHECK(read_text(folder / "log").find("trained nothing") == std::string::npos);
-  trainer.fit(second, FixedLoader::of_rows(2, 4));
-  CHECK_THAT(read_text(folder / "log"),
+  Trainer trainer(quiet({.max_epochs = 2}));
+  Two first, second;
+  CHECK_THAT(warned_by([&] { trainer.fit(first, two_batches()); }), !Catch::Contains("trained nothing"));
+  CHECK_THAT(warned_by([&] { trainer.fit(second, two_batches()); }),
              Catch::Contains("This fit trained nothing: max_epochs=2 reached was true before it began, after 2 epochs."));
 }
 
 TEST_CASE("fit() again counts on with new optimizers, and says so; with a checkpoint of the last one it is one training") {
+  const auto with_momentum = [](Two& two) -> OptimizerSetups {
+    return std::make_shared<torch::optim::SGD>(two.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  };
   struct OneEpoch final : Two {
-    using Two::Two;
     void on_train_epoch_end() override { trainer().stop("an epoch is done"); }
-    OptimizerSetups configure_optimizers() override {
-      return std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    }
   };
   const TemporaryFolder folder;
-  const auto weights_of = [&](bool with_checkpoint, const std::filesystem::path& log) {
+  const auto fit_thrice = [&](bool with_checkpoint, at::Tensor& weight) {
     torch::manual_seed(1);
     OneEpoch module;
-    Trainer trainer(quiet({.max_epochs = -1, .log_file = log}));
+    module.setups = with_momentum;
+    Trainer trainer(quiet({.max_epochs = -1}));
     RunOptions run;
     for (int i = 0; i < 3; ++i) {
-      trainer.fit(module, FixedLoader::of_rows(2, 4), {}, run);
+      trainer.fit(module, two_batches(), {}, run);
       CHECK(trainer.current_epoch() == i + 1);
       CHECK(trainer.global_step() == 2 * (i + 1));
       if (!with_checkpoint) continue;
       run.ckpt_path = folder / "last.ckpt";
       trainer.save_checkpoint(*run.ckpt_path);
     }
-    return module.used->weight.detach().clone();
+    weight = module.used->weight.detach().clone();
   };
   torch::manual_seed(1);
   Two whole;
-  whole.setups = [](Two& two) -> OptimizerSetups {
-    return std::make_shared<torch::optim::SGD>(two.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  whole.setups = with_momentum;
+  Trainer(quiet({.max_epochs = 3})).fit(whole, two_batches());
+  at::Tensor weight;
+  const auto counts_on = [&](bool with_checkpoint) {
+    const ShownMessages shown(LogLevel::kInfo);
+    fit_thrice(with_checkpoint, weight);
+    auto messages = shown.texts();
+    std::erase_if(messages,
+                  [](const std::string& message) { return message.find("it counts on from epoch ") == message.npos; });
+    return messages;
   };
-  Trainer(quiet({.max_epochs = 3})).fit(whole, FixedLoader::of_rows(2, 4));
-  CHECK(weights_of(true, folder / "kept").equal(whole.used->weight));
-  CHECK_FALSE(weights_of(false, folder / "new").equal(whole.used->weight));
-  const std::string text = "This Trainer has trained before: it counts on from epoch ";
-  CHECK(lines_with(read_text(folder / "kept"), text).empty());
-  const auto told = lines_with(read_text(folder / "new"), text);
-  REQUIRE(told.size() == 2);
-  CHECK_THAT(told[1], Catch::Contains("epoch 2, step 4, with new optimizers and schedules."));
+  CHECK(counts_on(true).empty());
+  CHECK(weight.equal(whole.used->weight));
+  const auto messages = counts_on(false);
+  CHECK_FALSE(weight.equal(whole.used->weight));
+  REQUIRE(messages.size() == 2);
+  CHECK_THAT(messages[1], Catch::Contains("epoch 2, step 4, with new optimizers and schedules."));
 }
 
 TEST_CASE("a program that catches an error of a fit may fit again, with its loggers") {
@@ -134,9 +133,9 @@ TEST_CASE("a program that catches an error of a fit may fit again, with its logg
     two.log("loss", loss);
     return loss;
   };
-  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(2, 4)), "not now");
+  CHECK_THROWS_WITH(trainer.fit(module, two_batches()), "not now");
   fails = false;
-  trainer.fit(module, FixedLoader::of_rows(2, 4));
+  trainer.fit(module, two_batches());
   CHECK(trainer.global_step() == 2);
   CHECK(std::filesystem::exists(trainer.log_dir() / "metrics.csv"));
 }
@@ -148,11 +147,10 @@ TEST_CASE("options that differ from the checkpoint's are named, those of the mod
   };
   const auto of_data = [](int batch_size) { return Value(Value::Map{{"batch_size", Value(batch_size)}, {"seed", Value(1)}}); };
   struct Rows final : DataModule {
-    LoaderPtr train_dataloader() override { return FixedLoader::of_rows(2, 4); }
+    LoaderPtr train_dataloader() override { return two_batches(); }
   } rows;
   rows.set_hparams(of_data(32));
-  const TrainerOptions options =
-      quiet({.max_epochs = 1, .logger = CsvLogger(), .default_root_dir = folder.path(), .log_file = folder / "log"});
+  const TrainerOptions options = quiet({.max_epochs = 1, .logger = CsvLogger(), .default_root_dir = folder.path()});
   Two module;
   module.set_hparams(of_module(0.5, "here"));
   module.loss = [&](Two& two, const Batch& batch) {
@@ -167,17 +165,15 @@ TEST_CASE("options that differ from the checkpoint's are named, those of the mod
   CHECK(saved.manifest.at("hyper_parameters") == module.hparams());
   CHECK(saved.manifest.at("datamodule_hyper_parameters") == rows.hparams());
 
-  const auto told = [&](const char* file) {
-    std::filesystem::remove(folder / "log");
-    Trainer(options).fit(module, rows, {.ckpt_path = folder / file});
-    return read_text(folder / "log");
+  const auto warnings = [&](const char* file) {
+    return warned_by([&] { Trainer(options).fit(module, rows, {.ckpt_path = folder / file}); });
   };
-  CHECK_THAT(told("one.ckpt"), !Catch::Contains("differ from"));
+  CHECK_THAT(warnings("one.ckpt"), !Catch::Contains("differ from"));
   module.set_hparams(of_module(1.0, "there"));
-  CHECK_THAT(told("one.ckpt"),
+  CHECK_THAT(warnings("one.ckpt"),
              Catch::Contains("differ from those of the one that wrote the checkpoint: model.scale: 1.0 (0.5 there). Weights"));
   rows.set_hparams(of_data(16));
-  CHECK_THAT(told("one.ckpt"),
+  CHECK_THAT(warnings("one.ckpt"),
              Catch::Contains("model.scale: 1.0 (0.5 there)") && Catch::Contains("data.batch_size: 16 (32 there)"));
 
   // As older versions wrote it: one map.
@@ -186,14 +182,14 @@ TEST_CASE("options that differ from the checkpoint's are named, those of the mod
   saved.manifest["hyper_parameters"]["seed"] = Value(2);
   saved.save(folder / "old.ckpt");
   rows.set_hparams(of_data(8));
-  CHECK_THAT(told("old.ckpt"), Catch::Contains("the one that wrote the checkpoint: data.seed: 1 (2 there). Weights"));
+  CHECK_THAT(warnings("old.ckpt"), Catch::Contains("the one that wrote the checkpoint: data.seed: 1 (2 there). Weights"));
 }
 
 TEST_CASE("a parameter that no optimizer has is named, at most ten and how many more there are") {
   Two module;
   module.setups = [](Two& two) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(two.used->parameters(), 0.1); };
   check_one(
-      warnings_of(module),
+      warnings_in_fit(module),
       "2 parameters that require a gradient are not in the optimizer and therefore not trained: spare.weight, spare.bias. ");
 
   struct Many : Two {
@@ -206,7 +202,7 @@ TEST_CASE("a parameter that no optimizer has is named, at most ten and how many 
     for (const at::Tensor& parameter : two.spare->parameters()) own.push_back(parameter);
     return std::make_shared<torch::optim::SGD>(own, 0.1);
   };
-  check_one(warnings_of(many),
+  check_one(warnings_in_fit(many),
             "extra_0, extra_1, extra_2, extra_3, extra_4, extra_5, extra_6, extra_7, extra_8, extra_9 and 2 more.");
 }
 
@@ -218,52 +214,35 @@ TEST_CASE("an optimizer of parameters that the module does not know is named") {
     for (const at::Tensor& parameter : unregistered->parameters()) all.push_back(parameter);
     return std::make_shared<torch::optim::SGD>(all, 0.1);
   };
-  check_one(warnings_of(module), "Optimizer 0 (SGD) has 2 parameters unknown to the module, of shape [3, 2], [3]. Register");
+  check_one(warnings_in_fit(module),
+            "Optimizer 0 (SGD) has 2 parameters unknown to the module, of shape [3, 2], [3]. Register");
   module.setups = [&](Two&) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(unregistered->parameters(), 0.1); };
-  const auto warnings = warnings_of(module);
+  const auto warnings = warnings_in_fit(module);
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Contains("Optimizer 0 (SGD) has none of the module's parameters, so its steps do not change"));
   CHECK_THAT(warnings[1], Catch::Contains("4 parameters that require a gradient are not in the optimizer"));
 }
 
-TEST_CASE("a loss without a gradient, or of several elements, is an error that says what to return") {
-  Two module;
-  module.loss = [](Two& two, const Batch& batch) { return two.used->forward(batch[0]).mean().detach(); };
-  CHECK_THROWS_WITH(warnings_of(module), Catch::Contains("The loss depends on no parameter that requires a gradient"));
-  module.loss = [](Two& two, const Batch& batch) { return two.used->forward(batch[0]); };
-  CHECK_THROWS_WITH(warnings_of(module),
-                    Catch::Contains("The loss has to be one number, but has the shape [4, 1]: take its mean()"));
-}
-
-TEST_CASE("an epoch in which every loss was undefined is told, and one with any is not") {
+TEST_CASE("an epoch in which a loss was undefined, but not every one, gives no warning") {
   Two module;
   int steps = 0;
   module.loss = [&](Two& two, const Batch& batch) {
     return ++steps % 2 == 0 ? two.used->forward(batch[0]).mean() : at::Tensor();
   };
-  CHECK(warnings_of(module).empty());
+  CHECK(warnings_in_fit(module).empty());
 }
 
-TEST_CASE("a module that only trains may have validation loaders") {
+TEST_CASE("a scheduler for an optimizer that is gone, or is not returned, is an error") {
   Two module;
-  check_one(warnings_of(module, {FixedLoader::of_rows(2, 4)}),
-            "The module has no validation_step, so validation measures nothing.");
-  Trainer trainer(quiet_options());
-  CHECK_THROWS_WITH(trainer.validate(module, {FixedLoader::of_rows(1, 1)}),
-                    Catch::Contains("The module has no validation_step"));
-}
-
-TEST_CASE("a scheduler for an optimizer that is gone is an error") {
-  Two module;
-  module.setups = [](Two& two) -> OptimizerSetups {
-    SchedulerConfig config;
-    {
-      torch::optim::SGD gone(two.parameters(), 0.1);
-      config.scheduler = std::make_shared<StepLr>(gone, StepLrOptions{.step_size = 1});
-    }
+  std::optional<torch::optim::SGD> other;
+  const bool is_gone = GENERATE(true, false);
+  module.setups = [&](Two& two) -> OptimizerSetups {
+    other.emplace(two.parameters(), 0.1);
+    const SchedulerConfig config{.scheduler = std::make_shared<StepLr>(*other, StepLrOptions{.step_size = 1})};
+    if (is_gone) other.reset();
     return {std::make_shared<torch::optim::SGD>(two.parameters(), 0.1), {config}};
   };
-  CHECK_THROWS_WITH(warnings_of(module), Catch::Contains("was made for an optimizer that is not returned with it"));
+  CHECK_THROWS_WITH(warnings_in_fit(module), Catch::Contains("was made for an optimizer that is not returned with it"));
 }
 
 TEST_CASE("a complex value is an error that names the key and the line") {
@@ -272,9 +251,9 @@ TEST_CASE("a complex value is an error that names the key and the line") {
     two.log("wave", torch::complex(torch::tensor(1.0), torch::tensor(2.0)));
     return two.used->forward(batch[0]).mean();
   };
-  CHECK_THAT(error_of<MisuseError>([&] { warnings_of(module); }), Catch::Contains("log(\"wave\") in training_step") &&
-                                                                      Catch::Contains("complex number") &&
-                                                                      Catch::Contains("silent_training_test.cpp"));
+  CHECK_THAT(error_of<MisuseError>([&] { warnings_in_fit(module); }), Catch::Contains("log(\"wave\") in training_step") &&
+                                                                          Catch::Contains("complex number") &&
+                                                                          Catch::Contains("silent_training_test.cpp"));
 }
 
 TEST_CASE("log() in a constructor, or before a run, is an error with its line") {
@@ -287,7 +266,7 @@ TEST_CASE("log() in a constructor, or before a run, is an error with its line") 
   CHECK_THROWS_AS(module.log("early", 1.0), MisuseError);
 }
 
-TEST_CASE("a fit without a training batch is an error, unless it was asked for none") {
+TEST_CASE("a fit without a training batch is an error, unless limits say so") {
   const bool knows_size = GENERATE(true, false);
   const auto fit = [&](TrainerOptions options, std::int64_t batches) {
     Two module;
@@ -307,7 +286,7 @@ TEST_CASE("a fit without a training batch is an error, unless it was asked for n
   CHECK(fit(options, 0) != "");
 }
 
-TEST_CASE("a schedule whose end training does not come to is told, with the numbers") {
+TEST_CASE("a warning names a schedule whose end training does not reach, with the numbers") {
   Two module;
   const auto schedule = [&](auto make, Interval interval, std::int64_t frequency = 1) {
     module.setups = [=](Two& two) -> OptimizerSetups {
@@ -319,32 +298,36 @@ TEST_CASE("a schedule whose end training does not come to is told, with the numb
     return (two.used->forward(batch[0]) + two.spare->forward(batch[0])).mean();
   };
   // Two epochs of two batches.
-  const auto one_cycle = [](torch::optim::Optimizer& optimizer) {
-    return std::make_shared<OneCycleLr>(optimizer, OneCycleLrOptions{.max_lr = 1.0, .total_steps = 4});
+  const auto one_cycle = [](std::int64_t steps) {
+    return [steps](torch::optim::Optimizer& optimizer) {
+      return std::make_shared<OneCycleLr>(optimizer, OneCycleLrOptions{.max_lr = 1.0, .total_steps = steps});
+    };
   };
   const auto milestones = [](std::int64_t last) {
     return [last](torch::optim::Optimizer& optimizer) {
       return std::make_shared<MultiStepLr>(optimizer, MultiStepLrOptions{.milestones = {1, last}});
     };
   };
-  schedule(one_cycle, Interval::kStep);
-  CHECK(warnings_of(module).empty());
-  schedule(one_cycle, Interval::kEpoch);
-  check_one(warnings_of(module),
+  for (const auto& [steps, interval] : {std::pair(4, Interval::kStep), std::pair(2, Interval::kEpoch)}) {
+    schedule(one_cycle(steps), interval);
+    CHECK(warnings_in_fit(module).empty());
+  }
+  schedule(one_cycle(4), Interval::kEpoch);
+  check_one(warnings_in_fit(module),
             "OneCycleLr will not reach its end: its total_steps is 4, and training has 2 of its steps, one after every epoch. "
             "Set the scheduler's interval to step.");
   schedule(milestones(2), Interval::kEpoch);
-  CHECK(warnings_of(module).empty());
+  CHECK(warnings_in_fit(module).empty());
   schedule(milestones(30), Interval::kEpoch);
   check_one(
-      warnings_of(module),
+      warnings_in_fit(module),
       "MultiStepLr will not reach its end: its last milestone is 30, and training has 2 of its steps, one after every epoch. "
       "Train longer, or set it to 2 at most.");
   schedule(milestones(3), Interval::kStep, 2);
-  check_one(warnings_of(module), "training has 2 of its steps, one after every 2 optimizer steps.");
+  check_one(warnings_in_fit(module), "training has 2 of its steps, one after every 2 optimizer steps.");
 }
 
-TEST_CASE("a schedule of manual optimization that nobody steps is told of when the fit ends") {
+TEST_CASE("a schedule of manual optimization that nobody steps gives a warning when the fit ends") {
   struct ByHand : Two {
     ByHand() {
       set_automatic_optimization(false);
@@ -371,30 +354,29 @@ TEST_CASE("a schedule of manual optimization that nobody steps is told of when t
     bool takes_steps = true;
   };
   ByHand module;
-  const auto warnings = warnings_of(module);
+  const auto warnings = warnings_in_fit(module);
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Contains("StepLr was not stepped in this fit, so it has changed no learning rate of SGD. With "
                                           "manual optimization call lr_scheduler(0).step()"));
   CHECK_THAT(warnings[1], Catch::Contains("lr_scheduler(1).step()"));
   // A step that leaves the rate as it is, is one.
   module.stepped = {0};
-  check_one(warnings_of(module), "call lr_scheduler(1).step()");
+  check_one(warnings_in_fit(module), "call lr_scheduler(1).step()");
   module.stepped = {0, 1};
-  CHECK(warnings_of(module).empty());
+  CHECK(warnings_in_fit(module).empty());
   module.stepped = {};
   module.takes_steps = false;
-  check_one(warnings_of(module), "training_step took no optimizer's step in epoch 0");
+  check_one(warnings_in_fit(module), "training_step took no optimizer's step in epoch 0");
 }
 
-TEST_CASE("an optimizer of the configuration that takes the place of the module's own is told, with the names of both") {
+TEST_CASE("an optimizer of the configuration that replaces the module's is reported, with the names of both") {
   const auto log_of = [](Module& module) {
-    const TemporaryFolder folder;
-    Trainer trainer(quiet({.max_epochs = 1, .log_file = folder / "log"}));
+    Trainer trainer(quiet_options(1));
     trainer.override_optimizers(
         Registry<OptimizerFactory>::instance().make(Value("SGD"), Value(Value::Map{{"lr", Value(0.5)}})), nullptr);
-    trainer.fit(module, FixedLoader::of_rows(1, 4));
+    const std::string text = warned_by([&] { trainer.fit(module, two_batches()); });
     CHECK(get_lrs(*trainer.optimizers().at(0)) == std::vector<double>{0.5});
-    return read_text(folder / "log");
+    return text;
   };
   Two module;
   module.setups = [](Two& two) -> OptimizerSetups {

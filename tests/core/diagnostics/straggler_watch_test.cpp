@@ -10,10 +10,10 @@ namespace {
 class Spans {
  public:
   std::optional<Straggler> add(const std::vector<std::int64_t>& loader_ms, std::int64_t forward_ms = 20) {
-    std::vector<BoundaryPayload> told;
-    for (const std::int64_t ms : loader_ms) told.push_back({ms * 10'000'000, forward_ms * 10'000'000, 5'000'000, 0});
+    std::vector<BoundaryPayload> payloads;
+    for (const std::int64_t ms : loader_ms) payloads.push_back({ms * 10'000'000, forward_ms * 10'000'000, 5'000'000, 0});
     step_ += 10;
-    return watch_.look(told, step_);
+    return watch_.look(payloads, step_);
   }
   std::optional<Straggler> add_many(int spans, const std::vector<std::int64_t>& loader_ms) {
     std::optional<Straggler> found;
@@ -28,7 +28,7 @@ class Spans {
 
 }  // namespace
 
-TEST_CASE("a rank's own work is told by kind, without what it waits for others in it") {
+TEST_CASE("a rank's own work is measured by kind, without its waits for others") {
   double now = 100;
   WorkMeter meter([&] { return now; });
   meter.begin(/*alone=*/false);
@@ -77,7 +77,7 @@ TEST_CASE("a rank that is slow in five spans and by two seconds is a straggler, 
   CHECK(spans.add_many(6, {64, 3, 4, 4})->rank == 0);
 }
 
-TEST_CASE("a straggler that was as fast as the others is told since when it is not") {
+TEST_CASE("a straggler that was as fast as the others is reported with the step since which it is not") {
   Spans spans;
   CHECK_FALSE(spans.add_many(11, {2, 2}));
   const auto found = spans.add_many(9, {2, 80});

@@ -13,15 +13,12 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/csv_text.h"
-#include "support/error_of.h"
 #include "support/temporary_folder.h"
 
 using levin::CsvReader;
 using levin::write_file;
-using levin::test::error_of;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
@@ -60,25 +57,17 @@ std::pair<double, long> read_number(const std::string& text) {
 }  // namespace
 
 TEST_CASE("cells are quoted only where RFC 4180 wants it, and numbers are short and exact") {
+  using Text = std::pair<const char*, const char*>;
+  using Number = std::pair<double, const char*>;
   for (const auto& [text, written] :
-       std::initializer_list<std::pair<const char*, const char*>>{{"val_loss", "val_loss"},
-                                                                  {"a b", "a b"},
-                                                                  {"a,b", "\"a,b\""},
-                                                                  {"say \"x\"", "\"say \"\"x\"\"\""},
-                                                                  {"a\nb", "\"a\nb\""},
-                                                                  {"a\rb", "\"a\rb\""}}) {
+       {Text{"val_loss", "val_loss"}, Text{"a b", "a b"}, Text{"a,b", R"("a,b")"}, Text{R"(say "x")", R"("say ""x""")"},
+        Text{"a\nb", "\"a\nb\""}, Text{"a\rb", "\"a\rb\""}}) {
     CHECK(cell(text) == written);
   }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const auto& [value, written] : std::initializer_list<std::pair<double, const char*>>{{0.1, "0.1"},
-                                                                                            {5.0, "5.0"},
-                                                                                            {-0.0, "-0.0"},
-                                                                                            {1e-5, "1e-05"},
-                                                                                            {1e300, "1e+300"},
-                                                                                            {std::nan(""), "NaN"},
-                                                                                            {-std::nan(""), "NaN"},
-                                                                                            {kInfinity, "inf"},
-                                                                                            {-kInfinity, "-inf"}}) {
+  for (const auto& [value, written] :
+       {Number{0.1, "0.1"}, Number{5.0, "5.0"}, Number{-0.0, "-0.0"}, Number{1e-5, "1e-05"}, Number{1e300, "1e+300"},
+        Number{std::nan(""), "NaN"}, Number{-std::nan(""), "NaN"}, Number{kInfinity, "inf"}, Number{-kInfinity, "-inf"}}) {
     CHECK(number(value) == written);
   }
   std::string line;
@@ -128,7 +117,6 @@ TEST_CASE("what is written as cells is read back") {
 }
 
 TEST_CASE("a file that cannot be read is an error with its path") {
-  CHECK_THROWS_AS(CsvReader("/no/such/file.csv"), levin::IoError);
   CHECK_THROWS_WITH(CsvReader("/no/such/file.csv"), "cannot read /no/such/file.csv: No such file or directory");
   CHECK_THROWS_WITH(CsvReader("/tmp"), "cannot read /tmp: Is a directory");
   const TemporaryFolder folder;
@@ -147,8 +135,6 @@ TEST_CASE("lines longer than a buffer are read") {
   CHECK((lines.next_line() == longer));
   CHECK(lines.next_line() == "b");
   CHECK_FALSE(lines.next_line().has_value());
-  CHECK(error_of<levin::IoError>([&] { const CsvReader none(folder / "none.csv"); }) ==
-        levin::format("cannot read {}: No such file or directory", folder / "none.csv"));
 }
 
 TEST_CASE("numbers are read as far as they go") {

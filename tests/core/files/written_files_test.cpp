@@ -43,7 +43,7 @@ TEST_CASE("what is written below a folder is listed in it, each file once, and n
   CHECK(written_files(folder.path()) == Paths{"a/b/file", "copied", "link", "made"});
 }
 
-TEST_CASE("the innermost folder has the line, and a later list goes on where one ended") {
+TEST_CASE("the innermost folder has the line, and a later list continues where one ended") {
   const TemporaryFolder folder;
   list_written_files(folder.path());
   list_written_files(folder / "inner");
@@ -60,7 +60,7 @@ TEST_CASE("the innermost folder has the line, and a later list goes on where one
   CHECK(std::count(text.begin(), text.end(), '\n') == 3);
 }
 
-TEST_CASE("a file that is set aside is still the run's; one of somebody else's is not") {
+TEST_CASE("a file that is set aside is still the run's; one of others is not") {
   const TemporaryFolder folder;
   const auto name = [](const std::string& base) { return [base](int number) { return base + std::to_string(number); }; };
   write_file(folder / "theirs", "x");
@@ -72,7 +72,7 @@ TEST_CASE("a file that is set aside is still the run's; one of somebody else's i
   CHECK(fs::exists(folder / "theirs_1"));
 }
 
-TEST_CASE("somebody else's file of the list's name is left alone, and lists that lead out of the folder are not heeded") {
+TEST_CASE("a file of others with the list's name is left alone, and lists that lead out of the folder are not heeded") {
   const TemporaryFolder folder;
   std::ofstream(list_of_written_files(folder.path())) << "my own notes\n";
   list_written_files(folder.path());

@@ -8,7 +8,6 @@
 #include "core/formats/lightning_regression.h"
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/core/base/error.h"
-#include "levin/core/base/format.h"
 #include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
@@ -18,9 +17,9 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-void change_byte(const std::filesystem::path& file, std::size_t from_end) {
+void change_last_byte(const std::filesystem::path& file) {
   std::string bytes = read_text(file);
-  bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 1);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
@@ -34,48 +33,16 @@ TEST_CASE("a file has a kind, a manifest, tensors and checksums") {
   CHECK(std::string(kind_name(own.kind)) == "levin checkpoint");
   CHECK(own.content.manifest.at("epoch").as_int() == 3);
   CHECK(own.names == std::vector<std::string>{"state_dict.b", "state_dict.a"});  // larger elements come first in the file
-  const auto checks = TensorFile::checks(folder / "own.ckpt");
-  CHECK((checks.size() == 2 && checks[0].holds && checks[1].holds));
-
-  change_byte(folder / "own.ckpt", 1);
-  const auto damaged = TensorFile::checks(folder / "own.ckpt");
-  CHECK(damaged[0].holds);
-  CHECK(damaged[1].what == "tensor data");
-  CHECK_FALSE(damaged[1].holds);
-
-  const TensorFile lightning = TensorFile::open(kTorchFiles / "lightning_SGD.ckpt");
-  CHECK(std::string(kind_name(lightning.kind)) == "Lightning checkpoint");
-  CHECK(lightning.content.manifest.at("epoch").as_int() == 2);
-  CHECK(TensorFile::checks(kTorchFiles / "lightning_SGD.ckpt").size() > 8);
-  CHECK(TensorFile::open(kTorchFiles / "state_dict.pt").content.manifest.size() == 0);
+  for (const bool damaged : {false, true}) {
+    if (damaged) change_last_byte(folder / "own.ckpt");
+    const auto checks = TensorFile::checks(folder / "own.ckpt");
+    REQUIRE(checks.size() == 2);
+    CHECK(checks[0].holds);
+    CHECK(checks[1].what == "tensor data");
+    CHECK(checks[1].holds == !damaged);
+  }
   CHECK_THROWS_WITH(TensorFile::checks(kTorchFiles / "legacy.pt"), Contains("before version 1.6"));
   CHECK_THROWS_WITH(TensorFile::checks(kTorchFiles / "README.md"), Contains("README.md"));
-}
-
-TEST_CASE("a file of torch's with a changed byte is reported with the part that is damaged") {
-  const TemporaryFolder folder;
-  std::string bytes = read_text(kTorchFiles / "training_loop.pt");
-  const std::size_t ones = bytes.find(std::string("\x00\x00\x80\x3f\x00\x00\x80\x3f", 8));
-  bytes[ones] = 1;
-  std::ofstream(folder / "changed.pt", std::ios::binary) << bytes;
-  for (const ChecksumReport& check : TensorFile::checks(folder / "changed.pt"))
-    CHECK(check.holds == (check.what != "training_loop/data/0"));
-}
-
-TEST_CASE("an index that names an index, or itself, is an error") {
-  const TemporaryFolder folder;
-  const auto write_index = [&](const std::string& name, const std::string& names) {
-    std::ofstream(folder / name) << format(R"({{"weight_map": {{"w": "{}"}}}})", names);
-  };
-  write_index("itself.json", "itself.json");
-  write_index("one.json", "other.json");
-  write_index("other.json", "one.json");
-  for (const char* name : {"itself.json", "one.json"}) {
-    CHECK_THROWS_WITH(TensorFile::checks(folder / name), Contains(name) && Contains("not a whole safetensors file"));
-    CHECK_THROWS_AS(TensorFile::open(folder / name), IoError);
-  }
-  write_index("missing.json", "gone.safetensors");
-  CHECK_THROWS_WITH(TensorFile::checks(folder / "missing.json"), Contains("its 'gone.safetensors': cannot be read"));
 }
 
 TEST_CASE("an error about a file says nothing of others in its folder") {

@@ -137,7 +137,7 @@ class ScheduledRegression : public LightningRegression {
   Value schedule_;
 };
 
-TEST_CASE("Lightning goes on with each scheduler to the weights that levin comes to", "[.torch_python]") {
+TEST_CASE("Lightning resumes with each scheduler, and comes to the weights that levin comes to", "[.torch_python]") {
   const TemporaryFolder folder;
   const Value schedules = parse_json(kSchedules);
   std::ofstream(folder / "schedules.json") << to_json(schedules);

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,11 +11,13 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/patience.h"
-#include "levin/core/console/console.h"
 #include "support/error_of.h"
+#include "support/shown_messages.h"
 
 using namespace levin;
 using levin::test::error_of;
+using levin::test::ShownMessages;
+using Names = std::vector<std::string>;
 
 namespace {
 
@@ -52,33 +53,13 @@ class GatedLogger : public Logger {
   std::thread::id thread_;
 };
 
-/// Collects levin's messages while it lives.
-class Told {
- public:
-  Told() {
-    set_message_sink([this](const Message& message) {
-      const std::lock_guard lock(mutex_);
-      texts_.push_back(message.text);
-    });
-  }
-  ~Told() { set_message_sink(nullptr); }
-  std::vector<std::string> texts() const {
-    const std::lock_guard lock(mutex_);
-    return texts_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> texts_;
-};
-
 WaitingItem text(const std::string& name, std::size_t bytes = 0) {
   return {.item = {.name = name, .step = 7, .content = LoggedText{"…"}}, .complete = {}, .bytes = bytes};
 }
 
 }  // namespace
 
-TEST_CASE("loggers get items in order, on another thread, those too that came before they were open") {
+TEST_CASE("loggers get items in order, completed, on another thread, those too that came before they were open") {
   const auto logger = std::make_shared<GatedLogger>();
   ItemQueue queue;
   queue.give(text("first"));
@@ -86,18 +67,9 @@ TEST_CASE("loggers get items in order, on another thread, those too that came be
   queue.give(text("second"));
   queue.give(text("third"));
   queue.finish();
-  CHECK(logger->shown() == std::vector<std::string>{"first", "second", "third"});
+  CHECK(logger->shown() == Names{"first", "second", "third"});
   CHECK(logger->thread() != std::this_thread::get_id());
   // The next entry point of the Trainer.
-  queue.open({logger});
-  queue.give(text("fourth"));
-  queue.finish();
-  CHECK(logger->shown().back() == "fourth");
-}
-
-TEST_CASE("content is completed on the queue's thread before loggers see it") {
-  const auto logger = std::make_shared<GatedLogger>();
-  ItemQueue queue;
   queue.open({logger});
   std::thread::id completed_on;
   WaitingItem item = text("named later");
@@ -107,12 +79,12 @@ TEST_CASE("content is completed on the queue's thread before loggers see it") {
   };
   queue.give(std::move(item));
   queue.finish();
-  CHECK(logger->shown() == std::vector<std::string>{"completed"});
+  CHECK(logger->shown().back() == "completed");
   CHECK(completed_on == logger->thread());
 }
 
-TEST_CASE("what does not fit is dropped, counted by kind, and told once in the end") {
-  const Told told;
+TEST_CASE("what does not fit is dropped, counted by kind, and reported once in the end") {
+  const ShownMessages shown;
   const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
   ItemQueue queue({.items = 2, .bytes = std::size_t{3} << 20});
   queue.open({logger});
@@ -121,28 +93,28 @@ TEST_CASE("what does not fit is dropped, counted by kind, and told once in the e
   SECTION("by number") {
     for (int item = 0; item < 5; ++item) queue.give(text("waits"));
     queue.give({.item = {.name = "table", .content = Table{}}});
-    CHECK(told.texts().empty());
+    CHECK(shown.texts().empty());
     logger->let_go();
     queue.finish();
-    CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
+    CHECK(logger->shown() == Names{"under way", "waits", "waits"});
     const std::string limits = ": the queue for the loggers holds at most 2 items and 3 MB. Log them less often.";
-    CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 6 texts" + limits, "Dropped 1 of 1 table" + limits});
+    CHECK(shown.texts() == Names{"Dropped 3 of 6 texts" + limits, "Dropped 1 of 1 table" + limits});
   }
   SECTION("by bytes, those under way included") {
     queue.give(text("too much", (2 << 20) + 1));
     queue.give(text("just fits", (2 << 20) - (1 << 16)));
     logger->let_go();
     queue.finish();
-    CHECK(logger->shown() == std::vector<std::string>{"under way", "just fits"});
-    CHECK(told.texts().size() == 1);
+    CHECK(logger->shown() == Names{"under way", "just fits"});
+    CHECK(shown.texts().size() == 1);
   }
   queue.open({logger});
   queue.finish();
-  CHECK(told.texts().size() <= 2);
+  CHECK(shown.texts().size() <= 2);
 }
 
 TEST_CASE("what a logger throws, the next item throws or the end of the run, once") {
-  const Told told;  // of those that are dropped below
+  const ShownMessages shown;  // of those that are dropped below
   const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
   ItemQueue queue;
   queue.open({logger});
@@ -166,7 +138,7 @@ TEST_CASE("what a logger throws, the next item throws or the end of the run, onc
 }
 
 TEST_CASE("a logger that shows nothing of a kind is named once for it") {
-  const Told told;
+  const ShownMessages shown;
   const auto logger = std::make_shared<GatedLogger>();
   ItemQueue queue;
   queue.open({logger, std::make_shared<Logger>()});
@@ -174,13 +146,12 @@ TEST_CASE("a logger that shows nothing of a kind is named once for it") {
   queue.give(text("note"));
   queue.finish();
   const std::string images = " does not show images: it ignores log_image()";
-  CHECK(told.texts() == std::vector<std::string>{"GatedLogger" + images, "Logger" + images,
-                                                 "Logger does not show texts: it ignores log_text()"});
-  CHECK(logger->shown() == std::vector<std::string>{"note"});
+  CHECK(shown.texts() == Names{"GatedLogger" + images, "Logger" + images, "Logger does not show texts: it ignores log_text()"});
+  CHECK(logger->shown() == Names{"note"});
 }
 
-TEST_CASE("without loggers nothing is made, and nothing is told") {
-  const Told told;
+TEST_CASE("without loggers nothing is made, and nothing is reported") {
+  const ShownMessages shown;
   ItemQueue queue;
   int completed = 0;
   const auto counting = [&] {
@@ -194,12 +165,12 @@ TEST_CASE("without loggers nothing is made, and nothing is told") {
   for (int item = 0; item < 5000; ++item) queue.give(counting());
   queue.finish();
   CHECK(completed == 0);
-  CHECK(told.texts().empty());
+  CHECK(shown.texts().empty());
 }
 
 TEST_CASE("texts and tables count with what they hold, as long as they wait") {
   constexpr std::size_t kMegabyte = std::size_t{1} << 20U;
-  const Told told;
+  const ShownMessages shown;
   const auto logger = std::make_shared<GatedLogger>(/*gated=*/true);
   ItemQueue queue({.items = 1000, .bytes = 4 * kMegabyte});
   queue.open({logger});
@@ -215,13 +186,13 @@ TEST_CASE("texts and tables count with what they hold, as long as they wait") {
   for (int item = 0; item < 10; ++item) queue.give({.item = {.name = "waits", .content = content}});
   logger->let_go();
   queue.finish();
-  CHECK(logger->shown() == std::vector<std::string>{"under way", "waits", "waits"});
-  REQUIRE(told.texts().size() == 1);
-  CHECK_THAT(told.texts()[0], Catch::StartsWith("Dropped 8 of 1"));
+  CHECK(logger->shown() == Names{"under way", "waits", "waits"});
+  REQUIRE(shown.texts().size() == 1);
+  CHECK_THAT(shown.texts()[0], Catch::StartsWith("Dropped 8 of 1"));
 }
 
 TEST_CASE("a signal in the end drops what waits, but not what is under way") {
-  const Told told;
+  const ShownMessages shown;
   const auto logger = std::make_shared<GatedLogger>();
   ItemQueue queue;
   auto waits = std::make_shared<int>(0);
@@ -241,15 +212,15 @@ TEST_CASE("a signal in the end drops what waits, but not what is under way") {
   HeededSignals::note();
   queue.finish();
   HeededSignals::settle();
-  CHECK(logger->shown() == std::vector<std::string>{"first"});
-  CHECK(told.texts() == std::vector<std::string>{"Dropped 3 of 4 texts: a signal came before the loggers had received all."});
+  CHECK(logger->shown() == Names{"first"});
+  CHECK(shown.texts() == Names{"Dropped 3 of 4 texts: a signal came before the loggers had received all."});
 }
 
-TEST_CASE("a logger that never comes back is left behind after a signal, and the queue goes on with others") {
+TEST_CASE("a logger that never comes back is left behind after a signal, and the queue continues with others") {
   const auto stuck = std::make_shared<GatedLogger>(/*gated=*/true);
   const bool in_the_end = GENERATE(true, false);
   {
-    const Told told;
+    const ShownMessages shown;
     ItemQueue queue({.patience = std::chrono::milliseconds(20)});
     queue.open({stuck});
     queue.give(text("first"));
@@ -259,15 +230,14 @@ TEST_CASE("a logger that never comes back is left behind after a signal, and the
     if (in_the_end) {
       queue.finish();
       HeededSignals::settle();
-      CHECK(told.texts() ==
-            std::vector<std::string>{"A logger has not returned from log_text('first') of step 7 for 0.02 s after a signal, "
-                                     "and is abandoned: its items may be lost.",
-                                     "Dropped 1 of 2 texts: a signal came before the loggers had received all."});
+      CHECK(shown.texts() == Names{"A logger has not returned from log_text('first') of step 7 for 0.02 s after a signal, "
+                                   "and is abandoned: its items may be lost.",
+                                   "Dropped 1 of 2 texts: a signal came before the loggers had received all."});
       const auto other = std::make_shared<GatedLogger>();
       queue.open({other});
       queue.give(text("third"));
       queue.finish();
-      CHECK(other->shown() == std::vector<std::string>{"third"});
+      CHECK(other->shown() == Names{"third"});
     }
   }
   HeededSignals::settle();

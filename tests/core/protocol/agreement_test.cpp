@@ -78,36 +78,6 @@ TEST_CASE("100 metrics reduced over ranks cost one collective, as one does") {
   }
 }
 
-TEST_CASE("a resumed run decides again on what was decided after the snapshot, and not on what was decided before") {
-  CHECK(run(2, [](ControlGroup& group) {
-          Rank rank(group);
-          rank.log(Hook::kTrainingStep, "loss", 4.0 + group.rank(), {.sync_dist = true});
-          const MetricSnapshot before = rank.store.save();
-          rank.meet(BoundaryKind::kDecision);
-          const MetricSnapshot after = rank.store.save();
-          Rank again(group);
-          again.store.restore({before});
-          again.meet(BoundaryKind::kDecision);
-          CHECK(again.store.monitored("loss") == 4.5);
-          Rank resumed(group);
-          resumed.store.restore({after});
-          resumed.store.set_callback_metric("loss", 9);
-          resumed.meet(BoundaryKind::kDecision);
-          CHECK(resumed.store.monitored("loss") == 9);
-        }) == kNoErrors2);
-}
-
-TEST_CASE("options that change half-way are an error at the log() that changes them") {
-  const auto errors = run(1, [](ControlGroup& group) {
-    Rank rank(group);
-    rank.log(Hook::kTrainingStep, "loss", 1, {}, 10);
-    rank.meet(BoundaryKind::kTrainStep);
-    rank.log(Hook::kTrainingStep, "loss", 1, {.reduce = Reduce::kSum}, 11);
-  });
-  CHECK_THAT(errors[0], Catch::Contains("(model.cpp:11): its options are") && Catch::Contains("reduce=sum here") &&
-                            Catch::Contains("at model.cpp:10"));
-}
-
 TEST_CASE("many keys that some ranks lack are one warning, or one error") {
   for (const bool strict : {false, true}) {
     const auto errors = run(2, [&](ControlGroup& group) {
@@ -129,19 +99,4 @@ TEST_CASE("many keys that some ranks lack are one warning, or one error") {
       CHECK(error.size() < 1000);
     }
   }
-}
-
-TEST_CASE("a run that meets new keys of some ranks again and again stops telling of them") {
-  CHECK(run(2, [](ControlGroup& group) {
-          Rank rank(group);
-          for (int step = 0; step < 200; ++step) {
-            if (group.rank() == 0) rank.log(Hook::kTrainingStep, "key_" + std::to_string(step), 1, {.on_step = true});
-            rank.store.begin_batch({.batch_size = 1});
-            rank.store.end_batch();
-            rank.meet(BoundaryKind::kTrainStep);
-          }
-          REQUIRE(rank.warnings.size() == 51);
-          CHECK_THAT(rank.warnings[49], Catch::Contains("key_49"));
-          CHECK_THAT(rank.warnings[50], Catch::StartsWith("More keys are logged on only some ranks"));
-        }) == kNoErrors2);
 }

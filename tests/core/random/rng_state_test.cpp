@@ -41,7 +41,7 @@ TEST_CASE("a scope leaves random numbers as they were, also when it ends with an
   CHECK(at::equal(rng_state(), before));
 }
 
-TEST_CASE("bytes that are no generator's state are refused, and the generator goes on") {
+TEST_CASE("bytes that are no generator's state are refused, and the generator is as it was") {
   torch::manual_seed(5);
   const at::Tensor before = rng_state();
   CHECK_THROWS_AS(set_random_states({{"cpu", torch::zeros({3}, torch::kByte)}}, 0), IoError);
@@ -60,7 +60,7 @@ TEST_CASE("seed_everything makes random numbers repeat") {
   CHECK_FALSE(at::equal(torch::randn({4}), first));
 }
 
-TEST_CASE("streams have seeds of their own, in the 32 bits that generators use") {
+TEST_CASE("each stream has another seed, in the 32 bits that generators use") {
   for (const std::uint64_t seed : {0ull, 1ull, 42ull, 0xffffffffull, 0x100000000ull, 67280421310721ull}) {
     std::set<std::uint64_t> seeds{seed & 0xffffffff};
     for (RandomStream stream = 0; stream < 1000; ++stream) seeds.insert(stream_seed(seed, stream));
@@ -78,7 +78,7 @@ TEST_CASE("streams have seeds of their own, in the 32 bits that generators use")
   CHECK(near.size() == 100 * 101);
 }
 
-TEST_CASE("a stream goes on from where a snapshot was, and one that had not been asked for begins anew") {
+TEST_CASE("a stream continues from where a snapshot was, and one that had not been asked for begins again") {
   const auto draw = [](RandomStream stream) {
     return torch::randn({3}, stream_generator(stream)).to(torch::kDouble).sum().item<double>();
   };

@@ -50,7 +50,7 @@ TEST_CASE("a validation interval that does not fit the epoch is an error that sa
   CHECK_NOTHROW(ValidationSchedule(Limit(5), std::nullopt, 4, true));
 }
 
-TEST_CASE("an epoch goes on until the last rank runs out, or the first under manual optimization") {
+TEST_CASE("an epoch lasts until the last rank runs out of batches, or the first under manual optimization") {
   CHECK(EpochPlan({3, 1, 2}, false).iterations() == 3);
   CHECK(EpochPlan({3, 1, 2}, true).iterations() == 1);
   CHECK(EpochPlan({3, 3}, false).is_last(2));
@@ -77,8 +77,6 @@ struct Length {
             }};
   }
 };
-
-std::optional<std::int64_t> steps(const Length& training) { return training.length().optimizer_steps(); }
 
 struct Count {
   std::int64_t optimizer = 0, schedule = 0;
@@ -113,15 +111,6 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE(
-    "the optimizer's steps are those of one epoch at least, and unknown where batches or epochs are, unless max_steps says") {
-  CHECK(steps({.batches = 10, .max_epochs = 0}) == 10);
-  CHECK(steps({.batches = -1, .max_epochs = 3}) == std::nullopt);
-  CHECK(steps({.batches = -1, .max_epochs = 3, .max_steps = 12}) == 12);
-  CHECK(steps({.batches = 10, .max_epochs = -1}) == std::nullopt);
-  CHECK(steps({.batches = 10, .max_epochs = -1, .max_steps = 12}) == 12);
-}
-
 TEST_CASE("the training loader is asked for only where its length matters") {
   const auto asks = [](const Length& training, auto use) {
     int asked = 0;
@@ -155,55 +144,54 @@ TEST_CASE("a schedule has as many steps as the loops will give it") {
   }
 }
 
-TEST_CASE("a schedule by epochs needs no number of batches, one by steps of unknown epochs only max_steps") {
-  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(Interval::kEpoch, 2) == 3);
-  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(Interval::kStep, 1) == std::nullopt);
-  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kStep, 2) == 5);
-  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == std::nullopt);
-  CHECK(Length{.batches = 4, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == 3);
+TEST_CASE("steps are those of one epoch at least, and unknown where batches or epochs are, unless max_steps says") {
+  using Steps = std::optional<std::int64_t>;
+  const auto epochs = Interval::kEpoch, steps = Interval::kStep;
+  CHECK(Length{.max_epochs = 0}.length().optimizer_steps() == Steps(10));
+  CHECK(Length{.batches = -1}.length().optimizer_steps() == std::nullopt);
+  CHECK(Length{.batches = -1, .max_steps = 12}.length().optimizer_steps() == Steps(12));
+  CHECK(Length{.max_epochs = -1}.length().optimizer_steps() == std::nullopt);
+  CHECK(Length{.max_epochs = -1, .max_steps = 12}.length().optimizer_steps() == Steps(12));
+  // A schedule by epochs needs no number of batches, one by steps of unknown epochs only max_steps.
+  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(epochs, 2) == Steps(3));
+  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(steps, 1) == std::nullopt);
+  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(steps, 2) == Steps(5));
+  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(epochs, 1) == std::nullopt);
+  CHECK(Length{.batches = 4, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(epochs, 1) == Steps(3));
 }
 
-TEST_CASE("training goes on while nothing ends it") {
+TEST_CASE(
+    "training ends where max_epochs and max_steps say, within an epoch or at its end, and continues while nothing ends it") {
+  struct Row {
+    std::int64_t max_epochs, epoch, step;
+    bool ends_epoch;
+    std::optional<std::string> reason;
+  };
+  const Row row = GENERATE(Row{-1, 1000000, 0, false, std::nullopt}, Row{3, 2, 24, false, std::nullopt},
+                           Row{3, 2, 25, true, "max_steps=25 reached"}, Row{3, 3, 24, false, "max_epochs=3 reached"});
+  CAPTURE(row.epoch, row.step);
   Run run;
-  run.options.max_epochs = -1;
-  run.progress.epoch = 1000000;
-  CHECK(run.reason() == std::nullopt);
-  CHECK_FALSE(run.conditions().ends_epoch());
+  run.options.max_epochs = row.max_epochs;
+  if (row.max_epochs > 0) run.options.max_steps = 25;
+  run.progress.epoch = row.epoch;
+  run.progress.global_step = row.step;
+  CHECK(run.conditions().ends_epoch() == row.ends_epoch);
+  CHECK(run.reason() == row.reason);
 }
 
-TEST_CASE("max_epochs ends training at an epoch's end, max_steps within one") {
-  Run run;
-  run.options.max_epochs = 3;
-  run.options.max_steps = 25;
-  run.progress.epoch = 2;
-  run.progress.global_step = 24;
-  CHECK(run.reason() == std::nullopt);
-  CHECK_FALSE(run.conditions().ends_epoch());
-  run.progress.global_step = 25;
-  CHECK(run.conditions().ends_epoch());
-  CHECK(run.reason() == "max_steps=25 reached");
-  run.progress.global_step = 24;
-  run.progress.epoch = 3;
-  CHECK_FALSE(run.conditions().ends_epoch());
-  CHECK(run.reason() == "max_epochs=3 reached");
-}
-
-TEST_CASE("an agreed stop waits for min_epochs and min_steps, and says who asked") {
+TEST_CASE("an agreed stop waits for min_epochs and min_steps, and names the rank that asked") {
   Run run;
   run.world_size = 2;
   run.options.max_epochs = 9;
   run.options.min_epochs = 2;
   run.options.min_steps = 5;
   run.stop.adopt({Votes{}, Votes{.stop = true}});
-  run.progress.epoch = 1;
-  run.progress.global_step = 10;
-  CHECK_FALSE(run.conditions().stopping());
-  run.progress.epoch = 2;
-  run.progress.global_step = 4;
-  CHECK_FALSE(run.conditions().ends_epoch());
-  run.progress.global_step = 5;
-  CHECK(run.conditions().stopping());
-  CHECK(run.conditions().ends_epoch());
+  for (const auto& [epoch, step] : {std::pair(1, 10), std::pair(2, 4), std::pair(2, 5)}) {
+    run.progress.epoch = epoch;
+    run.progress.global_step = step;
+    CHECK(run.conditions().stopping() == (step == 5));
+    CHECK(run.conditions().ends_epoch() == (step == 5));
+  }
   CHECK(run.reason() == "rank 1 requested it");
 }
 

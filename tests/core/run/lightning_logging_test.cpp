@@ -1,4 +1,5 @@
-// Results of log(), in cases of Lightning's own tests.
+// Results of log(), in cases of Lightning's own tests. Names and values in each view:
+// tests/distributed/numbers_reference_test.cpp.
 #include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
 
 #include <catch2/catch.hpp>
@@ -15,78 +16,25 @@ using namespace levin::test;
 
 using Names = std::vector<std::string>;
 
-TEST_CASE("what training logs is where its options say, under one name or under three") {
-  ScriptedLine module;
-  module.on["training_step"] = [](auto& self, auto) {
-    self.log("default", 1.0);
-    for (const bool prog_bar : {false, true}) {
-      const std::string kind = prog_bar ? "p" : "l";
-      self.log(kind + "_s", 1.0, {.on_step = true, .on_epoch = false, .prog_bar = prog_bar, .logger = !prog_bar});
-      self.log(kind + "_e", 1.0, {.on_step = false, .on_epoch = true, .prog_bar = prog_bar, .logger = !prog_bar});
-      self.log(kind + "_se", 1.0, {.on_step = true, .on_epoch = true, .prog_bar = prog_bar, .logger = !prog_bar});
-    }
-  };
-  module.on["on_train_epoch_end"] = [](auto& self, auto) { self.log("end", 2.0, {.prog_bar = true}); };
-  Trainer trainer(quiet({.max_epochs = 2, .log_every_n_steps = 1}));
-  trainer.fit(module, counted(2));
-  CHECK(trainer.logged_metrics().names() == Names{"default", "end", "l_e", "l_s", "l_se_epoch", "l_se_step"});
-  CHECK(trainer.progress_bar_metrics().names() == Names{"end", "p_e", "p_s", "p_se_epoch", "p_se_step"});
-  CHECK(trainer.callback_metrics().names() == Names{"default", "end", "l_e", "l_s", "l_se", "l_se_epoch", "l_se_step", "p_e",
-                                                    "p_s", "p_se", "p_se_epoch", "p_se_step"});
-}
-
-TEST_CASE("an epoch value is the least, greatest, mean or sum of its steps, of training and of validation") {
-  const auto [batches, reduce, expected] = GENERATE(table<int, Reduce, double>(
-      {{3, Reduce::kMin, 0}, {3, Reduce::kMax, 2}, {11, Reduce::kMax, 10}, {5, Reduce::kMean, 2}, {5, Reduce::kSum, 10}}));
-  ScriptedLine module;
-  const auto logs = [reduce = reduce](auto& self, std::int64_t index) {
-    const std::string stage = self.trainer().stage() == Stage::kTrain ? "foo" : "bar";
-    const at::Tensor value = stage == "foo" ? torch::tensor(index, torch::kLong) : torch::tensor(index, torch::kFloat);
-    self.log(stage, value, {.on_step = false, .on_epoch = true, .reduce = reduce});
-  };
-  module.on["training_step"] = module.on["validation_step"] = logs;
-  Trainer trainer(quiet_options(2));
-  trainer.fit(module, counted(batches), {counted(batches)});
-  CHECK(trainer.logged_metrics().at("foo") == expected);
-  CHECK(trainer.logged_metrics().at("bar") == expected);
-}
-
-TEST_CASE("16-bit and whole numbers are summed and averaged as doubles") {
-  ScriptedLine module;
-  module.on["training_step"] = [](auto& self, std::int64_t index) {
-    self.log("sum", torch::tensor(1.0, torch::kBFloat16), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
-    self.log("bytes", torch::tensor(100, torch::kChar), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
-    self.log("mean", torch::tensor(index % 2 == 0 ? 2 : 4), {.on_epoch = true, .batch_size = index % 2 == 0 ? 3 : 5});
-  };
-  Trainer trainer(quiet_options(1));
-  trainer.fit(module, counted(300));
-  CHECK(trainer.callback_metrics().at("sum") == 300.0);  // in 16 bits 256 + 1 is 256
-  CHECK(trainer.callback_metrics().at("bytes") == 30000.0);
-  CHECK(trainer.callback_metrics().at("mean") == Approx((2.0 * 3 + 4.0 * 5) / 8).epsilon(1e-15));
-}
-
 namespace {
 
 /// Logs a count in each of these hooks under each combination of options that the hook permits, and knows the results.
 class LogsEverywhere final : public Callback {
  public:
-  void on_train_start(Trainer&, Module& module) override { logs(module, "on_train_start"); }
-  void on_train_epoch_start(Trainer&, Module& module) override { logs(module, "on_train_epoch_start"); }
-  void on_train_batch_start(Trainer&, Module& module, const Batch&, std::int64_t) override {
-    logs(module, "on_train_batch_start", true);
-  }
-  void on_before_backward(Trainer&, Module& module, const at::Tensor&) override { logs(module, "on_before_backward", true); }
-  void on_after_backward(Trainer&, Module& module) override { logs(module, "on_after_backward", true); }
-  void on_train_batch_end(Trainer&, Module& module, const StepOutput&, const Batch&, std::int64_t) override {
-    logs(module, "on_train_batch_end", true);
-  }
-  void on_train_epoch_end(Trainer&, Module& module) override { logs(module, "on_train_epoch_end"); }
-  void on_validation_start(Trainer&, Module& module) override { logs(module, "on_validation_start"); }
-  void on_validation_epoch_start(Trainer&, Module& module) override { logs(module, "on_validation_epoch_start"); }
-  void on_validation_batch_end(Trainer&, Module& module, const StepOutput&, const Batch&, std::int64_t, std::int64_t) override {
-    logs(module, "on_validation_batch_end", true);
-  }
-  void on_validation_epoch_end(Trainer&, Module& module) override { logs(module, "on_validation_epoch_end"); }
+#define LEVIN_LOGS(hook, steps, ...) \
+  void hook(Trainer&, Module& module __VA_OPT__(, ) __VA_ARGS__) override { logs(module, #hook, steps); }
+  LEVIN_LOGS(on_train_start, false)
+  LEVIN_LOGS(on_train_epoch_start, false)
+  LEVIN_LOGS(on_train_batch_start, true, const Batch&, std::int64_t)
+  LEVIN_LOGS(on_before_backward, true, const at::Tensor&)
+  LEVIN_LOGS(on_after_backward, true)
+  LEVIN_LOGS(on_train_batch_end, true, const StepOutput&, const Batch&, std::int64_t)
+  LEVIN_LOGS(on_train_epoch_end, false)
+  LEVIN_LOGS(on_validation_start, false)
+  LEVIN_LOGS(on_validation_epoch_start, false)
+  LEVIN_LOGS(on_validation_batch_end, true, const StepOutput&, const Batch&, std::int64_t, std::int64_t)
+  LEVIN_LOGS(on_validation_epoch_end, false)
+#undef LEVIN_LOGS
 
   struct Logged {
     bool on_step, on_epoch, prog_bar;
@@ -95,7 +43,7 @@ class LogsEverywhere final : public Callback {
   std::map<std::string, Logged> logged;
 
  private:
-  void logs(Module& module, const std::string& hook, bool steps = false) {
+  void logs(Module& module, const std::string& hook, bool steps) {
     for (int kind = steps ? 0 : 2; kind < (steps ? 8 : 4); ++kind) {
       const Logged options{(kind & 4) != 0, (kind & 2) != 0, (kind & 1) != 0};
       const std::string name = hook + "_" + std::to_string(kind);
@@ -132,7 +80,7 @@ TEST_CASE("what callbacks log in any hook is the mean of the epoch, or the newes
   }
 }
 
-TEST_CASE("a progress bar sees values of an epoch when it has ended, and keeps them through the next") {
+TEST_CASE("a progress bar sees values of an epoch when it has ended, and through the next") {
   ScriptedLine module;
   const auto logs = [](const char* name) {
     return [name](auto& self, auto) {
@@ -182,19 +130,8 @@ TEST_CASE("rows have Lightning's epochs and steps, and what is logged when train
   CHECK(logger->of("start") == Rows{{0, 1, 123}});
 }
 
-TEST_CASE("rows of steps are those that log_every_n_steps says, through epochs of any length") {
-  const auto [batches, interval] = GENERATE(table<int, std::int64_t>({{10, 1}, {3, 1}, {3, 5}, {4, 3}}));
-  ScriptedLine module;
-  module.on["training_step"] = [](auto& self, auto) { self.log("foo", -1.0); };
-  const auto logger = std::make_shared<RowsOf>();
-  Trainer(quiet({.max_steps = 10, .logger = logger, .log_every_n_steps = interval})).fit(module, counted(batches));
-  std::vector<double> steps, expected;
-  for (const auto& row : logger->of("foo")) steps.push_back(row[1]);
-  for (std::int64_t step = interval - 1; step < 10; step += interval) expected.push_back(static_cast<double>(step));
-  CHECK(steps == expected);
-}
-
-TEST_CASE("values of validation steps are rows of their own, and no callback's") {
+TEST_CASE(
+    "values of validation steps have rows with the training step before them and their batch, and no callback sees them") {
   ScriptedLine module;
   module.on["training_step"] = [](auto& self, auto) { self.log("train", 7.0); };
   module.on["validation_step"] = [](auto& self, std::int64_t index) {
@@ -206,35 +143,20 @@ TEST_CASE("values of validation steps are rows of their own, and no callback's")
   module.on["test_step"] = [](auto& self, auto) { self.log("test", 3.0); };
   const auto logger = std::make_shared<RowsOf>();
   Trainer trainer(quiet({.max_epochs = 2, .logger = logger, .num_sanity_val_steps = 2, .log_every_n_steps = 1}));
-  trainer.fit(module, counted(1), {counted(2)});
+  trainer.fit(module, counted(3), {counted(2)});
   CHECK(trainer.callback_metrics().names() == Names{"both", "both_epoch", "train", "whole"});
   Names rows;
-  for (const MetricRow& row : logger->rows) rows.push_back(to_json(row.values));
-  CHECK(rows == Names{R"({"train":7.0})", R"({"both_step":0.0,"single":0.0})", R"({"both_step":1.0,"single":1.0})",
-                      R"({"both_epoch":0.5,"whole":0.5})", R"({"train":7.0})", R"({"both_step":10.0,"single":10.0})",
-                      R"({"both_step":11.0,"single":11.0})", R"({"both_epoch":10.5,"whole":10.5})"});
+  for (const MetricRow& row : logger->rows) {
+    if (row.values.contains("train")) continue;
+    const std::string batch = row.evaluation_batch ? " batch " + std::to_string(*row.evaluation_batch) + " " : " ";
+    rows.push_back(std::to_string(row.step) + batch + to_json(row.values));
+  }
+  CHECK(rows == Names{R"(2 batch 0 {"both_step":0.0,"single":0.0})", R"(2 batch 1 {"both_step":1.0,"single":1.0})",
+                      R"(2 {"both_epoch":0.5,"whole":0.5})", R"(5 batch 2 {"both_step":10.0,"single":10.0})",
+                      R"(5 batch 3 {"both_step":11.0,"single":11.0})", R"(5 {"both_epoch":10.5,"whole":10.5})"});
   const auto results = trainer.test(module, {counted(2)}, {.verbose = false});
   CHECK(trainer.callback_metrics().names() == Names{"test"});
   CHECK(results.at(0) == MetricMap{{"test", 3}});
-}
-
-TEST_CASE("the sanity check leaves nothing for the first batch to see") {
-  ScriptedLine module;
-  module.on["validation_step"] = [](auto& self, auto) {
-    if (self.trainer().sanity_checking()) self.log("val", 1.0, {.prog_bar = true});
-  };
-  std::string seen;
-  module.on["training_step"] = [&](auto& self, std::int64_t index) {
-    const Trainer& trainer = self.trainer();
-    if (index > 0) return;
-    for (const MetricMap* map : {&trainer.callback_metrics(), &trainer.logged_metrics(), &trainer.progress_bar_metrics()}) {
-      seen += to_json(*map);
-    }
-  };
-  Trainer trainer(quiet({.max_epochs = 1, .num_sanity_val_steps = 2}));
-  trainer.fit(module, counted(1), {counted(2)});
-  CHECK(seen == "{}{}{}");
-  CHECK(!trainer.progress_bar_metrics().contains("val"));
 }
 
 TEST_CASE("what cannot be logged is an error that names it") {
@@ -250,6 +172,10 @@ TEST_CASE("what cannot be logged is an error that names it") {
     self.log("foo", -1.0, {.prog_bar = true});
   };
   CHECK_THAT(error(twice), Catch::Contains("foo"));
+  for (const std::string name : {"epoch", "step"}) {  // rows have them already
+    CHECK_THAT(error([&](auto& self, auto) { self.log(name, 1.0); }),
+               Catch::Contains("log(\"" + name + "\")") && Catch::Contains("reserved"));
+  }
 }
 
 TEST_CASE("sums of batch hooks count each batch, of training and validation, and the sanity check none") {
@@ -270,7 +196,7 @@ TEST_CASE("sums of batch hooks count each batch, of training and validation, and
   CHECK(at_end.at("on_validation_batch_end") == 4);
 }
 
-TEST_CASE("values of two validation loaders begin anew with each validation, also of several an epoch") {
+TEST_CASE("values of two validation loaders begin again with each validation, also of several an epoch") {
   ScriptedLine module;
   module.on["training_step"] = [](auto& self, std::int64_t index) {
     self.log("value", (1 + index) * (self.current_epoch() == 0 ? 1 : 10),
@@ -294,15 +220,7 @@ TEST_CASE("values of two validation loaders begin anew with each validation, als
   CHECK(of_validation == std::vector<double>{3, 6, 3, 6, 30, 60, 30, 60});
 }
 
-TEST_CASE("a metric named epoch or step is an error, since rows have them already") {
-  const std::string name = GENERATE("epoch", "step");
-  ScriptedLine module;
-  module.on["training_step"] = [&](auto& self, auto) { self.log(name, 1.0); };
-  CHECK_THROWS_WITH(Trainer(quiet_options(1)).fit(module, counted(1)),
-                    Catch::Contains("log(\"" + name + "\")") && Catch::Contains("reserved"));
-}
-
-TEST_CASE("a logger gets what hooks at the end of an entry point hand over, and is told the end of each") {
+TEST_CASE("a logger gets what hooks at the end of an entry point hand over, and finalize() after each") {
   struct Buffer final : Logger {
     void log_metrics(const MetricRow& row) override {
       for (const auto& [name, value] : row.values) open += name + " ";
@@ -327,20 +245,29 @@ TEST_CASE("a logger gets what hooks at the end of an entry point hand over, and 
   CHECK(logger->told == "validate fit success | test success | predict success | ");
 }
 
+namespace {
+
+/// Two metric objects of one class.
+struct Classifies : ScriptedLine {
+  static void update(Accuracy& accuracy, bool hits) {
+    accuracy.update(hits ? torch::tensor({{0.1, 0.9}}) : torch::tensor({{0.9, 0.1}}), torch::tensor({1}));
+  }
+  Accuracy& training = add_metric<Accuracy>("training", {.num_classes = 2});
+  Accuracy& validation = add_metric<Accuracy>("validation", {.num_classes = 2});
+};
+
+}  // namespace
+
 TEST_CASE("a metric object that is logged for step and epoch is monitored under its plain name, in each stage") {
-  struct Classifies final : ScriptedLine {
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      take(training, "acc", batch_idx < 3);
-      return loss_of(batch);
-    }
-    void validation_step(const Batch&, std::int64_t batch_idx) override { take(validation, "val_acc", batch_idx < 8); }
-    void take(Accuracy& accuracy, const char* name, bool hits) {
-      accuracy.update(hits ? torch::tensor({{0.1, 0.9}}) : torch::tensor({{0.9, 0.1}}), torch::tensor({1}));
-      log(name, accuracy, {.on_step = true, .on_epoch = true});
-    }
-    Accuracy& training = add_metric<Accuracy>("training", {.num_classes = 2});
-    Accuracy& validation = add_metric<Accuracy>("validation", {.num_classes = 2});
-  } module;
+  Classifies module;
+  const auto logs = [&](const char* name, Accuracy& accuracy, std::int64_t hits) {
+    return [&accuracy, name, hits](auto& self, std::int64_t index) {
+      Classifies::update(accuracy, index < hits);
+      self.log(name, accuracy, {.on_step = true, .on_epoch = true});
+    };
+  };
+  module.on["training_step"] = logs("acc", module.training, 3);
+  module.on["validation_step"] = logs("val_acc", module.validation, 8);
   std::vector<double> seen;
   TrainerOptions options = quiet({.max_epochs = 2, .num_sanity_val_steps = 3});
   options.callbacks = {LambdaCallback({.on_validation_end = [&](Trainer& trainer, Module&) {
@@ -354,39 +281,14 @@ TEST_CASE("a metric object that is logged for step and epoch is monitored under 
   CHECK(trainer.callback_metrics().at("acc_step") == 0);
 }
 
-TEST_CASE("values of several loaders have their number behind the suffix of step and epoch") {
-  ScriptedLine module;
-  module.on["validation_step"] = [](auto& self, std::int64_t index) {
-    self.log("v", 10.0 * static_cast<double>(self.dataloader_idx()) + static_cast<double>(index),
-             {.on_step = true, .on_epoch = true});
+TEST_CASE("a metric object that is logged when the epoch has ended has the epoch's value, and begins again") {
+  Classifies module;
+  module.on["training_step"] = [&](auto&, std::int64_t index) { Classifies::update(module.training, index == 0); };
+  module.on["validation_step"] = [&](auto& self, std::int64_t index) {
+    Classifies::update(module.validation, index != self.current_epoch());
   };
-  Trainer trainer(quiet_options(1));
-  const auto results = trainer.validate(module, {counted(2), counted(4)}, {.verbose = false});
-  CHECK(trainer.callback_metrics() == MetricMap{{"v/dataloader_idx_0", 0.5},
-                                                {"v/dataloader_idx_1", 11.5},
-                                                {"v_epoch/dataloader_idx_0", 0.5},
-                                                {"v_epoch/dataloader_idx_1", 11.5}});
-  CHECK(trainer.logged_metrics() == MetricMap{{"v_epoch/dataloader_idx_0", 0.5},
-                                              {"v_epoch/dataloader_idx_1", 11.5},
-                                              {"v_step/dataloader_idx_0", 1},
-                                              {"v_step/dataloader_idx_1", 13}});
-  CHECK(results.at(1) == MetricMap{{"v_epoch/dataloader_idx_1", 11.5}});
-}
-
-TEST_CASE("a metric object that is logged when the epoch has ended has the epoch's value, and begins anew") {
-  struct Classifies final : ScriptedLine {
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      training.update(torch::tensor({{0.1, 0.9}}), torch::tensor({batch_idx == 0 ? 1 : 0}));
-      return loss_of(batch);
-    }
-    void validation_step(const Batch&, std::int64_t batch_idx) override {
-      validation.update(torch::tensor({{0.1, 0.9}}), torch::tensor({batch_idx == current_epoch() ? 0 : 1}));
-    }
-    void on_train_epoch_end() override { log("acc", training); }
-    void on_validation_epoch_end() override { log("val_acc", validation); }
-    Accuracy& training = add_metric<Accuracy>("training", {.num_classes = 2});
-    Accuracy& validation = add_metric<Accuracy>("validation", {.num_classes = 2});
-  } module;
+  module.on["on_train_epoch_end"] = [&](auto& self, auto) { self.log("acc", module.training); };
+  module.on["on_validation_epoch_end"] = [&](auto& self, auto) { self.log("val_acc", module.validation); };
   const auto logger = std::make_shared<RowsOf>();
   Trainer trainer(quiet({.max_epochs = 2, .logger = logger, .num_sanity_val_steps = 2}));
   trainer.fit(module, counted(4), {counted(4)});
@@ -414,21 +316,6 @@ TEST_CASE("a collection of metrics logged for steps and epochs") {
   CHECK(metrics.at("t_acc_epoch") == Approx(4.0 / 6));
   CHECK(metrics.at("t_rec_0_epoch") == Approx(3.0 / 5));
   CHECK(metrics.at("t_rec_1_epoch") == 1.0);
-}
-
-TEST_CASE("a mean is weighted by its batches, whoever gives their size") {
-  ScriptedLine module;
-  module.on["training_step"] = [](auto& self, std::int64_t index) {
-    const double value = static_cast<double>(index + 1);
-    self.log("own", value, {.on_epoch = true, .batch_size = (index + 1) * (index + 1)});
-    self.log("batch", value, {.on_step = false, .on_epoch = true});
-  };
-  std::vector<Batch> batches;
-  for (int size = 1; size <= 9; ++size) batches.push_back(Batch{{"x", torch::ones({size}, torch::kDouble)}});
-  Trainer trainer(quiet_options(1));
-  trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
-  CHECK(trainer.callback_metrics().at("own") == Approx(2025.0 / 285));  // cubes over squares
-  CHECK(trainer.callback_metrics().at("batch") == Approx(285.0 / 45));  // squares over numbers
 }
 
 TEST_CASE("a value that is logged in some batches is in their rows alone, and their mean is the epoch's") {

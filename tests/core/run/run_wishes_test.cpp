@@ -14,23 +14,17 @@
 
 using namespace levin;
 
-TEST_CASE("a wish to stop travels as a vote and counts when ranks have agreed") {
+TEST_CASE("a wish to stop travels as a vote and counts when ranks have agreed; one without a reason has that of the first") {
   RunWishes stop;
   CHECK(stop.votes(true) == Votes{});
   stop.ask_to_stop("val_loss is good enough");
+  stop.ask_to_stop();
   CHECK(stop.stop_asked());
   CHECK_FALSE(stop.stop_agreed());
   CHECK(stop.votes(true).stop);
   stop.adopt({stop.votes(true)});
   CHECK(stop.stop_agreed());
   CHECK(stop.why_stopping(1) == "val_loss is good enough");
-}
-
-TEST_CASE("a second wish without a reason keeps the first one's, and taking it back forgets it") {
-  RunWishes stop;
-  stop.ask_to_stop("a reason");
-  stop.ask_to_stop();
-  CHECK(stop.stop_reason() == "a reason");
   stop.take_back_stop();
   CHECK_FALSE(stop.stop_asked());
   CHECK(stop.stop_reason().empty());
@@ -50,7 +44,7 @@ TEST_CASE("what all ranks voted is agreed until they vote again, and names the l
   CHECK_FALSE(stop.stop_agreed());
 }
 
-TEST_CASE("commands are wishes until ranks agree on them, and any rank's go for all") {
+TEST_CASE("commands are wishes until ranks agree on them, and any rank's count for all") {
   RunWishes here, there;
   const auto meet = [&] {
     const Votes agreed = merge({here.votes(true), there.votes(true)});
@@ -135,25 +129,23 @@ TEST_CASE("any thread may ask while votes are taken") {
   CHECK(stop.stop_agreed());
 }
 
-TEST_CASE("a signal that any rank received is agreed for good") {
+TEST_CASE("a signal that this process received is among its votes, and one of any rank is agreed for good") {
   RunWishes stop;
+  {
+    const SignalScope signals;
+    CHECK(stop.votes(true).signal == 0);
+    raise(SIGUSR1);
+    CHECK(stop.votes(true).signal == SIGUSR1);
+    RunWishes heedless;
+    heedless.begin(/*heeds_signals=*/false);
+    CHECK(heedless.votes(true).signal == 0);
+  }
   CHECK_NOTHROW(stop.throw_if_signalled("during fit"));
   stop.adopt({Votes{}, Votes{.signal = SIGTERM}});
   stop.adopt({Votes{}, Votes{}});
   CHECK(stop.signal() == SIGTERM);
   CHECK_THROWS_AS(stop.throw_if_signalled("during fit"), Interrupted);
   CHECK_THROWS_WITH(stop.throw_if_signalled("during fit"), "Stopped by signal 15 (Terminated) during fit.");
-}
-
-TEST_CASE("a signal that this process received is among its votes") {
-  const SignalScope signals;
-  const RunWishes stop;
-  CHECK(stop.votes(true).signal == 0);
-  raise(SIGUSR1);
-  CHECK(stop.votes(true).signal == SIGUSR1);
-  RunWishes without;
-  without.begin(/*heeds_signals=*/false);
-  CHECK(without.votes(true).signal == 0);
 }
 
 TEST_CASE("a signal ends what the end of a run waits for, unless the run ends for it") {
@@ -202,7 +194,7 @@ TEST_CASE("other signals than those of every run are taken while a scope wants t
   }
 }
 
-TEST_CASE("signals are given back, but for one that the program has set a handler for meanwhile") {
+TEST_CASE("signals are given back, but for one whose handler the program has replaced") {
   const auto handler = [] {
     struct sigaction present {};
     sigaction(SIGUSR1, nullptr, &present);
@@ -233,7 +225,7 @@ Progress in_training() {
 
 }  // namespace
 
-TEST_CASE("a stage inside another one has loaders of its own, and gives the outer one's back") {
+TEST_CASE("a stage inside another one has its own loaders, and gives the outer one's back") {
   Progress progress = in_training();
   {
     StageScope scope(progress, Stage::kValidate);
@@ -259,7 +251,7 @@ TEST_CASE("a stage inside another one has loaders of its own, and gives the oute
   CHECK(progress.batch.loaders[0].batches == 8);
 }
 
-TEST_CASE("an error leaves the stage as it is, for whoever reports where it happened") {
+TEST_CASE("an error leaves the stage as it is, so that a report says where it happened") {
   Progress progress = in_training();
   try {
     const StageScope scope(progress, Stage::kValidate);

@@ -51,7 +51,7 @@ LogOptions of_epoch(Reduce reduce, std::int64_t batch_size = 1) {
 
 }  // namespace
 
-TEST_CASE("a number in a tensor is the one that LibTorch means, however lazily it keeps it") {
+TEST_CASE("a number in a tensor is the one that LibTorch means, however lazily it stores it") {
   CHECK(scalar_value(torch::tensor(2.5)) == 2.5);
   CHECK(scalar_value(torch::tensor(2.5, at::kDouble)) == 2.5);
   CHECK(scalar_value(torch::tensor(7, at::kLong)) == 7);
@@ -103,14 +103,14 @@ TEST_CASE("log() of a device's tensor never waits for the device, whatever becom
   CHECK(row.at("weightless") == (sum - 3) / 19);
 }
 
-TEST_CASE("an epoch's sum of a device's numbers keeps what a float would lose") {
+TEST_CASE("an epoch's sum of a device's numbers has what a float would lose") {
   Solo solo;
   for (int step = 0; step < 1000; ++step) solo.log("sum", on_device(step == 0 ? 1e8 : 0.25), of_epoch(Reduce::kSum));
   solo.meet(BoundaryKind::kEpochReached);
   CHECK(solo.store.callback_metrics().at("sum") == 1e8 + 999 * 0.25);
 }
 
-TEST_CASE("who reads the views sees a device's newest value at once; nobody else waits for it") {
+TEST_CASE("the views have a device's newest value at once; nothing else waits for it") {
   Solo solo;
   const std::int64_t before = QueuedDevice::counts().waits;
   for (const double value : {1.0, 2.0}) {
@@ -154,7 +154,7 @@ TEST_CASE("a tensor that is changed in place after log() was logged as it was") 
   CHECK(solo.store.callback_metrics().at("loss_epoch") == 1);
 }
 
-TEST_CASE("a snapshot has a device's numbers, and what is logged after it goes on from them") {
+TEST_CASE("a snapshot has a device's numbers, and what is logged after it continues from them") {
   Solo solo;
   const LogOptions both{.on_epoch = true, .reduce = Reduce::kSum};
   for (const auto& [value, sum] : {std::pair(4, 4), std::pair(8, 12)}) {
@@ -170,7 +170,7 @@ TEST_CASE("a snapshot has a device's numbers, and what is logged after it goes o
   CHECK(solo.store.callback_metrics().at("loss_epoch") == 13);
 }
 
-TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and when somebody looks") {
+TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and when a hook reads them") {
   struct Logging : Module {
     StepOutput training_step(const Batch& batch, std::int64_t) override {
       const at::Tensor loss = (weight * batch[0]).mean();

@@ -70,33 +70,28 @@ std::shared_ptr<FixedLoader> batches(int count) {
 
 }  // namespace
 
-TEST_CASE("log() in a module anywhere below the one that runs is a metric under its plain name") {
+TEST_CASE("log() in a module anywhere below the one that runs is a metric under its plain name, of all parts that use it") {
   Whole module;
   Trainer trainer(quiet_options(2));
+  module.deep->name = module.direct->name = "same";
   module.deep->value = 3;
+  module.use_hidden = true;  // a part that is not registered
   trainer.fit(module, batches(3));
-  for (const char* name : {"direct", "listed", "configured", "late"}) CHECK(trainer.callback_metrics().at(name) == 1.0);
-  CHECK(trainer.callback_metrics().at("deep") == 3.0);
+  for (const char* name : {"listed", "configured", "late"}) CHECK(trainer.callback_metrics().at(name) == 1.0);
+  CHECK(trainer.callback_metrics().at("same") == 2.0);
+  CHECK_FALSE(trainer.callback_metrics().contains("hidden"));
+  CHECK_FALSE(module.hidden->had_trainer);
   CHECK(module.epoch_in_part == 1);
   CHECK(module.step_in_part == 5);
   CHECK(&module.deep->trainer() == &trainer);
   CHECK(module.deep->is_global_zero());
 }
 
-TEST_CASE("parts that log under one name are one metric") {
-  Whole module;
-  for (const auto& part : {module.direct, module.deep}) part->name = "same";
-  module.deep->value = 3;
-  Trainer trainer(quiet_options(2));
-  trainer.fit(module, batches(2));
-  CHECK(trainer.callback_metrics().at("same") == 2.0);
-}
-
 TEST_CASE("a part is let go with its module, with its Trainer, and when another one takes it") {
   auto part = std::make_shared<Part>("part");
+  Trainer again(quiet_options(2)), other(quiet_options(2));  // they outlive their module
   {
     Whole module;
-    module.deep->value = 1;
     part = module.direct;
     {
       Trainer trainer(quiet_options(2));
@@ -106,12 +101,11 @@ TEST_CASE("a part is let go with its module, with its Trainer, and when another 
     CHECK_FALSE(part->has_trainer());
     CHECK_FALSE(module.deep->has_trainer());
     CHECK_THROWS_WITH(part->trainer(), Catch::Contains("not attached to a Trainer"));
-    Trainer again(quiet_options(2));
-    again.fit(module, batches(2));
-    CHECK(&part->trainer() == &again);
-    Trainer other(quiet_options(2));
-    other.fit(module, batches(2));
-    CHECK(&part->trainer() == &other);
+    for (Trainer* const next : {&again, &other}) {
+      next->fit(module, batches(2));
+      CHECK(&part->trainer() == next);
+    }
+    CHECK_THROWS_AS(again.save_checkpoint("nowhere.ckpt"), MisuseError);
   }
   CHECK_FALSE(part->has_trainer());
   CHECK_THROWS_WITH(part->forward(torch::ones({1})), Catch::Contains("is called outside of a run"));
@@ -196,13 +190,4 @@ TEST_CASE("an entry point that cannot begin leaves no trace") {
   again.fit(other, batches(2));
   CHECK(again.global_step() == 8);
   CHECK_THAT(nested, Catch::Contains("already running in another Trainer"));
-}
-
-TEST_CASE("a module that is not registered is in no run") {
-  Whole module;
-  module.use_hidden = true;
-  Trainer trainer(quiet_options(2));
-  trainer.fit(module, batches(2));
-  CHECK(trainer.callback_metrics().count("hidden") == 0);
-  CHECK_FALSE(module.hidden->had_trainer);
 }

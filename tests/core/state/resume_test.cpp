@@ -49,13 +49,13 @@ class FailsInValidation : public Regression {
  public:
   explicit FailsInValidation(bool fails) : fails_(fails) {}
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-    kept.push_back(torch::dropout(torch::ones({8}), 0.5, is_training()).sum().item<double>());
+    dropped_out.push_back(torch::dropout(torch::ones({8}), 0.5, is_training()).sum().item<double>());
     return Regression::training_step(batch, batch_idx);
   }
   void validation_step(const Batch&, std::int64_t) override {
     if (fails_ && trainer().current_epoch() == 1) throw std::runtime_error("in validation");
   }
-  std::vector<double> kept;
+  std::vector<double> dropped_out;
 
  private:
   bool fails_;
@@ -110,51 +110,45 @@ TEST_CASE("a run that an error in a validation has ended resumes in training mod
   CHECK_THROWS_WITH(fit(failing, {}), "in validation");
   torch::manual_seed(2);
   FailsInValidation resumed(false);
-  fit(resumed, {.ckpt_path = (folder / "step=6.ckpt").string()});
+  fit(resumed, {.ckpt_path = folder / "step=6.ckpt"});
   CHECK(resumed.is_training());
 
   std::filesystem::remove_all(folder.path());
   torch::manual_seed(1);
   FailsInValidation whole(false);
   fit(whole, {});
-  REQUIRE(whole.kept.size() == 12);
-  CHECK(resumed.kept == std::vector<double>(whole.kept.begin() + 6, whole.kept.end()));
+  REQUIRE(whole.dropped_out.size() == 12);
+  CHECK(resumed.dropped_out == std::vector<double>(whole.dropped_out.begin() + 6, whole.dropped_out.end()));
   CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
 }
 
 TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {saves_after(89, folder / "a.ckpt")}});
-  Regression module;
-  const auto loader = [](const std::shared_ptr<CountingDataset>& dataset) {
-    return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true});
+  const auto reads = [&](std::vector<Component<Callback>> callbacks, const RunOptions& run) {
+    Regression module;
+    const auto dataset = std::make_shared<CountingDataset>(200);
+    Trainer(quiet({.max_epochs = 1, .callbacks = std::move(callbacks)}))
+        .fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true}), {}, run);
+    CHECK(module.losses.size() == static_cast<std::size_t>(dataset->reads));
+    return dataset->reads;
   };
-  Trainer(options).fit(module, loader(std::make_shared<CountingDataset>(200)));
-  options.callbacks = {};
-  Regression resumed;
-  const auto dataset = std::make_shared<CountingDataset>(200);
-  Trainer(options).fit(resumed, loader(dataset), {}, {.ckpt_path = (folder / "a.ckpt").string()});
-  CHECK(resumed.losses.size() == 10);
-  CHECK(dataset->reads == 10);
+  CHECK(reads({saves_after(89, folder / "a.ckpt")}, {}) == 100);
+  CHECK(reads({}, {.ckpt_path = folder / "a.ckpt"}) == 10);
 }
 
-TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
+TEST_CASE("a loader that cannot tell its position resumes with the same batches only") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {saves_after(1, folder / "a.ckpt")}});
-  Regression module;
-  Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
-  options.callbacks = {};
-  Regression resumed;
-  Trainer(options).fit(resumed, FixedLoader::of_rows(4, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  const RunOptions resume{.ckpt_path = folder / "a.ckpt"};
+  Regression module, resumed;
+  Trainer(quiet({.max_epochs = 1, .callbacks = {saves_after(1, folder / "a.ckpt")}})).fit(module, FixedLoader::of_rows(4, 4));
+  Trainer(quiet_options(1)).fit(resumed, FixedLoader::of_rows(4, 4), {}, resume);
   CHECK(resumed.losses.size() == 2);
   struct OtherBatches : FixedLoader {
     using FixedLoader::FixedLoader;
     std::optional<std::int64_t> batch_size() const override { return 8; }
   };
-  Trainer other(options);
-  CHECK_THROWS_WITH(
-      other.fit(resumed, std::make_shared<OtherBatches>(std::vector<Batch>{}), {}, {.ckpt_path = (folder / "a.ckpt").string()}),
-      Catch::Contains("within an epoch") && Catch::Contains("batches of 8"));
+  CHECK_THROWS_WITH(Trainer(quiet_options(1)).fit(resumed, std::make_shared<OtherBatches>(std::vector<Batch>{}), {}, resume),
+                    Catch::Contains("within an epoch") && Catch::Contains("batches of 8"));
 }
 
 TEST_CASE("a run that resumes with nothing to do saves where it stands") {
@@ -166,69 +160,18 @@ TEST_CASE("a run that resumes with nothing to do saves where it stands") {
   trainer.save_checkpoint(folder / "a.ckpt");
   Regression again;
   Trainer resumed(options);
-  resumed.fit(again, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  resumed.fit(again, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "a.ckpt"});
   CHECK(again.losses.empty());
   resumed.save_checkpoint(folder / "b.ckpt");
   options.max_epochs = 3;
   std::vector<std::vector<double>> losses;
   for (const char* file : {"a.ckpt", "b.ckpt"}) {
     Regression more;
-    Trainer(options).fit(more, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / file).string()});
+    Trainer(options).fit(more, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / file});
     losses.push_back(more.losses);
   }
   CHECK(losses[0].size() == 2);
   CHECK(losses[0] == losses[1]);
-}
-
-TEST_CASE("a run whose validation was due may resume without any") {
-  const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 2, .callbacks = {saves_after(1, folder / "a.ckpt")}});
-  options.max_epochs = 1;
-  struct Validates : Regression {
-    void validation_step(const Batch&, std::int64_t) override { ++validated; }
-    int validated = 0;
-  } module;
-  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {FixedLoader::of_rows(1, 4)});
-  options = quiet_options(2);
-  for (const bool validates : {true, false}) {
-    Validates again;
-    Trainer(options).fit(again, FixedLoader::of_rows(2, 4), validates ? LoaderList{FixedLoader::of_rows(1, 4)} : LoaderList{},
-                         {.ckpt_path = folder / "a.ckpt"});
-    CHECK(again.validated == (validates ? 2 : 0));
-  }
-  Validates resumed;
-  Trainer trainer(options);
-  trainer.fit(resumed, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
-  CHECK(trainer.current_epoch() == 2);
-  CHECK(resumed.losses.size() == 2);
-}
-
-TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, unless its patience is larger now") {
-  const TemporaryFolder folder;
-  const auto fit = [&](std::int64_t patience, const RunOptions& run) {
-    Regression module;
-    Trainer trainer(quiet({.max_epochs = 10,
-                           .callbacks = {EarlyStopping({.monitor = "batches", .patience = patience}),  // it never changes
-                                         ModelCheckpoint({.dirpath = folder.path(), .save_last = true})}}));
-    trainer.fit(module, FixedLoader::of_rows(2, 4), {}, run);
-    return trainer.current_epoch();
-  };
-  CHECK(fit(2, {}) == 3);
-  const RunOptions resume{.ckpt_path = (folder / "last.ckpt").string()};
-  CHECK(fit(2, resume) == 3);
-  CHECK(fit(4, resume) == 5);
-}
-
-TEST_CASE("a checkpoint of weights only evaluates but does not resume") {
-  const TemporaryFolder folder;
-  Regression module;
-  Trainer trainer(quiet_options(1));
-  trainer.fit(module, FixedLoader::of_rows(3, 4));
-  trainer.save_checkpoint(folder / "weights.ckpt", /*weights_only=*/true);
-  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "weights.ckpt").string()}),
-                    Catch::Contains("weights only"));
-  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "missing.ckpt").string()}),
-                    Catch::Contains("missing.ckpt"));
 }
 
 TEST_CASE("sparse tensors of a checkpoint come back as they lay, and are refused where their indices do not fit") {
@@ -306,33 +249,16 @@ TEST_CASE("last is the newest checkpoint of the first folder that has one, and b
   const std::filesystem::path best = save(folder / "run" / "a.ckpt", 10);
   const std::filesystem::path newest = save(folder / "run" / "b.ckpt", 20, {{"ModelCheckpoint", decision("val_loss", best)}});
   save(folder / "older" / "c.ckpt", 30, {{"ModelCheckpoint", decision("val_loss", folder / "older" / "c.ckpt")}});
+  std::ofstream(folder / "run" / "damaged.ckpt") << "no checkpoint";
   const std::vector<std::filesystem::path> folders = {folder / "none", folder / "run", folder / "older"};
   CHECK(find_checkpoint(folders, "last") == newest);
   CHECK(find_checkpoint(folders, "best") == best);
-}
-
-TEST_CASE("of several ModelCheckpoints the first one with a monitor says what is best") {
-  const TemporaryFolder folder;
-  const std::filesystem::path first = save(folder / "first.ckpt", 1);
-  const std::filesystem::path second = save(folder / "second.ckpt", 2);
-  save(folder / "newest.ckpt", 3,
-       {{"ModelCheckpoint{every}", decision({}, folder / "newest.ckpt")},
-        {"ModelCheckpoint{val_loss}", decision("val_loss", second)},
-        {"ModelCheckpoint{val_acc}", decision("val_acc", first)}});
-  CHECK(find_checkpoint({folder.path()}, "best") == second);
-}
-
-TEST_CASE("best is found in a run's folder that was moved, and beside damaged files") {
-  const TemporaryFolder folder;
-  save(folder / "checkpoints" / "a.ckpt", 1);
-  save(folder / "checkpoints" / "b.ckpt", 2, {{"ModelCheckpoint", decision("val_loss", "/elsewhere/checkpoints/a.ckpt")}});
-  std::ofstream(folder / "checkpoints" / "damaged.ckpt") << "no checkpoint";
-  CHECK(find_checkpoint({folder / "checkpoints"}, "best") == folder / "checkpoints" / "a.ckpt");
-  CHECK(find_checkpoint({folder / "checkpoints"}, "last") == folder / "checkpoints" / "b.ckpt");
-}
-
-TEST_CASE("where there is no checkpoint, the error names the folders") {
-  const TemporaryFolder folder;
+  // Of several ModelCheckpoints the first one with a monitor says what is best, also of a folder that was moved.
+  save(newest, 21,
+       {{"ModelCheckpoint{every}", decision({}, newest)},
+        {"ModelCheckpoint{val_loss}", decision("val_loss", "/elsewhere/run/a.ckpt")},
+        {"ModelCheckpoint{val_acc}", decision("val_acc", newest)}});
+  CHECK(find_checkpoint(folders, "best") == best);
   CHECK_THROWS_WITH(
       find_checkpoint({folder / "a", folder / "b"}, "best"),
       Catch::Contains((folder / "a").string() + ", " + (folder / "b").string()) && Catch::Contains("version_3:best"));

@@ -7,6 +7,7 @@
 
 #include "levin/core/optimizers/optimizer_access.h"
 #include "support/recording.h"
+#include "support/scripted_line.h"
 
 namespace levin {
 namespace {
@@ -55,34 +56,43 @@ const std::vector<std::vector<at::ScalarType>> kTypes = {{torch::kFloat},
 
 }  // namespace
 
-TEST_CASE("gradients are clipped to a norm as torch clips them") {
+TEST_CASE("gradients are clipped as torch clips them: of any type, sparse ones among dense ones, NaN and infinite ones") {
+  const auto check = [](const std::function<Tensors()>& made, double bound, GradientClipAlgorithm algorithm) {
+    const Tensors ours = made();
+    const Tensors theirs = made();
+    torch::optim::SGD optimizer = optimizer_of(ours);
+    clip_gradients(optimizer, bound, algorithm);
+    if (algorithm == GradientClipAlgorithm::kNorm) torch::nn::utils::clip_grad_norm_(theirs, bound);
+    if (algorithm == GradientClipAlgorithm::kValue) torch::nn::utils::clip_grad_value_(theirs, bound);
+    check_same(gradients(ours), gradients(theirs));
+    return ours;
+  };
   for (const auto& types : kTypes) {
     for (const double scale : {0.001, 1.0, 50.0}) {
       INFO(types.front() << " " << scale);
-      const Tensors ours = with_gradients(types, scale);
-      const Tensors theirs = with_gradients(types, scale);
-      torch::optim::SGD optimizer = optimizer_of(ours);
-      clip_gradients(optimizer, 1.5, GradientClipAlgorithm::kNorm);
-      torch::nn::utils::clip_grad_norm_(theirs, 1.5);
-      check_same(gradients(ours), gradients(theirs));
+      check([&] { return with_gradients(types, scale); }, 1.5, GradientClipAlgorithm::kNorm);
     }
   }
-}
-
-TEST_CASE("a gradient that is NaN or infinite is clipped as torch clips it") {
-  const double bad = GENERATE(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity());
-  const auto algorithm = GENERATE(GradientClipAlgorithm::kNorm, GradientClipAlgorithm::kValue);
-  const Tensors ours = with_gradients({torch::kFloat}, 1.0);
-  const Tensors theirs = with_gradients({torch::kFloat}, 1.0);
-  for (const Tensors* each : {&ours, &theirs}) each->front().mutable_grad().view(-1)[3] = bad;
-  torch::optim::SGD optimizer = optimizer_of(ours);
-  clip_gradients(optimizer, 0.5, algorithm);
-  if (algorithm == GradientClipAlgorithm::kNorm) {
-    torch::nn::utils::clip_grad_norm_(theirs, 0.5);
-  } else {
-    torch::nn::utils::clip_grad_value_(theirs, 0.5);
+  for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    const auto made = [&] {
+      Tensors parameters = with_gradients({torch::kFloat}, 1.0);
+      parameters.front().mutable_grad().view(-1)[3] = bad;
+      return parameters;
+    };
+    for (const auto algorithm : {GradientClipAlgorithm::kNorm, GradientClipAlgorithm::kValue}) check(made, 0.5, algorithm);
   }
-  check_same(gradients(ours), gradients(theirs));
+  const auto with_sparse = [] {
+    Tensors parameters = with_gradients({torch::kFloat}, 1.0);
+    at::Tensor table = torch::zeros({5, 2}).requires_grad_();
+    table.mutable_grad() = torch::sparse_coo_tensor(torch::tensor({{1, 3}}), torch::tensor({{3.F, 4.F}, {5.F, 6.F}}), {5, 2});
+    parameters.push_back(table);
+    return parameters;
+  };
+  const Tensors clipped = check(with_sparse, 1.0, GradientClipAlgorithm::kNorm);
+  const at::Tensor before = clipped.back().grad().to_dense().clone();
+  torch::optim::SGD optimizer = optimizer_of(clipped);
+  scale_gradients(optimizer, 2.0);
+  CHECK(at::allclose(clipped.back().grad().to_dense(), before * 2));
 }
 
 TEST_CASE("gradients are clipped to values, and scaled, whatever their types") {
@@ -98,24 +108,6 @@ TEST_CASE("gradients are clipped to values, and scaled, whatever their types") {
     for (std::size_t i = 0; i + 1 < scaled.size(); ++i)
       CHECK(scaled[i].grad().equal((before[i].grad() * 0.25).clamp(-0.5, 0.5)));
   }
-}
-
-TEST_CASE("sparse gradients are clipped and scaled beside dense ones") {
-  const auto made = [] {
-    Tensors parameters = with_gradients({torch::kFloat}, 1.0);
-    at::Tensor table = torch::zeros({5, 2}).requires_grad_();
-    table.mutable_grad() = torch::sparse_coo_tensor(torch::tensor({{1, 3}}), torch::tensor({{3.F, 4.F}, {5.F, 6.F}}), {5, 2});
-    parameters.push_back(table);
-    return parameters;
-  };
-  const Tensors ours = made();
-  const Tensors theirs = made();
-  torch::optim::SGD optimizer = optimizer_of(ours);
-  clip_gradients(optimizer, 1.0, GradientClipAlgorithm::kNorm);
-  torch::nn::utils::clip_grad_norm_(theirs, 1.0);
-  check_same(gradients(ours), gradients(theirs));
-  scale_gradients(optimizer, 2.0);
-  CHECK(at::allclose(ours.back().grad().to_dense(), theirs.back().grad().to_dense() * 2));
 }
 
 TEST_CASE("the norm of gradients is torch's, of whatever types they are") {
@@ -147,7 +139,7 @@ TEST_CASE("the norm of gradients is torch's, of whatever types they are") {
   CHECK(!total_norm({norms[1]}, norm_type));
 }
 
-TEST_CASE("norms are computed once for who looks at them and for clipping, and anew when gradients change") {
+TEST_CASE("norms are computed once for callbacks and for clipping, and again when gradients change") {
   std::int64_t passes = 0;
   const Tensors parameters = with_gradients({torch::kFloat}, 5.0);
   torch::optim::SGD optimizer = optimizer_of(parameters);
@@ -191,30 +183,24 @@ TEST_CASE("0 clips nothing, as in Lightning, and what is no bound is refused") {
   }
 }
 
-TEST_CASE("norms before clipping are those of each step, also where nobody tells of a backward pass") {
-  struct Own : Module {
-    Own() { set_automatic_optimization(false); }
-    StepOutput training_step(const Batch& batch, std::int64_t) override {
-      optimizer().zero_grad();
-      (weight * batch[0]).sum().backward();
-      clip_gradients(optimizer(), 0.5);
-      step_optimizer();
-      return {};
-    }
-    void on_before_optimizer_step(torch::optim::Optimizer& stepped) override {
-      norms.push_back(total_norm(gradient_norms(trainer(), stepped)).value());
-      clipped.push_back(weight.grad().item<double>());
-    }
-    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
-    at::Tensor weight = register_parameter("weight", torch::zeros({1}));
-    std::vector<double> norms, clipped;
+TEST_CASE("norms before clipping are those of each step, also where the module calls backward() itself") {
+  test::ScriptedLine module;
+  module.set_automatic_optimization(false);
+  module.step = [](auto& self, const Batch& batch, auto) -> StepOutput {
+    self.optimizer().zero_grad();
+    self.loss_of(batch).backward();
+    self.clip_gradients(self.optimizer(), 0.5);
+    self.step_optimizer();
+    return {};
   };
-  std::vector<Batch> batches;
-  for (const double number : {1.0, 8.0, 4.0, 16.0, 2.0}) batches.emplace_back(torch::tensor({number}, torch::kFloat));
-  Own module;
-  Trainer(test::quiet_options(1)).fit(module, std::make_shared<test::FixedLoader>(std::move(batches)));
-  CHECK(module.norms == std::vector<double>{1, 8, 4, 16, 2});
-  for (const double gradient : module.clipped) CHECK(gradient == Approx(0.5).epsilon(1e-5));
+  std::vector<double> norms, clipped;
+  module.on["on_before_optimizer_step"] = [&](auto& self, auto) {
+    norms.push_back(total_norm(gradient_norms(self.trainer(), self.optimizer())).value());
+    clipped.push_back(self.weight.grad().template item<double>());
+  };
+  Trainer(test::quiet_options(1)).fit(module, test::numbered({1, 8, 4, 16, 2}));
+  CHECK(norms == std::vector<double>{1, 8, 4, 16, 2});
+  for (const double gradient : clipped) CHECK(gradient == Approx(0.5).epsilon(1e-5));
 }
 
 TEST_CASE("without gradients nothing is clipped, scaled or set to zero") {

@@ -37,6 +37,22 @@ class TwoLines : public ScriptedLine {
   at::Tensor other = register_parameter("other", torch::zeros({1}, torch::kDouble));
 };
 
+/// One weight, which so many steps in each batch move by the gradient of its loss.
+class OneByHand : public ScriptedLine {
+ public:
+  explicit OneByHand(int steps = 1) {
+    set_automatic_optimization(false);
+    step = [steps](auto& self, const Batch& batch, auto) -> StepOutput {
+      for (int done = 0; done < steps; ++done) {
+        self.optimizer().zero_grad();
+        self.manual_backward(self.loss_of(batch));
+        self.step_optimizer();
+      }
+      return {};
+    };
+  }
+};
+
 }  // namespace
 
 TEST_CASE("several steps and backward passes in a batch count and add up, and what is logged has one value a batch") {
@@ -162,7 +178,7 @@ std::pair<double, double> played(int epochs, int batches) {
 
 }  // namespace
 
-TEST_CASE("two optimizers in turns, with windows, clipping and schedules of their own, are what the numbers say") {
+TEST_CASE("two optimizers in turns, each with its windows, clipping and schedule, are what the numbers say") {
   const std::int64_t batches = GENERATE(4, 5);  // with five, the last window continues in the next epoch
   Game game;
   Trainer trainer(quiet({.max_epochs = 3, .val_check_interval = 3}));
@@ -175,7 +191,7 @@ TEST_CASE("two optimizers in turns, with windows, clipping and schedules of thei
   CHECK(get_lrs(*trainer.optimizers().at(1)).at(0) == std::pow(0.5, 3 * (batches / 2)));
 }
 
-TEST_CASE("such a game goes on from a checkpoint within a window to the same numbers") {
+TEST_CASE("such a game resumes from a checkpoint within a window to the same numbers") {
   const TemporaryFolder folder;
   const std::int64_t at = GENERATE(0, 1, 2, 4, 6);
   Game game;
@@ -186,11 +202,27 @@ TEST_CASE("such a game goes on from a checkpoint within a window to the same num
   Trainer(quiet_options(2)).fit(game, counted(5));
   Game resumed;
   Trainer trainer(quiet_options(2));
-  trainer.fit(resumed, counted(5), LoaderList{}, {.ckpt_path = (folder / "a.ckpt").string()});
+  trainer.fit(resumed, counted(5), {}, {.ckpt_path = folder / "a.ckpt"});
   CHECK(resumed.value() == game.value());
   CHECK(resumed.other.equal(game.other));
   CHECK(resumed.seen.size() == static_cast<std::size_t>(9 - at));
   CHECK(trainer.global_step() == 10 + 2 * 2);
+}
+
+TEST_CASE("toggled optimizers take turns, and a turn that is not ended or begun is an error") {
+  const auto [act, message] = GENERATE(table<std::function<void(ScriptedLine&)>, std::string>({
+      {[](ScriptedLine& module) { module.toggle_optimizer(1), module.toggle_optimizer(0); },
+       "optimizer 1 is toggled. Call untoggle_optimizer(1) first"},
+      {[](ScriptedLine& module) { module.untoggle_optimizer(1); }, "untoggle_optimizer(1): this optimizer is not toggled"},
+      {[](ScriptedLine& module) { module.toggle_optimizer(1), module.untoggle_optimizer(0); },
+       "untoggle_optimizer(0): this optimizer is not toggled"},
+      {[](ScriptedLine& module) { module.toggle_optimizer(1); }, "training_step ended while optimizer 1 was toggled"},
+      {[](ScriptedLine& module) { module.toggle_optimizer(2); }, "configure_optimizers returned 2 optimizers"},
+  }));
+  TwoLines module;
+  module.on["training_step"] = [act = act](auto& self, auto) { act(self); };
+  CHECK_THROWS_WITH(Trainer(quiet_options(1)).fit(module, counted(1)), Catch::Contains(message));
+  for (const at::Tensor& parameter : module.parameters()) CHECK(parameter.requires_grad());
 }
 
 TEST_CASE("a turn gives each parameter back as it was, shared, frozen or not") {
@@ -219,7 +251,7 @@ TEST_CASE("a turn gives each parameter back as it was, shared, frozen or not") {
   CHECK(seen == "110 110 010 110 ");
 }
 
-TEST_CASE("schedules under manual optimization are those that were returned, and step when they are told") {
+TEST_CASE("schedules under manual optimization are those that were returned, and step when the module says so") {
   TwoLines module;
   std::vector<std::shared_ptr<LrScheduler>> made;
   module.optimizers = [&](auto& self) -> OptimizerSetups {
@@ -239,7 +271,7 @@ TEST_CASE("schedules under manual optimization are those that were returned, and
   CHECK(get_lrs(*trainer.optimizers().at(1)).at(0) == Approx(0.01));
 }
 
-TEST_CASE("rates of optimizers of one class are told apart, at each step or epoch, while a module steps several") {
+TEST_CASE("rates of optimizers of one class have different names, at each step or epoch, while a module steps several") {
   const Interval interval = GENERATE(Interval::kStep, Interval::kEpoch);
   const bool scheduled = GENERATE(false, true);
   TwoLines module;
@@ -269,15 +301,19 @@ TEST_CASE("rates of optimizers of one class are told apart, at each step or epoc
 }
 
 TEST_CASE("what the Trainer would do by itself is refused under manual optimization, with what to do instead") {
-  const auto error = [](TrainerOptions options) {
+  const auto error = [](TrainerOptions options, bool automatic = false) {
     TwoLines module;
+    module.set_automatic_optimization(automatic);
     module.step = [](auto&, const Batch&, auto) { return StepOutput(); };
     return error_of<Error>([&] { Trainer(quiet(std::move(options))).fit(module, counted(1)); });
   };
   CHECK_THAT(error({.max_epochs = 1, .accumulate_grad_batches = 2}), Catch::Contains("accumulate_grad_batches"));
   CHECK_THAT(error({.max_epochs = 1, .callbacks = {GradientAccumulationScheduler({.scheduling = {{1, 2}}})}}),
              Catch::Contains("GradientAccumulationScheduler"));
-  CHECK(error({.max_epochs = 1}).empty());
+  CHECK_THAT(error({.max_epochs = 1, .gradient_clip_val = 2.0}), Catch::Contains("call clip_gradients"));
+  CHECK(error({.max_epochs = 1, .gradient_clip_val = 0.0}).empty());
+  // And two optimizers without it.
+  CHECK_THAT(error({.max_epochs = 1}, /*automatic=*/true), Catch::Contains("set_automatic_optimization(false)"));
 }
 
 TEST_CASE("the loss that a manual step returns is for hooks alone, whole and without a gradient") {
@@ -300,80 +336,41 @@ TEST_CASE("the loss that a manual step returns is for hooks alone, whole and wit
 
 TEST_CASE("a checkpoint after each batch of a module that steps by itself has the weights behind its step") {
   const TemporaryFolder folder;
-  TwoLines module;
+  OneByHand module;
   const Doubles losses{1, 1, 0, 1};
-  module.step = [&](auto& self, const Batch& batch, std::int64_t index) -> StepOutput {
+  module.on["training_step"] = [&](auto& self, std::int64_t index) {
     self.log("loss", losses[static_cast<std::size_t>(index)], {.on_step = true, .on_epoch = true});
-    self.optimizer(0).zero_grad();
-    self.manual_backward(self.loss_of(batch));
-    self.step_optimizer(0);
-    return {};
   };
   const auto best = std::make_shared<ModelCheckpoint>(
       ModelCheckpointOptions{.dirpath = folder.path(), .monitor = "loss", .every_n_train_steps = 1});
-  TrainerOptions options = quiet_options(1);
-  options.enable_checkpointing = std::nullopt;
-  options.callbacks = {best};
-  Trainer(options).fit(module, counted(4));
+  Trainer(quiet({.max_epochs = 1, .callbacks = {best}})).fit(module, counted(4));
   CHECK(best->best_model_score() == 0.0);
   CHECK(Checkpoint::load(best->best_model_path()).tensors.at("state_dict.weight").item<double>() == -1.0 - 2 - 3);
 }
 
-TEST_CASE("an average counts the steps of all optimizers, and takes in once a batch") {
-  ScriptedLine module;
-  module.set_automatic_optimization(false);
-  module.step = [](auto& self, const Batch& batch, auto) -> StepOutput {
-    for (int step = 0; step < 2; ++step) {
-      self.optimizer().zero_grad();
-      self.manual_backward(self.loss_of(batch));
-      self.step_optimizer();
-    }
-    return {};
-  };
+TEST_CASE("an average and files count the steps of a batch, and come once a batch") {
+  const TemporaryFolder folder;
+  OneByHand module(/*steps=*/2);
   const auto averaging =
       std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{.decay = 0.5, .update_every_n_steps = 3});
-  TrainerOptions options = quiet_options(1);
-  options.callbacks = {averaging};
-  Trainer(options).fit(module, counted(6));
+  const ModelCheckpointOptions saving{
+      .dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 3};
+  Trainer(quiet({.max_epochs = 1, .callbacks = {averaging, ModelCheckpoint(saving)}})).fit(module, counted(6));
   // Behind batches 2 and 5, whose last steps are 3 and 9.
   CHECK(averaging->averaged() == 2);
   CHECK(module.value() == (-2.0 * (1 + 2) - 2.0 * (1 + 2 + 3 + 4 + 5)) / 2);
-}
-
-TEST_CASE("files by steps of a module that takes two a batch are those of multiples") {
-  const TemporaryFolder folder;
-  ScriptedLine module;
-  module.set_automatic_optimization(false);
-  module.step = [](auto& self, const Batch& batch, auto) -> StepOutput {
-    self.manual_backward(self.loss_of(batch));
-    self.step_optimizer(), self.step_optimizer();
-    return {};
-  };
-  TrainerOptions options = quiet_options(1);
-  options.enable_checkpointing = std::nullopt;
-  options.callbacks = {std::make_shared<ModelCheckpoint>(
-      ModelCheckpointOptions{.dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 3})};
-  Trainer(options).fit(module, counted(6));
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) names.insert(entry.path().filename().string());
   CHECK(names == std::set<std::string>{"step=6.ckpt", "step=12.ckpt"});
 }
 
-TEST_CASE("validation within an epoch sees the average, and training goes on with its own weights") {
-  ScriptedLine module;
-  module.set_automatic_optimization(false);
-  module.step = [](auto& self, const Batch& batch, auto) -> StepOutput {
-    self.optimizer().zero_grad();
-    self.manual_backward(self.loss_of(batch));
-    self.step_optimizer();
-    return {};
-  };
+TEST_CASE("validation within an epoch sees the average, and training continues with its own weights") {
+  OneByHand module;
   Doubles trained, seen;
   module.on["on_train_batch_start"] = [&](auto& self, auto) { trained.push_back(self.value()); };
   module.on["validation_step"] = [&](auto& self, auto) { seen.push_back(self.value()); };
-  TrainerOptions options = quiet({.max_epochs = 1, .val_check_interval = 2});
-  options.callbacks = {std::make_shared<EMAWeightAveraging>(EMAWeightAveragingOptions{.decay = 0.5})};
-  Trainer(options).fit(module, counted(4), {counted(1)});
+  Trainer(quiet({.max_epochs = 1, .callbacks = {EMAWeightAveraging({.decay = 0.5})}, .val_check_interval = 2}))
+      .fit(module, counted(4), {counted(1)});
   CHECK(trained == Doubles{0, -1, -3, -6});
   // -1; -2 of -1 and -3; -4 of -2 and -6; -7 of -4 and -10.
   CHECK(seen == Doubles{-2, -7});

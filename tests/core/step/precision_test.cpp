@@ -104,18 +104,17 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
     torch::nn::Linear layer = register_module("layer", torch::nn::Linear(1, 1));
     at::ScalarType input_type{}, output_type{}, weight_type{};
   };
-  const auto check = [](PrecisionFormat format, at::ScalarType input, at::ScalarType output, at::ScalarType weight) {
-    Typed module;
-    Trainer(quiet({.max_epochs = 1, .precision = format})).fit(module, one_batch(torch::ones({1, 1})));
-    CHECK(module.input_type == input);
-    CHECK(module.output_type == output);
-    CHECK(module.weight_type == weight);
-  };
-  check(PrecisionFormat::kFloat64, at::kDouble, at::kDouble, at::kDouble);
-  check(PrecisionFormat::kBfloat16Mixed, at::kFloat, at::kBFloat16, at::kFloat);
+  const auto [format, input, output, weight] = GENERATE(table<PrecisionFormat, at::ScalarType, at::ScalarType, at::ScalarType>(
+      {{PrecisionFormat::kFloat64, at::kDouble, at::kDouble, at::kDouble},
+       {PrecisionFormat::kBfloat16Mixed, at::kFloat, at::kBFloat16, at::kFloat}}));
+  Typed module;
+  Trainer(quiet({.max_epochs = 1, .precision = format})).fit(module, one_batch(torch::ones({1, 1})));
+  CHECK(module.input_type == input);
+  CHECK(module.output_type == output);
+  CHECK(module.weight_type == weight);
 }
 
-TEST_CASE("under bf16-mixed a backward pass and a step of the module's own compute in full, and forward passes see the step") {
+TEST_CASE("under bf16-mixed a manual backward pass and step compute in full, and forward passes see the step") {
   struct Own : Module {
     Own() { set_automatic_optimization(false); }
     StepOutput training_step(const Batch& batch, std::int64_t) override {
@@ -145,7 +144,7 @@ TEST_CASE("under bf16-mixed a backward pass and a step of the module's own compu
   CHECK(module.types == std::vector<at::ScalarType>{at::kFloat, at::kFloat});
 }
 
-TEST_CASE("true precision leaves buffers that count or tell true from false as they are") {
+TEST_CASE("true precision leaves buffers of whole numbers, truth values and complex numbers as they are") {
   struct Counting : Module {
     StepOutput training_step(const Batch& batch, std::int64_t) override { return norm->forward(batch[0]).pow(3).mean(); }
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
@@ -238,7 +237,7 @@ TEST_CASE("clipping and callbacks under 16-mixed see loss and gradients as they 
   CHECK(seen[3] == -0.0625);
 }
 
-TEST_CASE("who goes back to an earlier state goes back to its factor of 16-mixed") {
+TEST_CASE("a snapshot that is restored restores the factor of 16-mixed") {
   TrainerOptions options = half_options();
   TrainingSnapshot snapshot;
   const auto at_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
@@ -253,7 +252,7 @@ TEST_CASE("who goes back to an earlier state goes back to its factor of 16-mixed
   CHECK(module.scaled[2] == module.scaled[0]);
 }
 
-TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on from a checkpoint") {
+TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and continues from a checkpoint") {
   const TemporaryFolder folder;
   const std::string file = (folder / "saved.ckpt").string();
   const auto scaled_after = [&](std::size_t batches, const RunOptions& run) {
@@ -276,7 +275,7 @@ TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on f
   CHECK(second[1] == 128);
 }
 
-TEST_CASE("16 bits on a processor without arithmetic for them are told to be slow") {
+TEST_CASE("a warning says that 16 bits are slow on a processor without arithmetic for them") {
   using Format = PrecisionFormat;
   for (const Format format : {Format::kBfloat16, Format::kBfloat16Mixed, Format::kFloat16Mixed}) {
     CHECK_THAT(slow_format_warning(format, at::kCPU, /*has_bfloat16=*/false),

@@ -6,11 +6,11 @@
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/config/value_json.h"
-#include "levin/core/data_module.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "support/file_text.h"
 #include "support/recording.h"
+#include "support/scripted_line.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -51,26 +51,9 @@ LoaderPtr numbers_up_to(double last, bool shuffle = false) {
                                       DataLoaderOptions{.batch_size = 2, .shuffle = shuffle});
 }
 
-struct EachRow final : Logger {
-  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
-  std::vector<MetricRow> rows;
-};
-
-/// Remembers the epochs in which it is asked for loaders.
-struct AskedData final : DataModule {
-  LoaderPtr train_dataloader() override { return made("train"); }
-  LoaderList val_dataloaders() override { return {made("val")}; }
-  LoaderPtr made(const char* stage) {
-    asked[stage].push_back(trainer->current_epoch());
-    return numbers_up_to(6);
-  }
-  const Trainer* trainer = nullptr;
-  std::map<std::string, std::vector<std::int64_t>> asked;
-};
-
 }  // namespace
 
-TEST_CASE("a validation before training has validate()'s hooks and the sanity check's place, and rows as Lightning's") {
+TEST_CASE("a validation before training has validate()'s hooks, before the first epoch, and Lightning's rows") {
   HookTrace trace;
   RecordingModule module(trace);
   TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {std::make_shared<RecordingCallback>(trace)}});
@@ -85,7 +68,7 @@ TEST_CASE("a validation before training has validate()'s hooks and the sanity ch
   CHECK_THAT(trace.str(),
              Catch::Contains("M.on_train_start " + validation + "C.on_train_epoch_start") && !Catch::Contains("sanity"));
 
-  const auto logger = std::make_shared<EachRow>();
+  const auto logger = std::make_shared<RowsOf>();
   options.logger = std::static_pointer_cast<Logger>(logger);
   options.log_every_n_steps = 1;
   OneNumber numbers;
@@ -131,26 +114,7 @@ TEST_CASE("a validation before training is there for monitors to see, and nothin
   CHECK(fit(true) == fit(false));
 }
 
-TEST_CASE("a run validates before training once: not in a fit that goes on, nor where nothing is to validate") {
-  const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .validate_before_training = true});
-  const auto validated = [&](const RunOptions& run) {
-    OneNumber module;
-    Trainer trainer(options);
-    trainer.fit(module, numbers_up_to(4), {numbers_up_to(6)}, run);
-    if (!run.ckpt_path) trainer.save_checkpoint(folder / "end.ckpt");
-    return module.seen["val"].size();
-  };
-  CHECK(validated({}) == 6);
-  options.max_epochs = 2;
-  CHECK(validated({.ckpt_path = (folder / "end.ckpt").string()}) == 3);
-  options.limit_val_batches = 0;
-  CHECK(validated({}) == 0);
-  options.barebones = true;
-  CHECK_THROWS_WITH(Trainer(options), Catch::Contains("barebones: true excludes validate_before_training"));
-}
-
-TEST_CASE("who overfits sees the first batches of each loader, in order, and hears that none shuffles") {
+TEST_CASE("overfit_batches takes the first batches of each loader, in order, and a warning says that none shuffles") {
   const TemporaryFolder folder;
   OneNumber module;
   Trainer trainer(quiet({.max_epochs = 2, .overfit_batches = 2, .log_file = folder / "console.txt"}));
@@ -170,13 +134,14 @@ TEST_CASE("loaders are asked for in Lightning's epochs, and by a run that resume
         if (batch_idx == 1) trainer.save_checkpoint(folder / std::to_string(trainer.current_epoch()));
       }});
   const auto asked_in_fit = [&](const RunOptions& run) {
+    std::map<std::string, Epochs> asked;
     AskedData data;
-    OneNumber module;
+    ScriptedLine module;
     Trainer trainer(quiet({.max_epochs = 5, .callbacks = {saving}, .reload_dataloaders_every_n_epochs = every}));
-    data.trainer = &trainer;
+    data.on_ask = [&](const std::string& stage) { asked[stage].push_back(trainer.current_epoch()); };
     trainer.fit(module, data, run);
-    CHECK(data.asked["val"] == data.asked["train"]);
-    return data.asked["train"];
+    CHECK(asked["val"] == asked["train"]);
+    return asked["train"];
   };
   const auto expected = OptionType<Epochs>::read(lightning("reloaded").at(std::to_string(every)).at("train"));
   CHECK(asked_in_fit({}) == expected);

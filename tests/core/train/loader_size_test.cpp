@@ -16,7 +16,7 @@ namespace {
 /// Says that it has so many batches, and has others; in `empty_epoch` none.
 class Liar : public BatchLoader {
  public:
-  Liar(std::int64_t claim, std::int64_t real, std::int64_t empty_epoch = -1)
+  Liar(std::optional<std::int64_t> claim, std::int64_t real, std::int64_t empty_epoch = -1)
       : claim_(claim), real_(real), empty_epoch_(empty_epoch) {}
   std::optional<std::int64_t> size() const override { return claim_; }
   void start_epoch(std::int64_t epoch) override { left_ = epoch == empty_epoch_ ? 0 : real_; }
@@ -29,11 +29,12 @@ class Liar : public BatchLoader {
   bool throws = false;  ///< when it is asked for more
 
  private:
-  std::int64_t claim_, real_, empty_epoch_, left_ = 0;
+  std::optional<std::int64_t> claim_;
+  std::int64_t real_, empty_epoch_, left_ = 0;
 };
 
 /// "T" a training step, "V" a validation of so many batches, "E" an epoch's end.
-class Traced : public Module {
+class TracedEpochs : public Module {
  public:
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     trace += "T";
@@ -62,7 +63,7 @@ Fitted fit(TrainerOptions options, const LoaderPtr& train, const LoaderList& val
   const TemporaryFolder folder;
   options.log_file = folder / "console.txt";
   if (!options.max_epochs) options.max_epochs = 2;
-  Traced module;
+  TracedEpochs module;
   Trainer trainer(quiet(options));
   trainer.fit(module, train, validation);
   return {module.trace, module.last, trainer.global_step(), read_text(folder / "console.txt")};
@@ -70,25 +71,27 @@ Fitted fit(TrainerOptions options, const LoaderPtr& train, const LoaderList& val
 
 }  // namespace
 
-TEST_CASE("an epoch that ends before the number that its loader told is validated there, and the run says both numbers once") {
+TEST_CASE("an epoch that ends before its loader's size() is validated there, and one warning has both numbers") {
   const Fitted fitted = fit({}, std::make_shared<Liar>(6, 4));
   CHECK(fitted.trace == "TTTTV2ETTTTV2E");
   CHECK(fitted.last == "...L...L");
   CHECK(count(fitted.console, "The training loader gave 4 batches and then no more, but its size() says 6") == 1);
   // Work planned in the missing part is done once, and nothing is repeated.
-  CHECK(fit({.val_check_interval = Limit(0.5)}, std::make_shared<Liar>(6, 4)).trace == "TTTV2TV2ETTTV2TV2E");
-  CHECK(fit({.val_check_interval = Limit(2)}, std::make_shared<Liar>(6, 4)).trace == "TTV2TTV2ETTV2TTV2E");
-  CHECK(fit({.val_check_interval = Limit(4)}, std::make_shared<Liar>(6, 4)).trace == "TTTTV2ETTTTV2E");
-  CHECK(fit({.val_check_interval = Limit(6)}, std::make_shared<Liar>(6, 4)).trace == "TTTTV2ETTTTV2E");
-  CHECK(fit({.check_val_every_n_epoch = 2}, std::make_shared<Liar>(6, 4)).trace == "TTTTETTTTV2E");
-  CHECK(fit({.val_check_interval = Limit(6), .check_val_every_n_epoch = std::nullopt}, std::make_shared<Liar>(6, 4)).trace ==
-        "TTTTETTV2TTE");
+  const auto trace = [](std::optional<CheckInterval> interval, std::optional<std::int64_t> every = 1) {
+    return fit({.val_check_interval = interval, .check_val_every_n_epoch = every}, std::make_shared<Liar>(6, 4)).trace;
+  };
+  CHECK(trace(Limit(0.5)) == "TTTV2TV2ETTTV2TV2E");
+  CHECK(trace(Limit(2)) == "TTV2TTV2ETTV2TTV2E");
+  CHECK(trace(Limit(4)) == "TTTTV2ETTTTV2E");
+  CHECK(trace(Limit(6)) == "TTTTV2ETTTTV2E");
+  CHECK(trace(std::nullopt, 2) == "TTTTETTTTV2E");
+  CHECK(trace(Limit(6), std::nullopt) == "TTTTETTV2TTE");
   const Fitted accumulated = fit({.accumulate_grad_batches = 3}, std::make_shared<Liar>(6, 4));
   CHECK(accumulated.trace == "TTTTV2ETTTTV2E");
   CHECK(accumulated.steps == 4);
 }
 
-TEST_CASE("what a loader has beyond the number that it told is left out, and the run says so once") {
+TEST_CASE("what a loader has beyond its size() is left out, with one warning") {
   const auto loader = std::make_shared<Liar>(3, 5);
   const Fitted fitted = fit({}, loader);
   CHECK(fitted.trace == "TTTV2ETTTV2E");
@@ -100,16 +103,17 @@ TEST_CASE("what a loader has beyond the number that it told is left out, and the
   CHECK(limited->asked == 4);
 }
 
-TEST_CASE("a loader that gives nothing although it told of batches is an empty one, and an empty epoch is told of") {
+TEST_CASE("a loader that gives nothing, whatever its size(), is an error, and an empty epoch a warning") {
   CHECK_THROWS_WITH(fit({}, std::make_shared<Liar>(4, 0)),
                     Catch::Contains("nothing to train on") && Catch::Contains("though its size() says 4"));
   const Fitted fitted = fit({.max_epochs = 3}, std::make_shared<Liar>(2, 2, /*empty_epoch=*/1));
   CHECK(fitted.trace == "TTV2EETTV2E");
   CHECK(fitted.steps == 4);
+  CHECK(fit({.max_epochs = 3}, std::make_shared<Liar>(std::nullopt, 2, /*empty_epoch=*/1)).steps == 4);
   CHECK(count(fitted.console, "Epoch 1 had no training batch: the training loader gave none, though its size() says 2.") == 1);
 }
 
-TEST_CASE("loaders of an evaluation that give other numbers than they told are told of, each by itself") {
+TEST_CASE("loaders of an evaluation that give other numbers than their size() have a warning each") {
   const auto shorter = std::make_shared<Liar>(3, 2);
   const auto longer = std::make_shared<Liar>(1, 3);
   const Fitted fitted = fit({}, FixedLoader::of_rows(1, 2), {shorter, longer});

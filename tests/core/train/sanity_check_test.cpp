@@ -2,8 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/file_text.h"
+#include "support/shown_messages.h"
 #include "support/recording.h"
+#include "support/scripted_line.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -40,39 +41,19 @@ class Counting final : public Callback {
     ++(trainer.sanity_checking() ? checked : counted);
   }
   void on_train_start(Trainer& trainer, Module&) override {
-    metrics_at_start = trainer.callback_metrics();
-    shown_at_start = trainer.progress_bar_metrics();
-    logged_at_start = trainer.logged_metrics();
-    samples_at_start = evaluation_of_all_ranks(trainer).samples;
+    for (const auto& metrics : {trainer.callback_metrics(), trainer.progress_bar_metrics(), trainer.logged_metrics()})
+      CHECK(metrics == MetricMap());
+    CHECK(evaluation_of_all_ranks(trainer).samples == 0);
   }
   std::int64_t checked = 0;
   std::int64_t counted = 0;
-  MetricMap metrics_at_start;
-  MetricMap shown_at_start;
-  MetricMap logged_at_start;
-  std::int64_t samples_at_start = -1;
 };
 
-class RowKeeper final : public Logger {
- public:
-  void log_metrics(const MetricRow& row) override { rows.push_back(to_json(row)); }
-  std::vector<std::string> rows;
-};
-
-struct Outcome {
-  std::vector<at::Tensor> weights;
-  std::vector<std::string> rows;
-  Value stopping;
-  std::string saving;
-  MetricMap metrics;
-  std::int64_t counted = 0;
-  at::Tensor random;
-};
-
-Outcome run(int sanity_steps) {
+/// The outcome of a fit, each part under its name.
+Value::Map run(int sanity_steps) {
   const TemporaryFolder folder;
   const auto counting = std::make_shared<Counting>();
-  const auto logger = std::make_shared<RowKeeper>();
+  const auto logger = std::make_shared<RowsOf>();
   const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 5});
   const auto checkpoint =
       std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.dirpath = folder.path(), .monitor = "val_loss"});
@@ -88,25 +69,23 @@ Outcome run(int sanity_steps) {
         std::make_shared<TensorDataset>(Batch{{"x", torch::arange(2.0 * samples).reshape({-1, 2}) / 10}}),
         DataLoaderOptions{.batch_size = 2, .shuffle = true});
   };
-  const LoaderPtr train = loader(8);
-  const LoaderPtr validation = loader(6);
   torch::manual_seed(5);
-  trainer.fit(module, train, validation);
+  trainer.fit(module, loader(8), {loader(6)});
   CHECK((counting->checked > 0) == (sanity_steps != 0));
-  CHECK(counting->metrics_at_start == MetricMap());
-  CHECK(counting->shown_at_start == MetricMap());
-  CHECK(counting->logged_at_start == MetricMap());
-  CHECK(counting->samples_at_start == 0);
-  Outcome outcome;
-  for (const at::Tensor& parameter : module.parameters()) outcome.weights.push_back(parameter.detach().clone());
-  outcome.rows = logger->rows;
-  outcome.stopping = stopping->state_dict();
-  outcome.saving = std::to_string(checkpoint->best_model_score().value_or(-1)) +
-                   std::filesystem::path(checkpoint->best_model_path()).filename().string();
-  outcome.metrics = trainer.callback_metrics();
-  outcome.counted = counting->counted;
-  outcome.random = torch::rand({4});
-  return outcome;
+  Value::List weights, rows;
+  for (const at::Tensor& parameter : module.parameters()) {
+    for (std::int64_t index = 0; index < parameter.numel(); ++index)
+      weights.emplace_back(parameter.flatten()[index].item<double>());
+  }
+  for (const MetricRow& row : logger->rows) rows.emplace_back(to_json(row));
+  return {{"weights", Value(weights)},
+          {"rows", Value(rows)},
+          {"stopping", stopping->state_dict()},
+          {"best score", Value(checkpoint->best_model_score().value_or(-1))},
+          {"best file", Value(std::filesystem::path(checkpoint->best_model_path()).filename().string())},
+          {"metrics", Value(to_json(trainer.callback_metrics()))},
+          {"counted", Value(counting->counted)},
+          {"random", Value(torch::rand({1}).item<double>())}};
 }
 
 }  // namespace
@@ -134,31 +113,22 @@ TEST_CASE("the sanity check runs no more batches of a loader than validation doe
 }
 
 TEST_CASE("the sanity check leaves no trace: weights, rows, metrics, callbacks and random numbers are those of a run without") {
-  const Outcome without = run(0);
+  const Value::Map without = run(0);
   for (const int steps : {1, 2, -1}) {
-    INFO("num_sanity_val_steps " << steps);
-    const Outcome with = run(steps);
-    for (std::size_t index = 0; index < without.weights.size(); ++index) {
-      CHECK(torch::equal(with.weights[index], without.weights[index]));
+    for (const auto& [name, value] : run(steps)) {
+      CAPTURE(steps, name);
+      CHECK(value == Value(without).at(name));
     }
-    CHECK(with.rows == without.rows);
-    CHECK(with.stopping == without.stopping);
-    CHECK(with.saving == without.saving);
-    CHECK(with.metrics == without.metrics);
-    CHECK(with.counted == without.counted);
-    CHECK(torch::equal(with.random, without.random));
   }
 }
 
-TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a name that the sanity check lacks") {
+TEST_CASE("warnings doubt monitors at once: a mode against the metric's name, and a name that the sanity check lacks") {
   struct WithPlateau : RecordingModule {
     using RecordingModule::RecordingModule;
     OptimizerSetups make_optimizers() override {
-      OptimizerSetup setup{.optimizer = std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
-      const ReduceLrOnPlateauOptions largest{.mode = MonitorMode::kMax};
-      setup.schedulers.push_back(
-          {.scheduler = std::make_shared<ReduceLrOnPlateau>(*setup.optimizer, largest), .monitor = "val_error"});
-      return setup;
+      return {std::make_shared<torch::optim::SGD>(parameters(), 0.1),
+              ReduceLrOnPlateau::Options{.mode = MonitorMode::kMax},
+              {.monitor = "val_error"}};
     }
   };
   HookTrace trace;
@@ -166,18 +136,17 @@ TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
   options.num_sanity_val_steps = 1;
-  options.log_file = folder.path() / "console.txt";
   options.enable_checkpointing = true;
-  options.callbacks = {
-      std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_los"}),
-      std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.dirpath = folder.path() / "saved", .monitor = "val_acc"})};
+  options.callbacks = {EarlyStopping({.monitor = "val_los"}),
+                       ModelCheckpoint({.dirpath = folder.path() / "saved", .monitor = "val_acc"})};
   Trainer trainer(options);
-  // It is certain when the first epoch has ended; none but training could have logged it until then.
-  CHECK_THROWS_WITH(
-      trainer.fit(module, FixedLoader::of_rows(2, 2), {FixedLoader::of_rows(2, 2)}),
-      Catch::Contains("EarlyStopping watches 'val_los', which no rank has logged. Did you mean 'val_loss'? Log it,"));
-  const std::string console = read_text(folder.path() / "console.txt");
-  CHECK_THAT(console,
+  const std::string warnings = warned_by([&] {
+    // It is certain when the first epoch has ended; none but training could have logged it until then.
+    CHECK_THROWS_WITH(
+        trainer.fit(module, FixedLoader::of_rows(2, 2), {FixedLoader::of_rows(2, 2)}),
+        Catch::Contains("EarlyStopping watches 'val_los', which no rank has logged. Did you mean 'val_loss'? Log it,"));
+  });
+  CHECK_THAT(warnings,
              Catch::Contains("EarlyStopping monitors 'val_los', which validation did not log before training. Did you "
                              "mean 'val_loss'?") &&
                  Catch::Contains("ModelCheckpoint monitors 'val_acc', which validation did not log before training.") &&

@@ -46,119 +46,104 @@ class Traced : public Module {
 struct Ended {
   std::vector<std::string> trace;
   std::vector<bool> unfinished;
-  std::vector<at::Tensor> weights;
+  at::Tensor weights;
   std::string rows;
   std::string reason;
 };
 
-/// The settings of a fit. The last one resumes from `ckpt_path`.
+/// The settings of a fit.
 struct Fit {
   TrainerOptions options;
-  std::string ckpt_path = {};
   std::int64_t stop_at = -1;
   bool knows_size = true;
 };
 
 /// Eight batches an epoch, a validation after each three of them, and a row after each four steps.
-Ended run(const TemporaryFolder& folder, Fit fit) {
+Ended run(const TemporaryFolder& folder, Fit fit, bool resumes = false) {
   TrainerOptions& options = fit.options;
   options.logger = CsvLogger({.save_dir = folder.path(), .version = "0"});
   options.log_every_n_steps = 4;
   options.val_check_interval = CheckInterval(Limit(3));
-  options.callbacks = {ModelCheckpoint({.dirpath = folder / "checkpoints", .save_last = true}),
+  options.callbacks = {ModelCheckpoint({.dirpath = folder.path(), .save_last = true}),
                        EarlyStopping({.monitor = "val_loss", .patience = 100, .check_on_train_epoch_end = false})};
   Trainer trainer(quiet(options));
-  torch::manual_seed(fit.ckpt_path.empty() ? 1 : 2);
+  torch::manual_seed(resumes ? 2 : 1);
   Traced module;
   module.stop_at = fit.stop_at;
   RunOptions how;
-  if (!fit.ckpt_path.empty()) how.ckpt_path = (folder / fit.ckpt_path).string();
+  if (resumes) how.ckpt_path = folder / "last.ckpt";
   trainer.fit(module, FixedLoader::of_rows(8, 4, fit.knows_size), {FixedLoader::of_rows(2, 4)}, how);
-  Ended ended{module.trace, module.unfinished, {}, read_text(trainer.log_dir() / "metrics.csv"), trainer.stop_reason()};
-  for (const at::Tensor& parameter : module.parameters()) ended.weights.push_back(parameter.detach().clone());
+  std::vector<at::Tensor> weights;
+  for (const at::Tensor& parameter : module.parameters()) weights.push_back(parameter.detach().flatten());
+  return {module.trace, module.unfinished, torch::cat(weights), read_text(trainer.log_dir() / "metrics.csv"),
+          trainer.stop_reason()};
+}
+
+/// A run that `first` ended, resumed with `second`, did the same as one with `second` alone, but for the end of the first.
+/// Returns the first.
+Ended check_resumed(const Fit& first, const Fit& second, const std::string& next_batch = "") {
+  const TemporaryFolder folder, other;
+  const Ended ended = run(folder, first);
+  CHECK(ended.unfinished == std::vector<bool>{true});
+  const Ended resumed = run(folder, second, /*resumes=*/true);
+  if (!next_batch.empty()) CHECK(resumed.trace.front() == next_batch);
+  CHECK_FALSE(resumed.unfinished.front());
+  const Ended whole = run(other, second);
+  // Its end, and the validation of a stop, are the first one's alone.
+  std::vector<std::string> trace(ended.trace.begin(), ended.trace.end() - 1);
+  if (trace.size() + resumed.trace.size() > whole.trace.size()) trace.pop_back();
+  trace.insert(trace.end(), resumed.trace.begin(), resumed.trace.end());
+  CHECK(trace == whole.trace);
+  CHECK(torch::equal(resumed.weights, whole.weights));
+  CHECK(resumed.rows == whole.rows);
   return ended;
 }
 
-/// Two runs, the second resumed from the end of the first, did the same as a whole run, except for the end of the first: the
-/// last `of_end` entries of its trace.
-void check_same(const Ended& first, const Ended& second, const Ended& whole, std::size_t of_end) {
-  std::vector<std::string> trace(first.trace.begin(), first.trace.end() - static_cast<std::ptrdiff_t>(of_end));
-  trace.insert(trace.end(), second.trace.begin(), second.trace.end());
-  CHECK(trace == whole.trace);
-  REQUIRE(second.weights.size() == whole.weights.size());
-  for (std::size_t index = 0; index < whole.weights.size(); ++index) {
-    CHECK(torch::equal(second.weights[index], whole.weights[index]));
-  }
-  CHECK(second.rows == whole.rows);
-}
-
-constexpr const char* kLast = "checkpoints/last.ckpt";
-
 }  // namespace
 
-TEST_CASE("a run that max_steps has ended inside an epoch goes on there, as one that was not ended") {
-  const TemporaryFolder folder;
-  const TemporaryFolder other;
-  const std::int64_t accumulate = GENERATE(1, 3);
-  // With a validation after the last batch, and without.
-  const std::int64_t steps = accumulate == 1 ? GENERATE(5, 6) : 2;
-  const auto options = [&](std::int64_t max_steps) {
-    return TrainerOptions{.max_epochs = -1, .max_steps = max_steps, .accumulate_grad_batches = accumulate};
+TEST_CASE("a run that max_steps has ended inside an epoch resumes there, as one that was not ended") {
+  // With a validation after the last batch, and without; within windows of three batches.
+  const auto [accumulate, steps, next] =
+      GENERATE(table<std::int64_t, std::int64_t, std::string>({{1, 5, "T0.5"}, {1, 6, "T0.6"}, {3, 2, "T0.6"}}));
+  const auto fit = [accumulate = accumulate](std::int64_t max_steps) {
+    return Fit{.options = {.max_epochs = -1, .max_steps = max_steps, .accumulate_grad_batches = accumulate}};
   };
-  const Ended first = run(folder, {.options = options(steps)});
+  const Ended first = check_resumed(fit(steps), fit(steps + 7), next);
   CHECK(first.trace.back() == format("E0@{}", steps));
-  CHECK(first.unfinished == std::vector<bool>{true});
   CHECK(first.reason == format("max_steps={} reached", steps));
-  const Ended second = run(folder, {.options = options(steps + 7), .ckpt_path = kLast});
-  CHECK(second.trace.front() == (steps == 5 ? "T0.5" : "T0.6"));
-  CHECK(second.unfinished.front() == false);
-  check_same(first, second, run(other, {.options = options(steps + 7)}), 1);
 }
 
-TEST_CASE("a run that was asked to stop inside an epoch goes on there, also within a window of batches") {
-  const TemporaryFolder folder;
-  const TemporaryFolder other;
+TEST_CASE("a run that was asked to stop inside an epoch resumes there, also within a window of batches") {
   const std::int64_t accumulate = GENERATE(1, 4);
   const bool knows_size = GENERATE(true, false);
   const TrainerOptions options{.max_epochs = 2, .accumulate_grad_batches = accumulate};
-  const Ended first = run(folder, {.options = options, .stop_at = 4, .knows_size = knows_size});
+  const Ended first = check_resumed({.options = options, .stop_at = 4, .knows_size = knows_size},
+                                    {.options = options, .knows_size = knows_size});
   const std::int64_t steps = accumulate == 1 ? 5 : 1;
   // As in Lightning, a validation and a row come with it.
   CHECK(first.trace == std::vector<std::string>{"T0.0", "T0.1", "T0.2", accumulate == 1 ? "V0@3" : "V0@0", "T0.3", "T0.4",
                                                 format("V0@{}", steps), format("E0@{}", steps)});
   CHECK(first.reason == "the test says so");
-  const Ended second = run(folder, {.options = options, .ckpt_path = kLast, .knows_size = knows_size});
-  check_same(first, second, run(other, {.options = options, .knows_size = knows_size}), 2);
 }
 
-TEST_CASE("a run whose time was up inside an epoch goes on there with more of it") {
-  const TemporaryFolder folder;
-  const TemporaryFolder other;
-  const Ended first = run(folder, {.options = {.max_epochs = 2, .max_time = Duration(0.0001)}});
-  CHECK(first.unfinished == std::vector<bool>{true});
-  const Ended second = run(folder, {.options = {.max_epochs = 2}, .ckpt_path = kLast});
-  // Behind which batch, and whether behind a validation, is a matter of time.
-  const bool validates = first.trace.at(first.trace.size() - 2).starts_with("V") && first.trace.size() != 6;
-  check_same(first, second, run(other, {.options = {.max_epochs = 2}}), validates ? 2 : 1);
+TEST_CASE("a run whose time was up inside an epoch resumes there with more of it") {
+  check_resumed({.options = {.max_epochs = 2, .max_time = Duration(0.0001)}}, {.options = {.max_epochs = 2}});
 }
 
 TEST_CASE("a run that resumes where its limits still hold trains nothing, and ends as before") {
   const TemporaryFolder folder;
   const bool stops = GENERATE(true, false);
-  const TrainerOptions options{.max_epochs = -1, .max_steps = stops ? 100 : 5};
-  const Ended first = run(folder, {.options = options, .stop_at = stops ? 4 : -1});
-  const Ended second = run(folder, {.options = {.max_epochs = -1, .max_steps = 5}, .ckpt_path = kLast});
+  const Ended first = run(folder, {.options = {.max_epochs = -1, .max_steps = stops ? 100 : 5}, .stop_at = stops ? 4 : -1});
+  const Ended second = run(folder, {.options = {.max_epochs = -1, .max_steps = 5}}, /*resumes=*/true);
   CHECK(second.trace == (stops ? std::vector<std::string>{"V0@5", "E0@5"} : std::vector<std::string>{"E0@5"}));
   CHECK(second.rows == first.rows);
-  for (std::size_t index = 0; index < first.weights.size(); ++index) {
-    CHECK(torch::equal(second.weights[index], first.weights[index]));
-  }
+  CHECK(torch::equal(second.weights, first.weights));
 }
 
 TEST_CASE("what hooks of an unfinished epoch's end log and draw does not count, nor does what monitors see there") {
   const TemporaryFolder folder;
   run(folder, {.options = {.max_epochs = -1, .max_steps = 5}});
-  const Checkpoint checkpoint = Checkpoint::load(folder / kLast);
+  const Checkpoint checkpoint = Checkpoint::load(folder / "last.ckpt");
   CHECK(checkpoint.manifest.at("epoch") == Value(0));
   CHECK(checkpoint.manifest.at("loops").at("place") == Value("stopped"));
   CHECK(checkpoint.manifest.at("loops").at("batches_done") == Value(5));
@@ -168,12 +153,12 @@ TEST_CASE("what hooks of an unfinished epoch's end log and draw does not count, 
   CHECK(stopping.at("best_score").as_double() < 1e9);
 }
 
-TEST_CASE("who takes a stop back at an unfinished epoch's end goes on with the next one") {
+TEST_CASE("a stop that is taken back at an unfinished epoch's end leaves the next one to be trained") {
   const auto takes_back = [](Trainer& trainer, Module&) { trainer.clear_stop(); };
-  Trainer trainer(quiet({.max_epochs = 2, .callbacks = {LambdaCallback({.on_train_epoch_end = takes_back})}}));
   Traced module;
   module.stop_at = 4;
-  trainer.fit(module, FixedLoader::of_rows(8, 4));
+  Trainer(quiet({.max_epochs = 2, .callbacks = {LambdaCallback({.on_train_epoch_end = takes_back})}}))
+      .fit(module, FixedLoader::of_rows(8, 4));
   CHECK(module.trace[5] == "E0@5");
   CHECK(module.trace[6] == "T1.0");
   CHECK(module.trace.back() == "E1@13");
@@ -181,12 +166,9 @@ TEST_CASE("who takes a stop back at an unfinished epoch's end goes on with the n
 
 TEST_CASE("a Trainer fits again inside an epoch with ckpt_path, and from the next one without") {
   const TemporaryFolder folder;
-  const auto options = [&] {
-    return quiet({.max_epochs = 2, .callbacks = {ModelCheckpoint({.dirpath = folder.path(), .save_last = true})}});
-  };
   const LoaderPtr data = FixedLoader::of_rows(8, 4);
   torch::manual_seed(1);
-  Trainer trainer(options());
+  Trainer trainer(quiet({.max_epochs = 2, .callbacks = {ModelCheckpoint({.dirpath = folder.path(), .save_last = true})}}));
   Traced module;
   module.stop_at = 4;
   trainer.fit(module, data);
@@ -198,9 +180,7 @@ TEST_CASE("a Trainer fits again inside an epoch with ckpt_path, and from the nex
     Trainer(quiet({.max_epochs = 2})).fit(whole, data);
     std::erase(module.trace, "E0@5");
     CHECK(module.trace == whole.trace);
-    for (std::size_t index = 0; index < 2; ++index) {
-      CHECK(torch::equal(module.parameters()[index], whole.parameters()[index]));
-    }
+    for (std::size_t index = 0; index < 2; ++index) CHECK(torch::equal(module.parameters()[index], whole.parameters()[index]));
   }
   SECTION("without") {
     trainer.fit(module, data);

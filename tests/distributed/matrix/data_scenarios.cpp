@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "distributed/dataset_loader.h"
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/seed.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
+#include "support/mean_gradients.h"
 
 namespace levin::test {
 namespace {
@@ -194,20 +194,21 @@ void skip_in_training_step(Scenario& scenario) {
   scenario.expect("epochs", trainer.current_epoch(), 3);
 }
 
-/// parameters: samples in all, global batch size. A DataLoader divides them; the last batch is not full, and some ranks may
-/// have none. The weights are those of one process.
+/// parameters: samples in all, global batch size, strategy. A DataLoader divides them; the last batch is not full, and some
+/// ranks may have none. The weights are those of one process.
 void uneven_samples(Scenario& scenario) {
   const int samples = scenario.number(0);
   const int global_batch = scenario.number(1);
-  TrainerOptions options = scenario.options();
+  TrainerOptions options = scenario.options(scenario.text(2));
   options.use_distributed_sampler = true;
   options.uneven = levin::Uneven::kKeep;
   Trainer trainer(options);
   OneWeight module;
-  const at::Tensor values = torch::arange(samples, torch::kFloat).pow(2).reshape({-1, 1});
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
-  const DataLoaderOptions loader{.batch_size = global_batch / scenario.ranks()};
-  trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {std::make_shared<DataLoader>(dataset, loader)});
+  const auto loader = [&] {
+    return dataset_loader(torch::arange(samples, torch::kFloat).pow(2).reshape({-1, 1}),
+                          {.batch_size = global_batch / scenario.ranks()});
+  };
+  trainer.fit(module, loader(), {loader()});
   double weight = 0;
   double sum = 0;
   for (int start = 0; start < samples; start += global_batch) {
@@ -312,8 +313,7 @@ void seeded_by_rank(Scenario& scenario) {
   Trainer trainer(scenario.options());
   seed_everything(100 + static_cast<std::uint64_t>(trainer.rank()));
   OneWeight module;
-  const auto samples = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(40.0).square()}});
-  trainer.fit(module, std::make_shared<DataLoader>(samples, DataLoaderOptions{.batch_size = 5, .shuffle = true}));
+  trainer.fit(module, dataset_loader(torch::arange(40.0).square(), {.batch_size = 5, .shuffle = true}));
   scenario.expect_metric(trainer, "input_epoch", torch::arange(40.0).square().mean().item<double>());
 }
 

@@ -157,17 +157,19 @@ void add_data(std::vector<Row>& rows) {
       }
     }
   }
-  rows.insert(rows.end(), {{"a last batch that leaves ranks without samples", "uneven_samples", {"26", "8"}, 4},
-                           {"a step without loss on one rank", "step_without_loss", {"1"}, 2},
-                           {"a parameter unused on one rank, find_unused_parameters", "unused_parameter", {"true"}, 2},
-                           {"a parameter unused on one rank",
-                            "unused_parameter",
-                            {"false"},
-                            4,
-                            {"gave no gradient to second", "find_unused_parameters: true"},
-                            1,
-                            10},
-                           {"test, validate and predict with uneven ranks", "uneven_evaluation", {}, 4}});
+  rows.insert(rows.end(),
+              {{"a last batch that leaves ranks without samples", "uneven_samples", {"26", "8", "ddp"}, 4},
+               {"the same under a strategy that a user has written", "uneven_samples", {"26", "8", "MeanGradients"}, 4},
+               {"a step without loss on one rank", "step_without_loss", {"1"}, 2},
+               {"a parameter unused on one rank, find_unused_parameters", "unused_parameter", {"true"}, 2},
+               {"a parameter unused on one rank",
+                "unused_parameter",
+                {"false"},
+                4,
+                {"gave no gradient to second", "find_unused_parameters: true"},
+                1,
+                10},
+               {"test, validate and predict with uneven ranks", "uneven_evaluation", {}, 4}});
 }
 
 void add_stopping(std::vector<Row>& rows) {
@@ -187,9 +189,11 @@ void add_stopping(std::vector<Row>& rows) {
                 "on_validation_epoch_end on_validation_end")) {
     rows.push_back({"stop() on one rank in a callback's " + hook, "stop_in_hook", {"C." + hook, "0"}, turn++ % 4 == 0 ? 4 : 0});
   }
-  rows.insert(rows.end(), {{"stop() costs no collective", "stop_is_free", {}, 2},
-                           {"every rank calls stop(), at another step", "stops_of_all", {}, 4},
-                           {"a stop that min_steps holds up, taken back", "stop_taken_back", {}, 2}});
+  rows.insert(rows.end(),
+              {{"stop() costs no collective", "stop_is_free", {}, 2},
+               {"every rank calls stop(), at another step", "stops_of_all", {"ddp"}, 4},
+               {"every rank calls stop(), under a strategy that a user has written", "stops_of_all", {"MeanGradients"}, 2},
+               {"a stop that min_steps holds up, taken back", "stop_taken_back", {}, 2}});
   for (const std::string known : {"known", "unknown"}) {
     rows.push_back({"a callback skips an epoch's validation on one rank, " + known + " length",
                     "callback_skips_validation",

@@ -37,9 +37,9 @@ class Scenario {
   }
 
   /// Options of a quiet run of one epoch on these ranks that logs every step.
-  TrainerOptions options() const {
+  TrainerOptions options(const std::string& strategy_name = "ddp") const {
     TrainerOptions options = rank_options(ranks_, folder_);
-    options.strategy = strategy();
+    options.strategy = strategy_name == "ddp" ? strategy() : Component<Strategy>(strategy_name);
     return options;
   }
 

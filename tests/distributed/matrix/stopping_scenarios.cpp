@@ -93,9 +93,9 @@ void stop_taken_back(Scenario& scenario) {
   scenario.expect("epochs", trainer.current_epoch(), 2);
 }
 
-/// parameters: none. Each rank asks to stop at another step: the first wish counts.
+/// parameters: the strategy. Each rank asks to stop at another step: the first wish counts.
 void stops_of_all(Scenario& scenario) {
-  Trainer trainer(scenario.options());
+  Trainer trainer(scenario.options(scenario.text(0)));
   OneWeight module;
   module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
     if (batch_idx == 10 - trainer.rank()) trainer.stop();

@@ -14,7 +14,7 @@
 #include "levin/loggers/mlflow/mlflow_logger.h"
 #include "levin/loggers/mlflow/mlflow_server.h"
 #include "levin/loggers/mlflow/texts.h"
-#include "loggers/csv_table.h"
+#include "loggers/logger_run.h"
 
 using namespace levin;
 using namespace levin::test;
@@ -132,7 +132,7 @@ TEST_CASE("more than a megabyte is read piece by piece") {
   CHECK(pieces == 3);
 }
 
-TEST_CASE("a run that goes on keeps what its checkpoint knows, and what the server has") {
+TEST_CASE("a run that resumes continues the rows that its checkpoint knows or the server has") {
   const TemporaryFolder root;
   const fs::path from = Journal::file_of(root.path() / "version_0", 0);
   const bool moves = GENERATE(false, true);
@@ -168,7 +168,7 @@ TEST_CASE("a run that goes on keeps what its checkpoint knows, and what the serv
   CHECK(Journal::read_state(from).contains("continued_in") == moves);
 }
 
-TEST_CASE("of what was under way when a process was killed, each point is sent again, and known to a run that goes on") {
+TEST_CASE("of what was under way when a process was killed, each point is sent again, and known to a run that resumes") {
   const TemporaryFolder root;
   const fs::path from = Journal::file_of(root.path() / "version_0", 0);
   const fs::path to = Journal::file_of(root.path() / "version_1", 0);
@@ -239,10 +239,8 @@ TEST_CASE("a server has an address, without what it knows a user by") {
   for (const char* wrong : {"", "file:./mlruns", "sqlite:///mlflow.db", "mlruns", "databricks"}) {
     INFO(wrong);
     CHECK_THAT(mlflow::tracking_uri_problem(wrong), Catch::Contains("http://127.0.0.1:5000"));
-    CHECK_THROWS_AS(MLflowLogger({.tracking_uri = wrong}), ConfigError);
   }
   CHECK(mlflow::tracking_uri("http://host/") == "http://host");
   CHECK(mlflow::without_credentials("fit --uri=https://me:secret@host/x http://a@b") == "fit --uri=https://host/x http://b");
   CHECK(mlflow::without_credentials("http://host/a@b") == "http://host/a@b");
-  CHECK_THROWS_WITH(MLflowLogger({.tracking_uri = "http://host", .log_model = "some"}), Catch::Contains("log_model"));
 }

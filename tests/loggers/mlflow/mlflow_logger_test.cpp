@@ -8,7 +8,7 @@
 #include "levin/core/base/error.h"
 #include "levin/loggers/csv_logger.h"
 #include "levin/loggers/mlflow/journal.h"
-#include "loggers/csv_table.h"
+#include "loggers/logger_run.h"
 
 using namespace levin;
 using namespace levin::test;
@@ -17,12 +17,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Where nobody answers.
-MLflowLoggerOptions options() { return {.tracking_uri = "http://127.0.0.1:1", .end_timeout = 1}; }
-
-RunInfo run_in(const fs::path& root, int rank = 0) { return {.rank = rank, .world_size = rank + 1, .default_root_dir = root}; }
-
-void start(Logger& logger, const RunInfo& run) { logger.attach(run, logger.open(run)); }
+/// A server that does not answer.
+constexpr const char* kNobody = "http://127.0.0.1:1";
+MLflowLoggerOptions options() { return {.tracking_uri = kNobody, .end_timeout = 1}; }
 
 std::vector<Value> entries_in(const fs::path& run_folder, int rank = 0) {
   const Journal journal(Journal::file_of(run_folder, rank));
@@ -42,11 +39,7 @@ Value map_of(const char* name, Value value) { return Value::Map{{name, std::move
 TEST_CASE("what is logged waits in the folder of the run for a server that is away") {
   const TemporaryFolder root;
   CsvLogger csv;
-  MLflowLogger logger([] {
-    MLflowLoggerOptions chosen = options();
-    chosen.prefix = "fold1";
-    return chosen;
-  }());
+  MLflowLogger logger({.tracking_uri = kNobody, .prefix = "fold1", .end_timeout = 1});
   RunInfo run = run_in(root.path());
   start(csv, run);
   run.open_folders.push_back(csv.log_dir());
@@ -84,7 +77,7 @@ TEST_CASE("a start that failed leaves nothing behind") {
   CHECK(!fs::exists(root.path() / "logs" / "version_0"));
 }
 
-TEST_CASE("a second run of a logger goes on, that of another logger sets the journal aside") {
+TEST_CASE("a second run of a logger continues the journal, that of another logger renames it") {
   const TemporaryFolder root;
   MLflowLoggerOptions chosen = options();
   chosen.version = 0;
@@ -107,7 +100,7 @@ TEST_CASE("a second run of a logger goes on, that of another logger sets the jou
   CHECK(fs::exists(folder / "mlflow" / "journal.jsonl.bak-1"));
 }
 
-TEST_CASE("a run that goes on from a checkpoint is the same for another server only in its folder") {
+TEST_CASE("a run that resumes from a checkpoint is the same run of the server, and another for another experiment") {
   const TemporaryFolder root;
   const fs::path folder = root.path() / "logs" / "version_0";
   MLflowLogger first(options());

@@ -167,7 +167,7 @@ TEST_CASE("a run ends with wandb-core's word that all is uploaded") {
   CHECK(Connected(folder.path(), core).finish(kForEver).empty());
 }
 
-TEST_CASE("while the upload goes on a run waits for it, longer than for one that does not") {
+TEST_CASE("a run waits while the upload makes progress, longer than for one that makes none") {
   const TemporaryFolder folder;
   std::int64_t questions = 0;
   const FakeCore core(folder.path(), [&](const ServerRequest& request) -> std::string {

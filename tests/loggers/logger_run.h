@@ -1,12 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "levin/core/files/csv_reader.h"
 #include "levin/core/logger.h"
+#include "support/csv_table.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -19,6 +18,22 @@ inline MetricRow row_of(std::int64_t step, MetricMap values, std::int64_t epoch 
   row.values = std::move(values);
   return row;
 }
+
+inline RunInfo run_in(const std::filesystem::path& root, int rank = 0) {
+  return {.rank = rank, .world_size = rank + 1, .default_root_dir = root};
+}
+
+/// A run that resumes from a checkpoint in this folder, after `step` steps.
+inline RunInfo resumed_in(const std::filesystem::path& root, std::int64_t step, const std::filesystem::path& run_folder) {
+  RunInfo run = run_in(root);
+  run.resuming = true;
+  run.resume_step = step;
+  run.resume_checkpoint = run_folder / "checkpoints/last.ckpt";
+  return run;
+}
+
+/// What rank 0 of a run does with its logger at the start.
+inline void start(Logger& logger, const RunInfo& run) { logger.attach(run, logger.open(run)); }
 
 /// True for a CSV text as every reader wants it: it ends with a whole line, and each line has as many cells as the first. The
 /// cells are RFC 4180's; the line end is "\n" alone.
@@ -38,32 +53,5 @@ inline bool is_rectangular(const std::string& text) {
   }
   return !quoted && text.ends_with('\n');
 }
-
-/// A CSV file as a reader of columns (Python's csv.DictReader, pandas) sees it: missing cells are empty.
-struct CsvTable {
-  explicit CsvTable(const std::filesystem::path& file) {
-    CsvReader reader(file);
-    reader.next(header);
-    std::vector<std::string> cells;
-    while (reader.next(cells)) {
-      if (cells.size() > header.size()) throw std::runtime_error("a row is longer than the header");
-      cells.resize(header.size());
-      rows.push_back(cells);
-    }
-  }
-
-  /// The cells of a column; empty when there is no such column.
-  std::vector<std::string> column(const std::string& name) const {
-    std::vector<std::string> cells;
-    for (std::size_t index = 0; index < header.size(); ++index) {
-      if (header[index] != name) continue;
-      for (const auto& row : rows) cells.push_back(row[index]);
-    }
-    return cells;
-  }
-
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
-};
 
 }  // namespace levin::test
