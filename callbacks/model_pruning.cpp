@@ -91,6 +91,12 @@ void ModelPruning::find_targets(const Module& module) {
       if (options_.parameters_to_prune.empty() && name.ends_with("." + wanted)) names.push_back(name);
     }
   }
+  if (names.empty()) {
+    throw ConfigError(
+        format("ModelPruning: no layer of the module has a parameter called {}: give parameter_names or "
+               "parameters_to_prune. It has: {}.",
+               join(options_.parameter_names, " or "), join(parameters.keys())));
+  }
   for (const std::string& name : names) {
     const at::Tensor* const parameter = parameters.find(name);
     if (parameter == nullptr) {

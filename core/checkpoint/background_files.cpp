@@ -2,6 +2,7 @@
 
 #include <c10/util/ScopeExit.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -130,7 +131,10 @@ void BackgroundFiles::then(std::function<void()> work, const std::map<std::strin
   std::map<std::string, bool> named;
   for (const auto& [file, there] : changes) named[name_of(file)] = there;
   if (holds_back()) return promised_.push_back({[this, work = std::move(work), changes] { then(work, changes); }, named});
-  if (!busy()) return work();
+  const auto is_given_up = [this](const auto& change) { return given_up_.contains(folder_name_of(change.first)); };
+  if (std::ranges::any_of(named, is_given_up)) return;
+  // On the thread even when nothing is pending: the file system may have stopped responding.
+  if (start_thread()) return work();
   give({.work = std::move(work), .changes = std::move(named), .callback = {}});
 }
 

@@ -49,7 +49,7 @@ class LEVIN_API BackgroundFiles {
   /// The same without a copy; waits until it is done, as wait() does.
   void save(Checkpoint checkpoint, const std::filesystem::path& file);
   /// Runs work on files on the thread after all earlier work; `changes`: the files that will exist afterwards (true) or be gone
-  /// (false).
+  /// (false). Work on a folder that was given up is dropped.
   void then(std::function<void()> work, const std::map<std::string, bool>& changes = {});
   /// Calls back from a later check() or wait(), after all earlier work.
   void when_done(std::function<void()> callback);

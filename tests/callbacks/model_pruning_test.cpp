@@ -198,6 +198,7 @@ TEST_CASE("pruning that cannot be says why") {
       {{"first.bias of the shape [5] has no channels along dimension 0",
         {.pruning_fn = PruningFunction::kRandomStructured, .use_global_unstructured = false, .pruning_dim = 0}},
        {"no parameter 'first.wight'", {.parameters_to_prune = {"first.wight"}}},
+       {"no layer of the module has a parameter called kernel: give parameter_names", {.parameter_names = {"kernel"}}},
        {"amount is 30, but only 19 are left", {.amount = 30}}}));
   CHECK_THROWS_WITH(fit_pruned(module, std::make_shared<ModelPruning>(options), [](Trainer&) {}), Catch::Contains(error));
 }

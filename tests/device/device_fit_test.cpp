@@ -9,9 +9,9 @@
 #include "device/device_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "support/error_of.h"
-#include "support/shown_messages.h"
 #include "support/recording.h"
 #include "support/scripted_line.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {

@@ -190,7 +190,8 @@ TEST_CASE("a run does not take the folder of one that is on; when that is over, 
   const TemporaryFolder folder;
   OtherRun other(folder.path());
   const std::string error = error_of<levin::ConfigError>([&] { started_again_in(folder.path()); });
-  CHECK_THAT(error, Catch::Contains("logs/same is the folder of a run that is still running (process " + std::to_string(other.process())));
+  CHECK_THAT(error, Catch::Contains("logs/same is the folder of a run that is still running (process " +
+                                    std::to_string(other.process())));
   CHECK(record_in(folder, "same")["pid"] == other.process());
   other.end();
   started_again_in(folder.path()).finalize("success");

@@ -36,19 +36,8 @@ double first_value(const std::filesystem::path& file) {
 /// Blocks the thread that writes until it is released.
 class Held {
  public:
-  Held(BackgroundFiles& files, const std::filesystem::path& folder) {
-    const auto caller = std::this_thread::get_id();
-    // Work that arrives while nothing is running is done at once, by the caller.
-    do {
-      files.write(checkpoint_of(torch::zeros({1})), folder / "before.ckpt");
-      files.then(
-          [gate = gate_.get_future().share(), caller] {
-            if (std::this_thread::get_id() != caller) gate.wait();
-          },
-          {{(folder / "held").string(), true}});
-      if (files.is_there(folder / "held")) return;
-      gate_ = {};
-    } while (true);
+  explicit Held(BackgroundFiles& files) {
+    files.then([gate = gate_.get_future().share()] { gate.wait(); });
   }
   void let_go() { gate_.set_value(); }
 
@@ -101,7 +90,7 @@ TEST_CASE("work on files is done in order, and asked for as if it were done") {
   const std::filesystem::path two = folder / "two.ckpt";
   std::ofstream(one) << "old";
   BackgroundFiles files;
-  Held held(files, folder.path());
+  Held held(files);
   std::vector<std::string> found;
   files.write(checkpoint_of(torch::full({1}, 2.0)), two);
   files.when_done([&] { found.push_back(std::filesystem::exists(one) && std::filesystem::exists(two) ? "both" : "not both"); });
@@ -146,11 +135,9 @@ TEST_CASE("what fails in the background is reported once with path and cause, an
 class Hung {
  public:
   /// Writes "new" there.
-  Hung(BackgroundFiles& files, const std::filesystem::path& file) : files_(files) {
+  Hung(BackgroundFiles& files, const std::filesystem::path& file) {
     std::ofstream(file) << "old";
-    const auto caller = std::this_thread::get_id();
-    const auto work = [this, file, caller, gate = gate_.get_future().share()] {
-      if (std::this_thread::get_id() == caller) return;
+    const auto work = [this, file, gate = gate_.get_future().share()] {
       AtomicFile output(file);
       output.write("new");
       gate.wait();
@@ -160,10 +147,7 @@ class Hung {
       }
       done_.set_value();
     };
-    while (files_.is_there(file.parent_path() / "hung") == false) {
-      files_.write(checkpoint_of(torch::zeros({1})), file.parent_path() / "before.ckpt");
-      files_.then(work, {{file.string(), true}, {(file.parent_path() / "hung").string(), true}});
-    }
+    files.then(work, {{file.string(), true}});
   }
   ~Hung() { let_go(); }
   /// Also waits until its thread has finished with the file.
@@ -174,7 +158,6 @@ class Hung {
   }
 
  private:
-  BackgroundFiles& files_;
   std::promise<void> gate_;
   std::promise<void> done_;
   bool is_let_go_ = false;
@@ -202,6 +185,7 @@ TEST_CASE("a file system that does not answer is given up after the limit, and n
   CHECK_FALSE(files.is_there(best));
   CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("later.ckpt"));
   CHECK_THROWS_WITH(files.save(checkpoint_of(torch::ones({1})), folder / "later.ckpt"), Catch::Contains("stopped responding"));
+  files.then([best] { std::filesystem::remove(best); }, {{best.string(), false}});
   files.write(checkpoint_of(torch::full({1}, 5.0)), other / "b.ckpt");
   files.save(checkpoint_of(torch::full({1}, 6.0)), other / "c.ckpt");
   CHECK(first_value(other / "b.ckpt") == 5);
@@ -238,7 +222,7 @@ TEST_CASE("a step that waits for the memory of copies gives a file system up, to
 TEST_CASE("a file system that is slow is waited for as long as it takes something") {
   const TemporaryFolder folder;
   BackgroundFiles files;
-  Held held(files, folder.path());
+  Held held(files);
   const auto slow = [&] {
     AtomicFile output(folder / "slow");
     for (int part = 0; part < 8; ++part) {

@@ -5,8 +5,8 @@
 #include "levin/core/base/process.h"
 #include "levin/data/combined_loader.h"
 #include "support/file_text.h"
-#include "support/shown_messages.h"
 #include "support/recording.h"
+#include "support/shown_messages.h"
 
 using namespace levin;
 using namespace levin::test;

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "support/shown_messages.h"
 #include "support/recording.h"
+#include "support/shown_messages.h"
 
 using namespace levin;
 using namespace levin::test;

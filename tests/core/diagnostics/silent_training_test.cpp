@@ -4,8 +4,8 @@
 
 #include "support/error_of.h"
 #include "support/file_text.h"
-#include "support/shown_messages.h"
 #include "support/recording.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

@@ -5,9 +5,9 @@
 
 #include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"
-#include "support/shown_messages.h"
 #include "support/recording.h"
 #include "support/scripted_line.h"
+#include "support/shown_messages.h"
 
 using namespace levin;
 using namespace levin::test;

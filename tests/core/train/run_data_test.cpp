@@ -5,8 +5,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/run/rank_agreement.h"
-#include "support/shown_messages.h"
 #include "support/run_bench.h"
+#include "support/shown_messages.h"
 
 using namespace levin;
 using namespace levin::test;

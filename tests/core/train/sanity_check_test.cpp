@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/shown_messages.h"
 #include "support/recording.h"
 #include "support/scripted_line.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
