@@ -45,16 +45,16 @@ std::string score_of(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-std::optional<std::string> when_whole(const fs::path& file) {
+std::optional<std::string> name_of_undamaged(const fs::path& file) {
   Checkpoint::load(file);
   return file.string();
 }
 
-std::optional<std::string> first_in_whole(const std::vector<fs::path>& files, const std::string& sought,
-                                          const std::function<std::optional<std::string>(const fs::path&)>& look) {
+std::optional<std::string> first_of_undamaged(const std::vector<fs::path>& files, const std::string& sought,
+                                              const std::function<std::optional<std::string>(const fs::path&)>& read) {
   for (const fs::path& file : files) {
     try {
-      if (auto found = look(file)) return found;
+      if (auto found = read(file)) return found;
     } catch (const IoError& error) {
       rank_zero_warn(format("Skipping a damaged checkpoint while looking for {}: {}", sought, error.what()));
     }
@@ -99,8 +99,8 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
 fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
   for (const fs::path& folder : folders) {
     // The newest file is the most reliable; an older one is read if no ModelCheckpoint wrote the newest.
-    const auto found =
-        first_in_whole(newest_files(folder, ".ckpt"), "'" + which + "'", which == "best" ? best_named_in : when_whole);
+    const auto found = first_of_undamaged(newest_files(folder, ".ckpt"), "'" + which + "'",
+                                          which == "best" ? best_named_in : name_of_undamaged);
     if (found) return *found;
   }
   throw ConfigError(

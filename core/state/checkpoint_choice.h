@@ -33,10 +33,11 @@ bool is_there(const std::filesystem::path& path);
 /// "epoch 3, step 40, val_loss 0.123": the origin of a checkpoint, with the score if a ModelCheckpoint had one for this file.
 std::string checkpoint_summary(const Checkpoint& checkpoint);
 
-/// The first value that `look` gives for one of these files. Damaged files are skipped: a warning names `sought`.
-std::optional<std::string> first_in_whole(const std::vector<std::filesystem::path>& files, const std::string& sought,
-                                          const std::function<std::optional<std::string>(const std::filesystem::path&)>& look);
-/// The name of a checkpoint. Throws IoError where it is damaged.
-std::optional<std::string> when_whole(const std::filesystem::path& file);
+/// The first value that `read` gives for one of these files. Damaged files are skipped: a warning names `sought`.
+std::optional<std::string> first_of_undamaged(
+    const std::vector<std::filesystem::path>& files, const std::string& sought,
+    const std::function<std::optional<std::string>(const std::filesystem::path&)>& read);
+/// For first_of_undamaged(): the name of a checkpoint. Throws IoError if it is damaged.
+std::optional<std::string> name_of_undamaged(const std::filesystem::path& file);
 
 }  // namespace levin

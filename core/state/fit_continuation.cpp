@@ -43,8 +43,8 @@ std::optional<std::string> notes_in(const Checkpoint& checkpoint, const std::str
 std::string notes_from_queue(const fs::path& folder, const std::string& job) {
   std::vector<fs::path> newest_first;
   for (const auto& [number, file] : queue_files(folder)) newest_first.insert(newest_first.begin(), file);
-  return first_in_whole(newest_first, "that of job " + job,
-                        [&](const fs::path& file) { return notes_in(Checkpoint::load(file), job); })
+  return first_of_undamaged(newest_first, "that of job " + job,
+                            [&](const fs::path& file) { return notes_in(Checkpoint::load(file), job); })
       .value_or("");
 }
 

@@ -25,7 +25,7 @@ std::optional<std::string> RestartNotes::newest_checkpoint() const {
       if (file->alone == alone && is_there(file->file)) files.emplace_back(file->file);
     }
   }
-  return first_in_whole(files, "the newest", when_whole);
+  return first_of_undamaged(files, "the newest", name_of_undamaged);
 }
 
 // The text, for each fit of the program:
