@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "levin/core/profiler.h"
 #include "support/file_text.h"
@@ -22,6 +23,7 @@ class Profiled final : public Module {
   Profiled() : weight(register_parameter("weight", torch::ones({2}))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const auto timing = trainer().profile("augment");
+    if (trainer().global_step() == fails_in_step) throw std::runtime_error("the step fails");
     return (weight * batch[0]).sum();
   }
   void validation_step(const Batch&, std::int64_t) override {}
@@ -30,15 +32,17 @@ class Profiled final : public Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
 
   at::Tensor weight;
+  std::int64_t fails_in_step = -1;
 };
 
 /// Two epochs with the torch profiler.
-void fit_traced(Value::Map profiler, const std::filesystem::path& folder) {
+void fit_traced(Value::Map profiler, const std::filesystem::path& folder, std::int64_t fails_in_step = -1) {
   TrainerOptions options = quiet_options();
   options.max_epochs = 2;
   options.profiler = Component<Profiler>(Value("torch"), Value(std::move(profiler)));
   options.default_root_dir = folder;
   Profiled module;
+  module.fails_in_step = fails_in_step;
   Trainer(options).fit(module, FixedLoader::of_rows(4, 2), {FixedLoader::of_rows(3, 2)});
 }
 
@@ -97,4 +101,11 @@ TEST_CASE("the torch profiler begins its window again, and writes one that the e
   CHECK(count(read_trace(folder / "fit-trace-0.pt.trace.json"), "augment") == 2);
   CHECK(count(read_trace(folder / "fit-trace-0-1.pt.trace.json"), "augment") == 2);
   CHECK(count(read_trace(folder / "fit-trace-0-2.pt.trace.json"), "augment") == 1);
+}
+
+TEST_CASE("the torch profiler writes the window in which a run fails") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(fit_traced({{"wait", 0}, {"warmup", 1}, {"active", 5}}, folder.path(), /*fails_in_step=*/3),
+                    Contains("the step fails"));
+  CHECK(count(read_trace(folder / "fit-profile-0.pt.trace.json"), "augment") == 3);
 }

@@ -74,8 +74,10 @@ TEST_CASE("a batch after which an epoch was skipped is its last one") {
   Integers is_last;
   module.on["on_train_batch_end"] = [](auto& self, auto) { self.trainer().skip_epoch(); };
   module.on["on_train_epoch_end"] = [&](auto& self, auto) { is_last.push_back(self.trainer().is_last_batch() ? 1 : 0); };
-  Trainer(quiet_options(2)).fit(module, counted(3));
+  Trainer trainer(quiet_options(2));
+  trainer.fit(module, counted(3));
   CHECK(is_last == Integers{1, 1});
+  CHECK(trainer.batch_idx() == 0);
 }
 
 TEST_CASE("under manual optimization a scheduler needs no monitor") {
