@@ -6,6 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -49,6 +50,13 @@ TEST_CASE("last is the newest checkpoint of the first folder that has one, and b
         {"ModelCheckpoint{val_loss}", decision("val_loss", "/elsewhere/run/a.ckpt")},
         {"ModelCheckpoint{val_acc}", decision("val_acc", newest)}});
   CHECK(find_checkpoint(folders, "best") == best);
+  // A file that a full disk has cut off is skipped.
+  std::filesystem::resize_file(save(folder / "run" / "cut.ckpt", 99), 40);
+  std::filesystem::last_write_time(folder / "run" / "cut.ckpt", std::filesystem::file_time_type(std::chrono::hours(99)));
+  const ShownMessages shown;
+  CHECK(find_checkpoint(folders, "last") == newest);
+  CHECK_THAT(shown.text(),
+             Catch::Contains("Skipping a damaged checkpoint while looking for 'last'") && Catch::Contains("cut.ckpt"));
   CHECK_THROWS_WITH(
       find_checkpoint({folder / "a", folder / "b"}, "best"),
       Catch::Contains((folder / "a").string() + ", " + (folder / "b").string()) && Catch::Contains("version_3:best"));
