@@ -162,7 +162,7 @@ TEST_CASE("columns of other files of the run are found by name, in any order and
   CHECK(all(data.test_dataloaders().at(0))["features"].equal(floats({9, 0}, 2)));
   CHECK(all(data.test_dataloaders().at(0))["label"].equal(torch::tensor({1}, torch::kLong)));
   CHECK(predicted(data)["features"].equal(floats({10, 1}, 2)));
-  CHECK_THAT(messages.text, Contains("test.csv: left out, since the training data lacks them: 'note', 'when'"));
+  CHECK_THAT(messages.text(), Contains("test.csv: left out, since the training data lacks them: 'note', 'when'"));
 
   options.val_path = write(folder, "val.csv", "kind,id,colour\n1,a,red\n");
   CHECK_THAT(error_of(options), Contains("val_path: ") && Contains("val.csv lacks 2 columns of the training data") &&
@@ -214,7 +214,7 @@ TEST_CASE("a checkpoint stores columns, categories and classes, for a table that
     CHECK(other.facts().classes == 3);
     CHECK(all(other.test_dataloaders().at(0))["features"].equal(floats({5, 0, 0, 1, 6, 1, 0, 0}, 4)));
     CHECK(other.state_dict() == state);
-    CHECK_THAT(messages.text, Contains("other.csv") && Contains("'weight'"));
+    CHECK_THAT(messages.text(), Contains("other.csv") && Contains("'weight'"));
   }
   TableDataOptions without = options;
   without.one_hot_columns = {};
@@ -252,7 +252,7 @@ TEST_CASE("labels that are other numbers than 0, 1, 2 are no classes until they 
     const Messages messages;
     Ready data(options);
     CHECK_FALSE(data.facts().classes);
-    CHECK_THAT(messages.text, !Contains("map_labels"));  // 1 to 10 in five rows are no classes
+    CHECK_THAT(messages.text(), !Contains("map_labels"));  // 1 to 10 in five rows are no classes
   }
   options.path = write(folder, "train.csv", "1,3\n2,1\n3,2\n4,1\n5,3\n");
   options.test_path = write(folder, "test.csv", "6,2\n");
@@ -261,7 +261,7 @@ TEST_CASE("labels that are other numbers than 0, 1, 2 are no classes until they 
     Ready data(options);
     CHECK_FALSE(data.facts().classes);
     CHECK(all(data.train_dataloader())["label"].equal(torch::tensor({3, 1, 2, 1, 3}, torch::kLong)));
-    CHECK_THAT(messages.text, Contains("labels go from 1 to 3") && Contains("map_labels: true"));
+    CHECK_THAT(messages.text(), Contains("labels go from 1 to 3") && Contains("map_labels: true"));
   }
   options.map_labels = true;
   const Messages messages;
@@ -270,7 +270,7 @@ TEST_CASE("labels that are other numbers than 0, 1, 2 are no classes until they 
   CHECK(data.classes() == std::vector<std::string>{"1", "2", "3"});
   CHECK(all(data.train_dataloader())["label"].equal(torch::tensor({2, 0, 1, 0, 2}, torch::kLong)));
   CHECK(all(data.test_dataloaders().at(0))["label"].equal(torch::tensor({1}, torch::kLong)));
-  CHECK_THAT(messages.text, Contains("mapped to numbers from 0: '1', '2', '3'"));
+  CHECK_THAT(messages.text(), Contains("mapped to numbers from 0: '1', '2', '3'"));
 
   // By their numbers, not their texts, and as the checkpoint has them.
   options.path = write(folder, "signs.csv", "1,10\n2,-1\n3,9\n");
@@ -291,8 +291,8 @@ TEST_CASE("large values and labels lose nothing before their mean is taken off")
   {
     const Messages messages;
     Ready data(options);
-    CHECK_THAT(messages.text, Contains("its labels are large") && Contains("standardize_labels: true") &&
-                                  Contains("the values of feature 'x' are large") && Contains("standardize: true"));
+    CHECK_THAT(messages.text(), Contains("its labels are large") && Contains("standardize_labels: true") &&
+                                    Contains("the values of feature 'x' are large") && Contains("standardize: true"));
     CHECK(data.facts().label_mean == 2000000003.0);
     CHECK(data.facts().label_deviation == Approx(std::sqrt(8.0 / 3)));
     CHECK(data.label_scale().mean == 0);
@@ -304,7 +304,7 @@ TEST_CASE("large values and labels lose nothing before their mean is taken off")
   CHECK(torch::allclose(batch["features"].squeeze(1), expected));
   CHECK(torch::allclose(batch["label"], expected));
   CHECK(batch["label"].scalar_type() == torch::kFloat);
-  CHECK(messages.text.empty());
+  CHECK(messages.text().empty());
   CHECK(data.facts().label_mean == 0);
   CHECK(data.facts().label_deviation == 1);
   CHECK(label_scale_of(&data).mean == 2000000003.0);

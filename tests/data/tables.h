@@ -11,6 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/table_data_module.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -64,21 +65,18 @@ inline std::string error_of(const TableDataOptions& options) {
   return "no error";
 }
 
-/// Messages that are printed while it lives.
+/// Messages that are printed while it lives, information too.
 class Messages {
  public:
-  Messages() {
-    Console::instance().configure({.level = LogLevel::kInfo});
-    set_message_sink([this](const Message& message) { text += message.text + "\n"; });
-  }
-  ~Messages() {
-    set_message_sink(nullptr);
-    Console::instance().configure({.level = LogLevel::kWarning});
-  }
+  Messages() { Console::instance().configure({.level = LogLevel::kInfo}); }
+  ~Messages() { Console::instance().configure({.level = LogLevel::kWarning}); }
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  std::string text;
+  std::string text() const { return shown_.text(); }
+
+ private:
+  ShownMessages shown_;
 };
 
 }  // namespace levin::test
