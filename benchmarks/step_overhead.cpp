@@ -3,12 +3,12 @@
 // sides begin with the same weights and data: how many numbers come near to zero, which processors are slow with, depends on
 // them.
 //
-//     step_overhead by_hand|by_hand_saving|trainer|everything|live|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
+//     step_overhead by_hand|by_hand_saving|trainer|session|everything|live|graphed|CLASS OPTIMIZER [RANKS] [ACCELERATOR]
 //
-// `live` is everything on a terminal, with the live view. `graphed` is everything with `cuda_graph: auto`. CLASS, such as
-// TensorBoardLogger, is everything with that logger in addition to CSVLogger; an MLflowLogger has a server that does not
-// answer. OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that
-// `optimizer:` makes in YAML.
+// `session` is the trainer's steps in a loop of its own. `live` is everything on a terminal, with the live view. `graphed` is
+// everything with `cuda_graph: auto`. CLASS, such as TensorBoardLogger, is everything with that logger in addition to
+// CSVLogger; an MLflowLogger has a server that does not answer. OPTIMIZER: torch::optim::Adam and the like are LibTorch's
+// classes; a name alone, such as AdamW, is the class that `optimizer:` makes in YAML.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
 #include <pty.h>
@@ -179,6 +179,24 @@ std::optional<double> with_trainer(const Request& request, const fs::path& folde
   return trainer.is_global_zero() ? std::optional(module.microseconds()) : std::nullopt;
 }
 
+/// The same epochs in a loop of the caller's.
+std::optional<double> with_session(const Request& request, const fs::path& folder) {
+  Mlp module(request, 1);
+  levin::Session session(trainer_options(request, folder), module);
+  torch::manual_seed(0);
+  levin::DataLoader loader(levin::TensorDataset(make_data(kSamples * request.ranks)),
+                           levin::DataLoaderOptions{.batch_size = kBatchSize, .shuffle = true});
+  session.begin();
+  loader.set_shard(session.shard());
+  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    loader.start_epoch(epoch);
+    while (auto batch = loader.next()) session.step(*std::move(batch));
+    session.end_epoch();
+  }
+  session.end();
+  return session.trainer().is_global_zero() ? std::optional(module.microseconds()) : std::nullopt;
+}
+
 /// `saves`: a row of numbers as often as the Trainer writes one, and model and optimizer after each epoch.
 double by_hand(const Request& request, bool saves, const fs::path& folder) {
   const levin::Batch data = make_data(kSamples);
@@ -213,7 +231,7 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything|live|graphed|CLASS OPTIMIZER [RANKS] "
+    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|session|everything|live|graphed|CLASS OPTIMIZER [RANKS] "
                  "[ACCELERATOR]\n";
     return 2;
   }
@@ -227,7 +245,7 @@ int main(int argc, char** argv) {
   std::optional<double> sample;
   const int status = levin::run_main([&] {
     if (!request.side.starts_with("by_hand")) {
-      sample = with_trainer(request, folder);
+      sample = request.side == "session" ? with_session(request, folder) : with_trainer(request, folder);
       return;
     }
     request.device = levin::Registry<levin::Accelerator>::instance().make(request.accelerator, {})->choose({}, 0);

@@ -248,6 +248,11 @@ void StochasticWeightAveraging::on_fit_start(Trainer& trainer, Module& module) {
         "StochasticWeightAveraging sets the learning rate of one optimizer, under automatic optimization. For several, or "
         "steps that training_step takes itself, use WeightAveraging, which leaves rates alone.");
   }
+  if (!has_training_data(trainer) && !statistics_of(module).empty()) {
+    throw ConfigError(
+        "StochasticWeightAveraging reads the training data to renew the statistics of layers such as BatchNorm, and a Session "
+        "has none to read. Use EMAWeightAveraging with use_buffers, or layers without such statistics.");
+  }
   const std::int64_t epochs = *trainer.options().max_epochs;
   if (swa_.swa_epoch_start.is_share() && epochs < 0) {
     throw ConfigError(

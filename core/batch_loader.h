@@ -56,6 +56,9 @@ class LEVIN_API BatchLoader {
   }
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
+  /// Whether next() has a batch, for a loader that knows without reading it. levin then reads a batch when it works on it, not
+  /// one ahead. Default: nullopt, levin reads one ahead to find out.
+  virtual std::optional<bool> has_next() const { return std::nullopt; }
   /// Dataset indices of the samples in the first `batches` batches of this epoch, in order, for gather_for_metrics(); -1 for a
   /// sample that is only there to make ranks even; nullopt when the loader does not know.
   virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t /*batches*/) const { return std::nullopt; }

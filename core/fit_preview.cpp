@@ -96,6 +96,7 @@ struct FitPreview::State {
   }
 
   void ask_for_loaders() {
+    require_training_data(run);
     // As for the length of training: not while a loader is being made.
     DataSource* const source = std::exchange(run.data_ahead, nullptr);
     const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });

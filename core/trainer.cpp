@@ -1,76 +1,22 @@
 #include "levin/core/trainer.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <system_error>
 #include <thread>
 
 #include "levin/core/base/format.h"
 #include "levin/core/diagnostics/announcements.h"
-#include "levin/core/diagnostics/torch_messages.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/run/gathered_rows.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/train/entry_point.h"
 #include "levin/core/train/evaluation_loop.h"
+#include "levin/core/train/process_settings.h"
+#include "levin/core/train/thread_of_run.h"
 
 namespace levin {
 
 namespace {
-
-/// Settings of LibTorch that belong to the process, for as long as an entry point lasts.
-class ProcessSettings {
- public:
-  explicit ProcessSettings(const TrainerOptions& options)
-      : deterministic_(at::globalContext().deterministicAlgorithms()),
-        only_warns_(at::globalContext().deterministicAlgorithmsWarnOnly()),
-        anomaly_(torch::autograd::AnomalyMode::is_enabled()),
-        checks_nan_(torch::autograd::AnomalyMode::should_check_nan()),
-        benchmark_(at::globalContext().benchmarkCuDNN()),
-        threads_(at::get_num_threads()) {
-    // Not a number that depends on the load: the order of sums depends on it, and so the last bits of results.
-    if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
-    at::Context& context = at::globalContext();
-    if (options.deterministic) {
-      context.setDeterministicAlgorithms(true, options.deterministic.only_warns());
-      // cuBLAS reads it when it is first used; LibTorch refuses matrix products without.
-      setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-    }
-    // Which algorithm is measured to be the fastest may differ from run to run.
-    if (options.benchmark || options.deterministic) context.setBenchmarkCuDNN(options.benchmark.value_or(false));
-    if (options.deterministic && options.benchmark == true) {
-      rank_zero_warn("benchmark: true chooses among deterministic algorithms by their speed, so that runs may still differ.");
-    }
-    if (options.float32_matmul_precision) {
-      matmul_precision_ = static_cast<MatmulPrecision>(context.float32MatmulPrecision());
-      context.setFloat32MatmulPrecision(std::string(choice_name(*options.float32_matmul_precision)));
-    }
-    if (options.detect_anomaly) torch::autograd::AnomalyMode::set_enabled(true);
-  }
-  ~ProcessSettings() {
-    if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
-    at::Context& context = at::globalContext();
-    context.setDeterministicAlgorithms(deterministic_, only_warns_);
-    context.setBenchmarkCuDNN(benchmark_);
-    if (matmul_precision_) context.setFloat32MatmulPrecision(std::string(choice_name(*matmul_precision_)));
-    torch::autograd::AnomalyMode::set_enabled(anomaly_, checks_nan_);
-  }
-  ProcessSettings(const ProcessSettings&) = delete;
-  ProcessSettings& operator=(const ProcessSettings&) = delete;
-
- private:
-  bool deterministic_;
-  bool only_warns_;
-  bool anomaly_;
-  bool checks_nan_;
-  bool benchmark_;
-  std::optional<MatmulPrecision> matmul_precision_;  ///< LibTorch's, where the run has another; the enums have one order
-  int threads_;
-  TorchWarnings warnings_;
-  c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
-};
 
 /// Hooks continue to run: what another thread reads or writes of the run would mix two steps.
 void refuse_other_thread(const TrainerState& run, const char* call) {
@@ -83,6 +29,7 @@ void refuse_other_thread(const TrainerState& run, const char* call) {
 
 void run_fit(TrainerState& run, Module& module, DataSource source, const RunOptions& options) {
   const ProcessSettings settings(run.options());
+  const ThreadOfRun thread(run);
   EntryPoint entry(run, module, std::move(source), Stage::kTrain, options);
   entry.run([&] { FitLoop(run, entry.precision(), entry.source()).run(entry.resume_point()); });
 }
@@ -94,6 +41,7 @@ struct Evaluated {
 
 Evaluated run_evaluation(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options) {
   const ProcessSettings settings(run.options());
+  const ThreadOfRun thread(run);
   EntryPoint entry(run, module, std::move(source), stage, options);
   Evaluated evaluated;
   entry.run([&] {
@@ -271,6 +219,8 @@ void Trainer::override_optimizers(std::shared_ptr<OptimizerFactory> optimizer, s
 void Trainer::set_checkpoint_alias(const std::string& alias, const std::filesystem::path& file) {
   state_->resume.checkpoint_aliases[alias] = file;
 }
+
+bool has_training_data(const Trainer& trainer) { return !TrainerState::of(trainer).entry.is_session; }
 
 std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch) {
   const TrainerState& run = TrainerState::of(trainer);

@@ -249,6 +249,9 @@ class LEVIN_API Trainer {
   std::unique_ptr<TrainerState> state_;
 };
 
+/// False in a Session, whose caller gives each batch: there is nothing that visit_training_data() could read.
+LEVIN_API bool has_training_data(const Trainer& trainer);
+
 /// The training samples of all ranks in the batch that has just ended; nullopt: unknown, on several ranks without a common
 /// batch size (BatchLoader::batch_size) under automatic optimization. `batch` is this rank's. Called: in on_train_batch_end.
 /// The counts travel with the gradients: with accumulation, samples of several batches are counted at the last.

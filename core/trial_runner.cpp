@@ -10,6 +10,7 @@
 #include "levin/core/state/module_attachment.h"
 #include "levin/core/state/state_scope.h"
 #include "levin/core/train/entry_point.h"
+#include "levin/core/train/thread_of_run.h"
 
 namespace levin {
 
@@ -55,6 +56,7 @@ void TrialRunner::run(const Trial& trial) {
   inner.setup.batch_size = trial.batch_size ? trial.batch_size : run_.setup.batch_size;
   DataSource source = source_;
   source.forget_ahead();
+  const ThreadOfRun thread(inner);
   EntryPoint entry(inner, module, std::move(source), Stage::kTrain, {});
   entry.run_trial([&] { FitLoop(inner, entry.precision(), entry.source()).run({}); });
 }

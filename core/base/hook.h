@@ -18,6 +18,7 @@ LEVIN_API std::string_view stage_name(Stage stage);
 // whose metrics log() adds to. Their order means nothing.
 #define LEVIN_HOOKS(HOOK)                                                              \
   HOOK(kNone, "none", kNoLog, kTrain)                                                  \
+  HOOK(kOutside, "code outside of levin", kNoLog, kTrain)                              \
   HOOK(kPrepareData, "prepare_data", kNoLog, kTrain)                                   \
   HOOK(kSetup, "setup", kNoLog, kTrain)                                                \
   HOOK(kConfigureCallbacks, "configure_callbacks", kNoLog, kTrain)                     \

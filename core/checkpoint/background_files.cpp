@@ -127,12 +127,14 @@ void BackgroundFiles::release() {
   }
 }
 
+bool BackgroundFiles::is_given_up(const fs::path& file) const { return given_up_.contains(folder_name_of(file)); }
+
 void BackgroundFiles::then(std::function<void()> work, const std::map<std::string, bool>& changes) {
   std::map<std::string, bool> named;
   for (const auto& [file, there] : changes) named[name_of(file)] = there;
   if (holds_back()) return promised_.push_back({[this, work = std::move(work), changes] { then(work, changes); }, named});
-  const auto is_given_up = [this](const auto& change) { return given_up_.contains(folder_name_of(change.first)); };
-  if (std::ranges::any_of(named, is_given_up)) return;
+  const auto is_dropped = [this](const auto& change) { return is_given_up(change.first); };
+  if (std::ranges::any_of(named, is_dropped)) return;
   // On the thread even when nothing is pending: the file system may have stopped responding.
   if (start_thread()) return work();
   give({.work = std::move(work), .changes = std::move(named), .callback = {}});
@@ -218,7 +220,7 @@ bool BackgroundFiles::is_there(const fs::path& file) const {
     }
   }
   // A check there would not return.
-  if (given_up_.contains(folder_name_of(file))) return false;
+  if (is_given_up(file)) return false;
   std::error_code error;
   return fs::exists(fs::symlink_status(file, error));
 }
@@ -255,7 +257,7 @@ void BackgroundFiles::wait() {
 }
 
 void BackgroundFiles::refuse_given_up(const fs::path& file) const {
-  if (!given_up_.contains(folder_name_of(file))) return;
+  if (!is_given_up(file)) return;
   throw IoError(format("Cannot save '{}': the file system of its folder has stopped responding.", file));
 }
 

@@ -81,6 +81,8 @@ class LEVIN_API BackgroundFiles {
 
   bool busy() const;  ///< work is pending, or its report
   bool holds_back() const { return !promised_.empty() && !is_releasing_; }
+  /// The file system of its folder has not responded.
+  bool is_given_up(const std::filesystem::path& file) const;
   void refuse_given_up(const std::filesystem::path& file) const;
   void give(Job job);
   /// Returns the system's error, if any.

@@ -30,6 +30,7 @@ std::string_view name_of(BoundaryKind kind) {
       "the end of an evaluation",
       "a pause",
       "a checkpoint",
+      "a call of the session",
       "the end"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "";

@@ -26,6 +26,7 @@ enum class BoundaryKind : std::uint8_t {
   kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
   kPause,          ///< repeated by paused ranks: whether to continue
   kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
+  kSessionCall,    ///< what the caller of each rank's Session asks for, before ranks do it together
   kEnd             ///< end of an entry point
 };
 

@@ -27,6 +27,10 @@ class HookTracker {
   Hook hook() const { return hook_; }
   Whereabouts whereabouts() const { return {progress_.stage, hook_, progress_.epoch, progress_.global_step}; }
 
+  /// Between two calls of a Session: the thread is in its caller's code, or back from there.
+  void leave() { enter(Hook::kOutside); }
+  void come_back() { enter(Hook::kNone); }
+
   /// An entry point begins: nothing has failed yet.
   void reset() { failed_at_.reset(); }
   /// Something fails. Gives where it first did, which stays on record while the error leaves through the hooks above.

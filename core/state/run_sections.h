@@ -8,6 +8,7 @@
 #include "levin/core/state/callback_section.h"
 #include "levin/core/state/evaluation_section.h"
 #include "levin/core/state/gradient_section.h"
+#include "levin/core/state/kept_section.h"
 #include "levin/core/state/logger_row_section.h"
 #include "levin/core/state/metric_section.h"
 #include "levin/core/state/mode_section.h"
@@ -35,7 +36,7 @@ class RunSections {
  public:
   using All = std::tuple<PositionSection, WeightSection, CallbackSection, DataSection, ParameterSection, ModeSection,
                          SchedulerSection, ScalerSection, MetricSection, MetricObjectSection, WishSection, EvaluationSection,
-                         LoggerRowSection, GradientSection, ReadingSection, RandomSection>;
+                         LoggerRowSection, GradientSection, KeptSection, ReadingSection, RandomSection>;
   static constexpr std::size_t kCount = std::tuple_size_v<All>;
 
   template <class S>

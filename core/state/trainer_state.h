@@ -57,9 +57,10 @@ struct ResumeState {
 /// State that one entry point leaves to the next.
 struct EntryState {
   bool active = false;
-  bool is_trial = false;   ///< of a TrialRunner, within the entry point of another Trainer
-  std::thread::id thread;  ///< while active: the one that runs the hooks
-  bool failing = false;    ///< an error is leaving the entry point: ranks must not communicate any more
+  bool is_trial = false;    ///< of a TrialRunner, within the entry point of another Trainer
+  bool is_session = false;  ///< of a Session: its caller gives each batch, and there is no training data to read
+  std::thread::id thread;   ///< while active: the one that runs the hooks
+  bool failing = false;     ///< an error is leaving the entry point: ranks must not communicate any more
   bool loggers_open = false;
   bool hyperparams_logged = false;
   std::optional<Failure> failure;
@@ -100,6 +101,7 @@ struct TrainerState {
   RankReports reports;
   StepGraph graph{setup};
   StepMeasures measures;
+  StepClosure step_closure;          ///< in place of training_step; empty: the module's
   StepOutput evaluation_output;      ///< the output of a validation or test step, for the hooks that follow it
   std::string failed_batch;          ///< describes the batch in which an error was thrown
   StepVotes* step_votes = nullptr;   ///< while training runs
@@ -111,7 +113,8 @@ struct TrainerState {
   BackgroundFiles files;  ///< last, so destroyed first: its callbacks use the members above
 
   StepContext step_context() {
-    return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, *gathered, graph, work, measures};
+    return {strategy(), parts,     progress, hooks, accumulation, nan,         scaler,
+            leaves,     *gathered, graph,    work,  measures,     step_closure};
   }
   /// Ranks reduce gradients in each iteration, and send votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }

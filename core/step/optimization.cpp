@@ -138,7 +138,9 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   if (batch != nullptr) {
     const PrecisionPolicy::Forward forward(precision_);
     const WorkScope work(step_.work, Work::kForward);
-    const auto step = [&](Module& module) { return step_.graph.run(module, *batch, batch_idx); };
+    const auto step = [&](Module& module) {
+      return step_.closure ? step_.closure(*batch) : step_.graph.run(module, *batch, batch_idx);
+    };
     output_ = step_.hooks.module(Hook::kTrainingStep, step);
   }
   const bool has_loss = batch != nullptr && output_.loss.defined();

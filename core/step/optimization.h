@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "levin/core/diagnostics/nan_guard.h"
@@ -45,6 +46,9 @@ class StepVotes {
   std::optional<Votes> collected_;
 };
 
+/// Computes a step's loss in place of training_step, where a Session's caller gives one.
+using StepClosure = std::function<StepOutput(const Batch&)>;
+
 /// The parts of a run that its training steps use.
 struct StepContext {
   Strategy& strategy;
@@ -59,6 +63,7 @@ struct StepContext {
   StepGraph& graph;
   WorkMeter& work;
   StepMeasures& measures;
+  const StepClosure& closure;
 };
 
 /// Brings a batch to the module's device and format, with the three transfer hooks, and reports its size to the metrics.

@@ -13,8 +13,8 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/module_state.h"
+#include "levin/core/console/console.h"
 #include "levin/core/diagnostics/announcements.h"
-#include "levin/core/diagnostics/crash_report.h"
 #include "levin/core/diagnostics/held_memory.h"
 #include "levin/core/diagnostics/parameter_warnings.h"
 #include "levin/core/diagnostics/torch_messages.h"
@@ -22,10 +22,10 @@
 #include "levin/core/run/boundaries.h"
 #include "levin/core/run/epoch_plan.h"
 #include "levin/core/run/rank_agreement.h"
-#include "levin/core/run/signal_scope.h"
 #include "levin/core/state/checkpoint_choice.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/checkpoint_values.h"
+#include "levin/core/state/module_attachment.h"
 #include "levin/core/state/restart_notes.h"
 #include "levin/core/step/optimizers.h"
 #include "levin/core/tuning_callback.h"
@@ -61,7 +61,7 @@ bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnPro
 }  // namespace
 
 EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options)
-    : run_(run), source_(std::move(source)), stage_(stage), options_(options), running_(run) {
+    : run_(run), source_(std::move(source)), stage_(stage), options_(options) {
   if (run_.entry.active) {
     throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
   }
@@ -131,19 +131,35 @@ EntryPoint::~EntryPoint() {
 }
 
 void EntryPoint::run(const std::function<void()>& loop) {
+  begin();
+  step(loop);
+  end();
+}
+
+void EntryPoint::begin() {
   const ProcessOptions& taken = run_.options().process;
-  std::optional<SignalScope> signals;
-  std::optional<CrashReport> crash_report;
-  if (is_taken(taken.signals)) signals.emplace([&](int signal) { return taken.requeues_on(signal); });
+  if (is_taken(taken.signals)) signals_.emplace([&](int signal) { return taken.requeues_on(signal); });
   if (is_taken(taken.memory)) keep_heap_memory();
-  if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
+  if (is_taken(taken.crash_reports)) crash_report_.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
-  try {
+  guard([&] {
     if (run_.setup.profiler != nullptr) run_.setup.profiler->begin(run_.trainer, stage_);
     set_up();
-    loop();
+  });
+}
+
+void EntryPoint::step(const std::function<void()>& work) { guard(work); }
+
+void EntryPoint::end() {
+  guard([&] {
     throw_if_signalled("during ");
     finish();
+  });
+}
+
+void EntryPoint::guard(const std::function<void()>& part) {
+  try {
+    part();
   } catch (const Interrupted& interrupted) {
     keep_rank_states(run_);
     fail(interrupted, "interrupted");
@@ -524,6 +540,7 @@ void EntryPoint::tune() {
     auto* const tuning = dynamic_cast<TuningCallback*>(callback.get());
     if (tuning == nullptr || run_.options().fast_dev_run) continue;
     const auto scope = run_.hooks.enter(Hook::kOnFitStart);
+    require_training_data(run_);
     TrialRunner trials(run_, source_);
     tuning->tune(run_.trainer, trials);
     source_.forget_ahead();

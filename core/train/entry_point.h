@@ -3,11 +3,10 @@
 #include <functional>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/process.h"
-#include "levin/core/console/console.h"
+#include "levin/core/diagnostics/crash_report.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/run/signal_scope.h"
 #include "levin/core/state/fit_continuation.h"
-#include "levin/core/state/module_attachment.h"
 #include "levin/core/step/precision.h"
 #include "levin/core/train/fit_loop.h"
 #include "levin/core/train/run_data.h"
@@ -20,6 +19,8 @@ namespace levin {
 
 /// The part that fit, validate, test and predict share: all before and after the loop, in Lightning's order, and the handling
 /// of errors. Teardown hooks always run.
+///
+/// Threading: for one thread at a time, within its ThreadOfRun.
 class EntryPoint {
  public:
   /// `stage`: kTrain for fit.
@@ -28,8 +29,14 @@ class EntryPoint {
   EntryPoint(const EntryPoint&) = delete;
   EntryPoint& operator=(const EntryPoint&) = delete;
 
-  /// Ranks: all. Runs `loop` between set-up and teardown.
+  /// Ranks: all. Runs `loop` between set-up and teardown: begin(), step() and end() in one.
   void run(const std::function<void()>& loop);
+  /// Ranks: all. The set-up. After an error of this, of step() or end(), the run has been torn down.
+  void begin();
+  /// A part of the run's work, such as a loop.
+  void step(const std::function<void()>& work);
+  /// Ranks: all. The end and teardown.
+  void end();
   /// The same for a trial of a TrialRunner, within a fit, which does everything that is done once. Weights and the data
   /// module's state are restored whether the trial succeeds or fails.
   void run_trial(const std::function<void()>& loop);
@@ -39,6 +46,8 @@ class EntryPoint {
   const ResumePoint& resume_point() const { return resume_; }
 
  private:
+  /// Runs a part of the run. An error tears the run down, and says where it happened.
+  void guard(const std::function<void()>& part);
   void begin_progress();
   void make_precision();
   void tune();
@@ -68,13 +77,12 @@ class EntryPoint {
   void agree_on_data_seed();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
-  ThreadExitGuard exit_guard_;
   TrainerState& run_;
-  PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
   DataSource source_;
   Stage stage_;
   RunOptions options_;
-  ModuleAttachment::Scope running_;
+  std::optional<SignalScope> signals_;
+  std::optional<CrashReport> crash_report_;
   std::optional<PrecisionPolicy> precision_;
   std::filesystem::path checkpoint_file_;
   std::shared_ptr<const Checkpoint> checkpoint_;

@@ -44,17 +44,19 @@ void EpochLoop::check_files() const {
   run_.files.check();
 }
 
-void EpochLoop::run(const ResumePoint& resume) {
-  const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
+void EpochLoop::begin(const ResumePoint& resume) {
+  profiled_.emplace(hooks_.profiler(), "run_training_epoch");
   start(resume);
+  continues_ = false;
   if (resume.place == Place::kEpochEnd) {
     reach_end(resume.completed);
-    save_requested(run_);
-  } else {
-    const bool is_behind_batch = resume.place == Place::kValidation || resume.place == Place::kValidationEnd;
-    if (!(is_behind_batch ? resume_behind_batch(resume) : resume_before_batch(resume))) run_iterations();
+    return save_requested(run_);
   }
-  end();
+  const bool is_behind_batch = resume.place == Place::kValidation || resume.place == Place::kValidationEnd;
+  if (is_behind_batch ? resume_behind_batch(resume) : resume_before_batch(resume)) return;
+  was_empty_ = !has_batch_ && position_.batches_done == 0;
+  continues_ = has_batch_;
+  if (!continues_) reach_end(/*completed=*/true);
 }
 
 void EpochLoop::start(const ResumePoint& resume) {
@@ -64,7 +66,6 @@ void EpochLoop::start(const ResumePoint& resume) {
   // The earlier steps of a resumed epoch are not known.
   first_step_ = inside ? -1 : progress_.global_step;
   run_.wishes.skip_epoch(false);
-  if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
   // Drops gradients that waited for more batches of an epoch within which the ranks stopped.
   if (!inside && run_.module().automatic_optimization()) run_.accumulation.window = {};
@@ -77,36 +78,52 @@ void EpochLoop::start(const ResumePoint& resume) {
   } else {
     data_.start_epoch(progress_.epoch);
   }
-  agree_on_start();
+  agree_on_start(/*begins=*/!inside);
   window_ = run_.accumulation.batches;
   // Ranks have agreed on the earlier parameters; hooks had changed them since.
   if (inside) parameters.restore(run_, Moment::kPlace);
   // What was loaded would live as long as the fit.
   if (resume.resumes) run_.sections->forget();
   position_.before_reading = data_.before_reading();
+  if (inside) position_.iteration = resume.iteration;
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
   begin_place(run_, Place::kBatch);
-  // A run that resumes after its last batch, or with a validation, saves later.
-  if (!inside || resume.place == Place::kBatch || resume.place == Place::kStopped) save_requested(run_);
+  // A run that resumes after its last batch, or with a validation, saves later. So does an epoch that a Session's step begins:
+  // what its caller keeps counts that step's batch.
+  const bool may_save = inside ? resume.place == Place::kBatch || resume.place == Place::kStopped : !data_.is_stepped();
+  if (may_save) save_requested(run_);
 }
 
-void EpochLoop::agree_on_start() {
+void EpochLoop::agree_on_start(bool begins) {
   progress_.batch.has_next = has_batch_ = data_.has_next();
   const bool changed = run_.trained.changed();
+  const std::int64_t samples = data_.is_stepped() ? data_.loader().batch_size().value_or(0) : 0;
   if (alone_) {
+    if (data_.is_stepped() && begins) weigh_by_samples({samples});
     if (changed) run_.trained.agree(/*after_reduction=*/false);
     return;
   }
   // Every rank reaches this because all begin the same epochs, and run the same hooks before.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.mark_of_next()});
+  const BoundaryOutcome outcome =
+      run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.mark_of_next(), samples});
   has_batch_ = have_next(outcome);
+  if (data_.is_stepped() && begins) {
+    std::vector<std::int64_t> samples_of_ranks;
+    for (const BoundaryPayload& payload : outcome.payloads) samples_of_ranks.push_back(payload[2]);
+    weigh_by_samples(samples_of_ranks);
+  }
   std::vector<std::int64_t> first_batches;
   for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
   check_different_batches(first_batches, progress_.epoch);
   const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
   // Every rank reaches this because each has the payloads of all.
   if (std::ranges::any_of(outcome.payloads, says_so)) run_.trained.agree(/*after_reduction=*/false);
+}
+
+void EpochLoop::weigh_by_samples(const std::vector<std::int64_t>& samples_of_ranks) {
+  // A full batch of one sample would stand for weights that are not numbers of samples.
+  run_.accumulation.full_batch_size = std::max<std::int64_t>(2, std::ranges::max(samples_of_ranks));
 }
 
 bool EpochLoop::resume_behind_batch(const ResumePoint& resume) {
@@ -196,15 +213,31 @@ bool EpochLoop::ranks_have_next() {
   return have_next(run_.boundaries.meet(BoundaryKind::kBatch));
 }
 
-void EpochLoop::run_iterations() {
-  was_empty_ = !has_batch_ && position_.batches_done == 0;
-  if (!has_batch_) return reach_end(/*completed=*/true);
+StepOutput EpochLoop::iterate() {
   const WorkScope work(run_.work, Work::kHooks);
-  for (bool over = false; !over;) {
-    Iteration iteration = run_iteration(position_.batches_done);
-    if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
-    over = is_over_at_boundary(iteration);
+  Iteration iteration = run_iteration(position_.batches_done);
+  if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
+  continues_ = !is_over_at_boundary(iteration);
+  return std::exchange(output_, {});
+}
+
+void EpochLoop::finish() {
+  if (run_.accumulation.window.open) {
+    // An iteration without a batch takes the step of the batches that wait for more.
+    while (continues_) iterate();
+    return;
   }
+  if (position_.batches_done == 0) {
+    was_empty_ = true;
+    continues_ = false;
+    return reach_end(/*completed=*/true);
+  }
+  Iteration iteration = position_.iteration;
+  progress_.batch.is_last = iteration.is_last = true;
+  schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
+  validation_.run_if_due_at_end(iteration);
+  finish_iteration(iteration);
+  continues_ = !is_over_at_boundary(iteration);
 }
 
 Iteration EpochLoop::run_iteration(std::int64_t index) {
@@ -239,10 +272,10 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   }
   // Several ranks process the batch all the same: a vote travels with its reduction.
   const bool skips = alone_ && run_.wishes.skips_epoch();
-  StepOutput output;
+  output_ = {};
   if (!skips) {
     const ProfiledAction action(hooks_.profiler(), "run_training_batch");
-    output = optimize(iteration, batch ? &*batch : nullptr);
+    output_ = optimize(iteration, batch ? &*batch : nullptr);
   }
   const Votes agreed = agree(iteration, steps_before, batch ? batch->batch_size() : 0);
   if (!skips) commanded_.take(agreed, iteration);
@@ -250,7 +283,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   if (!skips && iteration.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);
   if (iteration.is_last || iteration.end_epoch) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
   if (!skips) {
-    end_batch_hooks(iteration, output, batch ? &*batch : nullptr);
+    end_batch_hooks(iteration, output_, batch ? &*batch : nullptr);
     obey_wish_to_skip(iteration);
   }
   progress.is_last |= iteration.end_epoch;
@@ -292,7 +325,10 @@ StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
   run_.strategy().synchronize_buffers(run_.module());
   const PrecisionPolicy::Forward forward(precision_);
   const WorkScope work(run_.work, Work::kForward);
-  StepOutput output = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, iteration.index);
+  const auto step = [&](Module& module) {
+    return run_.step_closure ? run_.step_closure(*batch) : module.training_step(*batch, iteration.index);
+  };
+  StepOutput output = hooks_.module(Hook::kTrainingStep, step);
   if (const auto toggled = run_.trained.toggled()) {
     throw MisuseError(format("training_step ended while optimizer {} was toggled: end each turn with untoggle_optimizer({}).",
                              *toggled, *toggled));
@@ -453,6 +489,7 @@ void EpochLoop::end() {
   }
   save_requested(run_);
   ++progress_.epoch;
+  profiled_.reset();
 }
 
 }  // namespace levin

@@ -16,8 +16,16 @@ class EpochLoop {
   EpochLoop(const EpochLoop&) = delete;
   EpochLoop& operator=(const EpochLoop&) = delete;
 
-  /// Runs the epoch from its start, or from the point at which a run resumes.
-  void run(const ResumePoint& resume);
+  /// Begins the epoch at its start, or at the point at which a run resumes. Ranks: all.
+  void begin(const ResumePoint& resume);
+  /// Some rank has work left in the epoch: iterate(), until this is false; then end().
+  bool continues() const { return continues_; }
+  /// Works on the next batch; this rank may have none. Gives what training_step returned. Ranks: all.
+  StepOutput iterate();
+  /// The data has ended on all ranks after the last batch, which was not known to be the last. Ranks: all.
+  void finish();
+  /// Ends the epoch: its hooks, rows and schedulers. Ranks: all.
+  void end();
   /// Why the epoch of the plan does not run; unset when it does.
   std::optional<std::string> end_reason() const { return stop_.reason(plan_); }
   /// Throws Interrupted when the ranks agreed to end for a signal.
@@ -32,7 +40,9 @@ class EpochLoop {
  private:
   void start(const ResumePoint& resume);
   /// Ranks: all. Agrees on parameters that hooks have changed since the last step, and checks that ranks read different data.
-  void agree_on_start();
+  void agree_on_start(bool begins);
+  /// Of batches that a caller gives, any number may have any size: the largest of the first ones counts as full.
+  void weigh_by_samples(const std::vector<std::int64_t>& samples_of_ranks);
   /// Resumes after a batch: runs the validation that is due, and schedulers. True: the epoch's end is due.
   bool resume_behind_batch(const ResumePoint& resume);
   /// Resumes where training has stopped, or a batch has begun. True: what had stopped it, or would have, ends it here.
@@ -41,7 +51,6 @@ class EpochLoop {
   bool ranks_have_next();
   /// Some rank has a batch; under manual optimization, all have one.
   bool have_next(const BoundaryOutcome& outcome) const;
-  void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
   bool is_over(const Iteration& iteration);
   /// The same at the boundary between two batches, where requested checkpoints are written and training pauses.
@@ -80,7 +89,6 @@ class EpochLoop {
   void warn_of_straggler(const BoundaryOutcome& outcome, std::int64_t step);
 
   void warn_of_epoch_without_training();
-  void end();
 
   TrainerState& run_;
   Progress& progress_;
@@ -97,7 +105,10 @@ class EpochLoop {
   AutomaticOptimization automatic_;
   SchedulerRunner schedulers_;
   MetricRows rows_;
+  StepOutput output_;  ///< of the iteration under way
   bool was_empty_ = false;
+  bool continues_ = false;
+  std::optional<ProfiledAction> profiled_;
   bool has_batch_ = true;        ///< where the epoch begins or resumes: ranks have one, or the only rank has
   std::int64_t window_ = 1;      ///< accumulate_grad_batches that iterations are planned with
   std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed

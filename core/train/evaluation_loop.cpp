@@ -371,6 +371,14 @@ void FitValidation::run_if_due(Iteration& iteration, bool stopping, bool inside)
   if (is_due || (may_run && stopping && !inside)) run(iteration);
 }
 
+void FitValidation::run_if_due_at_end(const Iteration& iteration) {
+  const Progress& progress = run_.progress;
+  const auto is_due = [&](bool is_last) {
+    return schedule_.due(progress.epoch, iteration.index, progress.total_batch_idx - 1, is_last);
+  };
+  if (schedule_.epoch_enabled(progress.epoch) && is_due(true) && !is_due(false)) run(iteration);
+}
+
 void FitValidation::run(const Iteration& iteration) {
   run_.resume.position.iteration = iteration;
   begin_place(run_, Place::kValidation);

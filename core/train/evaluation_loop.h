@@ -92,6 +92,8 @@ class FitValidation {
   /// iteration; `inside`: it is not the epoch's last. A validation due only to the stop is then postponed
   /// (Iteration::validation_is_left).
   void run_if_due(Iteration& iteration, bool stopping, bool inside);
+  /// The same, once the epoch's end is known, for an iteration that was not known to be its last.
+  void run_if_due_at_end(const Iteration& iteration);
   /// Runs a validation, after writing the checkpoints that were requested before it.
   void run(const Iteration& iteration);
   /// The same as a part of the current place.

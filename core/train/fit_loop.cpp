@@ -10,7 +10,6 @@
 #include "levin/core/diagnostics/announcements.h"
 #include "levin/core/diagnostics/parameter_warnings.h"
 #include "levin/core/state/checkpoint_state.h"
-#include "levin/core/step/optimizers.h"
 
 namespace levin {
 
@@ -24,6 +23,16 @@ FitLoop::FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource
 }
 
 void FitLoop::run(const ResumePoint& resume) {
+  begin(resume);
+  while (continues()) {
+    begin_epoch();
+    while (epoch_.continues()) epoch_.iterate();
+    end_epoch();
+  }
+  end();
+}
+
+void FitLoop::begin(const ResumePoint& resume) {
   const TrainerOptions& options = run_.options();
   if (!run_.setup.limits_given) {
     rank_zero_warn(
@@ -40,8 +49,11 @@ void FitLoop::run(const ResumePoint& resume) {
   DataSource* const source = std::exchange(run_.data_ahead, nullptr);
   if (source != nullptr && resume.resumes && asked > 0) source->forget_ahead();
   ask_for_loaders([&] { data_.set_up(); });
-  ResumePoint from = resume;
-  if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
+  resume_ = resume;
+  if (resume.is_in_epoch()) {
+    resume_.batches_done = data_.seek(resume);
+    run_.accumulation.full_batch_size = resume.data.batch_size;
+  }
   agree_on_epoch();
   if (may_train() && run_.progress.num_training_batches == 0) throw_without_batches();
   announce();
@@ -55,13 +67,24 @@ void FitLoop::run(const ResumePoint& resume) {
     warn_of_unreached_schedules(run_.parts,
                                 TrainingLength(options, run_.accumulation.batches, [&] { return plan_.iterations(); }));
   }
-  if (from.is_in_epoch() || !done()) {
-    train_epochs(std::move(from));
-  } else {
-    run_.metrics->begin_stage(Stage::kTrain);
-    if (resume.resumes) resume_here(run_, data_, resume);
-    begin_place(run_, Place::kEpochStart);
-    hand_over();
+  continues_ = resume.is_in_epoch() || !done();
+  if (continues_) {
+    begin_training();
+    if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
+    return;
+  }
+  run_.metrics->begin_stage(Stage::kTrain);
+  if (resume.resumes) resume_here(run_, data_, resume);
+  begin_place(run_, Place::kEpochStart);
+}
+
+void FitLoop::end() {
+  hand_over();
+  if (has_begun_) {
+    run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
+    save_requested(run_);
+    const bool trains = run_.progress.global_step > steps_before_ && !run_.options().fast_dev_run;
+    if (trains) schedules_->warn_of_unstepped(run_.parts);
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
   if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.wishes.stop_agreed()) {
@@ -91,36 +114,33 @@ std::string FitLoop::claim_of_loader() const {
   return size > 0 ? format(", though its size() says {}", size) : "";
 }
 
-void FitLoop::train_epochs(ResumePoint resume) {
+void FitLoop::begin_training() {
+  has_begun_ = true;
   // Before the hook, since what it logs belongs to the first epoch.
   run_.metrics->begin_stage(Stage::kTrain);
-  if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
-  if (!resume.resumes) warn_of_layers_in_evaluation_mode(run_.module());
+  if (resume_.resumes && resume_.place == Place::kTrainStart) resume_here(run_, data_, resume_);
+  if (!resume_.resumes) warn_of_layers_in_evaluation_mode(run_.module());
   run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
-  const bool begins = !resume.resumes || resume.place == Place::kTrainStart;
+  const bool begins = !resume_.resumes || resume_.place == Place::kTrainStart;
   if (begins && run_.progress.total_batch_idx == 0) validation_.validate_before_training();
   epoch_.throw_if_signalled();
   validation_.start_clock();
-  const ScheduleWatch schedules(run_.parts);
-  const std::int64_t steps_before = run_.progress.global_step;
-  while (true) {
-    epoch_.run(std::exchange(resume, {}));
-    epoch_.throw_if_signalled();
-    if (epoch_.was_empty()) {
-      if (run_.progress.total_batch_idx == batches_before_) throw_without_batches();
-      Console::instance().warn_once(format("Epoch {} had no training batch: the training loader gave none{}.",
-                                           run_.progress.epoch - 1, claim_of_loader()),
-                                    "epoch without batches", Speaker::kRun);
-    }
-    if (!epoch_.end_reason()) reload_if_due();
-    agree_on_epoch();
-    if (done()) break;
+  schedules_.emplace(run_.parts);
+  steps_before_ = run_.progress.global_step;
+}
+
+void FitLoop::end_epoch() {
+  epoch_.end();
+  epoch_.throw_if_signalled();
+  if (epoch_.was_empty() && !data_.is_stepped()) {
+    if (run_.progress.total_batch_idx == batches_before_) throw_without_batches();
+    Console::instance().warn_once(
+        format("Epoch {} had no training batch: the training loader gave none{}.", run_.progress.epoch - 1, claim_of_loader()),
+        "epoch without batches", Speaker::kRun);
   }
-  hand_over();
-  run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
-  save_requested(run_);
-  const bool trains = run_.progress.global_step > steps_before && !run_.options().fast_dev_run;
-  if (trains) schedules.warn_of_unstepped(run_.parts);
+  if (!epoch_.end_reason()) reload_if_due();
+  agree_on_epoch();
+  continues_ = !done();
 }
 
 void FitLoop::hand_over() {
@@ -170,7 +190,7 @@ void FitLoop::agree_on_epoch() {
   run_.progress.num_training_batches = batch_cap(batches_of_plan, run_.options().limit_train_batches).value_or(-1);
   const std::int64_t batch_size = outcome.payloads.front()[1];
   const auto agrees = [&](const BoundaryPayload& payload) { return payload[1] == batch_size; };
-  run_.accumulation.full_batch_size = std::ranges::all_of(outcome.payloads, agrees) ? batch_size : 0;
+  if (!data_.is_stepped()) run_.accumulation.full_batch_size = std::ranges::all_of(outcome.payloads, agrees) ? batch_size : 0;
   const auto validates = [](const BoundaryPayload& payload) { return payload[2] != 0; };
   validation_.agree(std::ranges::any_of(outcome.payloads, validates), batches_of_plan);
   warn_of_long_interval();

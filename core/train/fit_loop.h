@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+
+#include "levin/core/step/optimizers.h"
 #include "levin/core/train/epoch_loop.h"
 
 namespace levin {
@@ -11,10 +14,21 @@ class FitLoop {
   FitLoop(TrainerState& run, const PrecisionPolicy& precision, DataSource& source);
   ~FitLoop() { run_.visit_training_data = nullptr; }
 
+  /// All of training: begin(), iterations of all epochs, end().
   void run(const ResumePoint& resume);
+  /// The sanity check, loaders, and the beginning of training. Ranks: all.
+  void begin(const ResumePoint& resume);
+  /// More epochs are to come: begin_epoch(), iterate(), end_epoch(), until this is false; then end().
+  bool continues() const { return continues_; }
+  EpochLoop& epoch() { return epoch_; }
+  void begin_epoch() { epoch_.begin(std::exchange(resume_, {})); }
+  /// Ends the epoch, and agrees on the next. Ranks: all.
+  void end_epoch();
+  /// The end of training: from here on the module has the weights to evaluate. Ranks: all.
+  void end();
 
  private:
-  void train_epochs(ResumePoint resume);
+  void begin_training();
   /// Training is over: from here on the module has the weights to evaluate.
   void hand_over();
   void reload_if_due();
@@ -36,6 +50,11 @@ class FitLoop {
   TrainingData data_;
   FitValidation validation_;
   EpochPlan plan_;
+  ResumePoint resume_;  ///< of the epoch that begins next
+  bool continues_ = false;
+  bool has_begun_ = false;  ///< on_train_start has run
+  std::optional<ScheduleWatch> schedules_;
+  std::int64_t steps_before_ = 0;  ///< global_step when training began
   EpochLoop epoch_;
 };
 

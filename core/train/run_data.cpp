@@ -22,14 +22,7 @@ namespace levin {
 namespace {
 
 void prepare(const RunSetup& setup, BatchLoader& loader, Stage stage) {
-  const bool fits = stage == Stage::kTrain || stage == Stage::kValidate;
-  const bool divides = setup.options.use_distributed_sampler;
-  loader.set_shard({.rank = divides ? setup.strategy->rank() : 0,
-                    .world_size = divides ? setup.world_size() : 1,
-                    // Evaluation data is never padded: each sample counts once.
-                    .uneven = stage == Stage::kTrain ? setup.options.uneven : Uneven::kKeep,
-                    .force_sequential = fits && takes_batches(setup.options.overfit_batches),
-                    .default_seed = setup.data_seed});
+  loader.set_shard(shard_of(setup, stage));
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
 }
 
@@ -90,6 +83,17 @@ void show(const ReadingCounters& counters, Progress& progress) {
 }
 
 }  // namespace
+
+Shard shard_of(const RunSetup& setup, Stage stage) {
+  const bool fits = stage == Stage::kTrain || stage == Stage::kValidate;
+  const bool divides = setup.options.use_distributed_sampler;
+  return {.rank = divides ? setup.strategy->rank() : 0,
+          .world_size = divides ? setup.world_size() : 1,
+          // Evaluation data is never padded: each sample counts once.
+          .uneven = stage == Stage::kTrain ? setup.options.uneven : Uneven::kKeep,
+          .force_sequential = fits && takes_batches(setup.options.overfit_batches),
+          .default_seed = setup.data_seed};
+}
 
 bool LoaderCursor::has_more() {
   const RandomScope random;
@@ -178,6 +182,13 @@ const LoaderList& DataSource::for_preview(Module& module, const RunSetup& setup,
   return previewed_;
 }
 
+void require_training_data(const TrainerState& run) {
+  if (!run.entry.is_session) return;
+  throw MisuseError(
+      "A Session has no training data to read: its caller gives each batch to step(). What reads the data itself, such as "
+      "visit_training_data() or a callback that tries out batches before training, is for fit().");
+}
+
 std::int64_t estimated_epoch_batches(TrainerState& run) {
   return at_most(run.data_ahead != nullptr ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
 }
@@ -198,6 +209,7 @@ void TrainingData::set_up() {
 
 std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const DataPosition& saved = resume.data;
+  if (is_stepped()) return batches_before_ = resume.batches_done;
   const std::int64_t world_size = run_.world_size();
   const std::int64_t batch_size = loader_->batch_size().value_or(0);
   const std::int64_t ranks_reading = run_.options().use_distributed_sampler ? world_size : 1;
@@ -270,6 +282,7 @@ void TrainingData::check_size() {
 }
 
 void TrainingData::visit(const PrecisionPolicy& precision, const BatchVisitor& visit) {
+  require_training_data(run_);
   const Place place = run_.resume.position.place;
   const bool trains = place > Place::kEpochStart && place < Place::kEpochEnd && place != Place::kStopped;
   if (loader_ == nullptr || (trains && cursor_->has_next())) {
@@ -308,7 +321,7 @@ std::optional<BeforeReading> TrainingData::before_reading() const {
 std::int64_t TrainingData::mark_of_next() {
   const auto share = loader_->sample_share();
   const bool divides_itself = share && share->ranks > 1;
-  if (std::exchange(compared_, true) || divides_itself || run_.options().allow_same_batches || !cursor_->has_next()) return 0;
+  if (std::exchange(compared_, true) || divides_itself || run_.options().allow_same_batches || !cursor_->next_batch()) return 0;
   return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
 }
 

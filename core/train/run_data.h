@@ -9,7 +9,8 @@
 
 namespace levin {
 
-/// Iterates over one epoch of a loader, always one batch ahead, so that the last batch is known.
+/// Iterates over one epoch of a loader, one batch ahead, so that the last batch is known, unless the loader knows
+/// (BatchLoader::has_next()).
 class LoaderCursor {
  public:
   /// `limit`: no more batches than this; nullopt for all.
@@ -20,16 +21,24 @@ class LoaderCursor {
     samples ? loader_.start_epoch_at(epoch, *samples) : loader_.start_epoch(epoch);
     fetched_ = batches;
     is_whole_ = batches == 0;
-    fetch();
+    next_.reset();
+    before_reading_.reset();
+    if (!loader_.has_next()) fetch();
   }
-  bool has_next() const { return next_.has_value(); }
-  /// The next batch; has_next() must hold. The one after it is fetched at once.
+  bool has_next() const {
+    const std::optional<bool> known = loader_.has_next();
+    return known ? *known && (!limit_ || fetched_ < *limit_) : next_.has_value();
+  }
+  /// The next batch; has_next() must hold. The one after it is fetched at once, if that is how to find out whether there is
+  /// one.
   Batch take() {
+    const bool knows = loader_.has_next().has_value();
+    if (knows) fetch();
     Batch batch = std::move(*next_);
-    fetch();
+    knows ? next_.reset() : fetch();
     return batch;
   }
-  /// The batch that take() will return; unset when there is none.
+  /// The batch that take() will return; unset when there is none, or it has not been read.
   const std::optional<Batch>& next_batch() const { return next_; }
   /// Random numbers before the next batch was read, with which a resumed run reads it again. Unset when there is none.
   const std::optional<RandomSnapshot>& before_reading() const { return before_reading_; }
@@ -92,6 +101,12 @@ class DataSource {
   LoaderList previewed_;
 };
 
+/// What this rank reads of a loader's data.
+Shard shard_of(const RunSetup& setup, Stage stage);
+
+/// Throws MisuseError in a Session. Called: before training data is read other than to train.
+void require_training_data(const TrainerState& run);
+
 /// Batches of a training epoch as all ranks agreed or, before the first, of this rank's loader, which this makes; -1: unknown.
 std::int64_t estimated_epoch_batches(TrainerState& run);
 /// The same before the first epoch, for the loaders of all ranks. Ranks: all.
@@ -119,6 +134,8 @@ class TrainingData {
   /// Trainer::visit_training_data().
   void visit(const PrecisionPolicy& precision, const BatchVisitor& visit);
 
+  /// Batches come from the caller of a Session: how many samples they have is known only once it has given one.
+  bool is_stepped() const { return run_.entry.is_session; }
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
   /// LoaderCursor::check_size(). Called: when an epoch has reached its last batch.

@@ -10,6 +10,14 @@
 
 namespace levin::test {
 
+/// The parts of a text between separators.
+inline std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream rest(text);
+  for (std::string part; std::getline(rest, part, separator);) parts.push_back(part);
+  return parts;
+}
+
 /// Settings of a scenario of a program: "name=value" texts. Each has ranks= and folder=.
 class Settings {
  public:
@@ -28,8 +36,7 @@ class Settings {
   /// "10,9,1"
   std::vector<std::int64_t> numbers(const std::string& name) const {
     std::vector<std::int64_t> all;
-    std::istringstream parts(text(name));
-    for (std::string part; std::getline(parts, part, ',');) all.push_back(std::stoll(part));
+    for (const std::string& part : parts_of(text(name), ',')) all.push_back(std::stoll(part));
     return all;
   }
 

@@ -59,6 +59,15 @@ void draw_samples(const std::filesystem::path& folder);
 void send(const std::string& name, std::int64_t step, const std::string& bytes);
 std::optional<levin::Batch> play_episode(at::Generator& random);
 
+struct World {
+  bool is_running() const;
+  levin::Batch observe() const;
+  void act(const levin::Batch& action);
+  levin::Batch experience(std::int64_t samples) const;
+  levin::Value state() const;
+  void set_state(const levin::Value& state);
+};
+
 struct Network : torch::nn::Module {
   std::shared_ptr<torch::nn::Module> backbone;
 };
@@ -67,6 +76,8 @@ extern levin::TrainerOptions options;
 extern levin::Trainer trainer;
 extern Net module;
 extern MyData data;
+extern levin::Session session;
+extern World world;
 extern std::shared_ptr<Network> network;
 extern std::shared_ptr<PageDataset> dataset;
 extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, x;

@@ -140,4 +140,16 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   return plan;
 }
 
+ResumePlan random_session_plan(std::uint64_t seed, int ranks) {
+  ResumePlan plan = random_resume_plan(seed, ranks);
+  const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
+  const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;
+  // A step at an epoch's end that was not known before counts an iteration of its own.
+  if (batches % plan.accumulate != 0) plan.accumulate = 1;
+  if (plan.val_check_interval && plan.val_check_interval->limit().is_share()) plan.val_check_interval.reset();
+  if (plan.averaging == "swa") plan.averaging = "ema";  // it renews statistics from data that a session does not have
+  plan.cut_by.clear();
+  return plan;
+}
+
 }  // namespace levin::test

@@ -16,6 +16,7 @@
 #include "levin/core/config/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/random/seed.h"
+#include "levin/core/session.h"
 #include "levin/data/data_loader.h"
 #include "levin/metrics/regression.h"
 #include "levin/optim/composed_lr_schedulers.h"
@@ -42,6 +43,9 @@ class Program final : public RecordingModule {
     if (plan.odd_weights == "complex") phase_ = register_parameter("phase", torch::randn({2, 1}, torch::kComplexFloat));
     for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(false);
   }
+
+  LoaderList val_dataloaders() override { return validation ? validation() : LoaderList(); }
+  std::function<LoaderList()> validation;
 
   /// Called in each hook, before anything is saved in it.
   void change_parameters(const std::string& entry) {
@@ -247,10 +251,14 @@ Value map_of(const Numbers& numbers) {
   return map;
 }
 
+enum class Driver : std::uint8_t { kFit, kSession };
+
 class Run {
  public:
   Run(const ResumePlan& plan, std::filesystem::path folder, bool is_cut = false)
       : plan_(plan), folder_(std::move(folder)), is_cut_(is_cut) {}
+  Run(const ResumePlan& plan, std::filesystem::path folder, Driver driver)
+      : plan_(plan), folder_(std::move(folder)), driver_(driver) {}
 
   Outcome operator()(HookTrace& trace, const std::vector<RowLogger::Row>& earlier, const std::optional<std::string>& ckpt_path,
                      const std::function<void(Trainer&, const RowLogger&)>& prepare = {},
@@ -321,10 +329,14 @@ class Run {
     options.reload_dataloaders_every_n_epochs = plan_.reload;
     options.validate_before_training = plan_.validate_first;
 
-    Trainer trainer(options);
+    const int rank = Trainer(rank_options()).rank();
     seed_everything(ckpt_path ? 999 : 7);
-    torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(trainer.rank()));
+    torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(rank));
     Program module(trace, plan_, is_cut_);
+    std::optional<Trainer> own_trainer;
+    std::optional<Session> session;
+    if (driver_ == Driver::kSession) session.emplace(options, module);
+    Trainer& trainer = session ? session->trainer() : own_trainer.emplace(options);
     trace.before_entry = [&](const std::string& entry) { module.change_parameters(entry); };
     if (prepare) prepare(trainer, *logger);
     std::function<double()> noise;
@@ -335,9 +347,12 @@ class Run {
           std::make_shared<NoisyDataset>(samples, 0.05 * static_cast<double>(trainer.current_epoch()), noise),
           DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers});
     };
-    RunOptions run;
-    run.ckpt_path = ckpt_path;
-    trainer.fit(module, data, run);
+    if (session) {
+      module.validation = [&] { return data.val_dataloaders(); };
+      drive(*session, noise, ckpt_path);
+    } else {
+      trainer.fit(module, data, {.ckpt_path = ckpt_path});
+    }
     if (finish) finish(trainer);
 
     Outcome outcome;
@@ -359,6 +374,44 @@ class Run {
   }
 
  private:
+  TrainerOptions rank_options() const {
+    TrainerOptions options = quiet_options();
+    options.accelerator = test_accelerator();
+    options.devices = Devices(plan_.ranks);
+    return options;
+  }
+
+  /// A user's loop over the batches that fit() would read. It keeps where it is, and reads each batch when it needs it.
+  void drive(Session& session, const std::function<double()>& noise, const std::optional<std::string>& ckpt_path) const {
+    std::int64_t epoch = 0, batch = 0;
+    session.keep("epoch", epoch);
+    session.keep("batch", batch);
+    session.begin(ckpt_path);
+    const auto enter_epoch = [&] {
+      if (std::exchange(epoch, session.trainer().current_epoch()) != epoch) batch = 0;
+    };
+    enter_epoch();
+    while (!session.should_stop()) {
+      const std::int64_t requested_in = plan_.reload > 0 ? epoch / plan_.reload * plan_.reload : 0;
+      const auto dataset = std::make_shared<NoisyDataset>(plan_.samples, 0.05 * static_cast<double>(requested_in), noise);
+      DataLoader loader(dataset, DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = true});
+      loader.set_shard(
+          {.rank = session.trainer().rank(), .world_size = plan_.ranks, .uneven = Uneven::kPad, .default_seed = 7});
+      loader.start_epoch(epoch);
+      const std::vector<std::int64_t> samples = loader.epoch_samples(*loader.size()).value();
+      bool is_over = false;
+      while (!is_over && batch < *loader.size()) {
+        const auto begin = samples.begin() + batch * plan_.batch_size;
+        const auto end = std::min(begin + plan_.batch_size, samples.end());
+        ++batch;
+        is_over = session.step(dataset->get_batch({begin, end})).ends_epoch;
+      }
+      if (!is_over) session.end_epoch();
+      enter_epoch();
+    }
+    session.end();
+  }
+
   Component<Strategy> strategy() const {
     if (plan_.strategy == "ddp_sharded") return plan_.strategy;
     Value arguments(Value::Map{});
@@ -376,7 +429,8 @@ class Run {
 
   ResumePlan plan_;
   std::filesystem::path folder_;
-  bool is_cut_;
+  bool is_cut_ = false;
+  Driver driver_ = Driver::kFit;
 };
 
 struct SavePoint {
@@ -477,11 +531,11 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
 /// that may be written or not.
 std::string resumed_otherwise(const ResumePlan& plan, const std::filesystem::path& folder, const SavePoint& point,
                               const std::vector<RowLogger::Row>& rows, const Outcome& whole,
-                              const std::set<std::string>& apart = {}) {
+                              const std::set<std::string>& apart = {}, Driver driver = Driver::kFit) {
   HookTrace silent;
   std::string text;
   try {
-    Outcome resumed = Run(plan, folder)(silent, rows, point.file);
+    Outcome resumed = Run(plan, folder, driver)(silent, rows, point.file);
     text = difference(whole, resumed);
     std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before), whole.saved.end());
     for (auto* files : {&rest, &resumed.saved}) {
@@ -536,29 +590,57 @@ std::string cut_otherwise(const ResumePlan& plan, const std::filesystem::path& f
   return problems.empty() ? "" : "\n cut:" + problems;
 }
 
+/// A run that requests a checkpoint in every hook.
+struct SavingRun {
+  SavingRun(const ResumePlan& plan, const std::filesystem::path& folder, Driver driver) : saves(folder / "", plan.seed) {
+    HookTrace trace;
+    trace.on_entry = [&](const std::string& entry) {
+      if (!saves.has_begun() || !saves.trainer().fitting() || !may_save(entry)) return;
+      saves.look();
+      if (plan.ranks == 1 || every_rank_comes(saves.trainer(), entry)) saves.save(entry);
+    };
+    outcome = Run(plan, folder, driver)(
+        trace, {}, std::nullopt, [&](Trainer& trainer, const RowLogger& logger) { saves.begin(trainer, logger); },
+        [&](Trainer&) { saves.look(); });
+  }
+  /// Resumes from each `stride`th point. Gives the differences.
+  std::string resumed(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride, Driver driver) const {
+    std::string problems;
+    for (std::size_t index = plan.seed % stride; index < saves.points.size() && problems.size() < 3000; index += stride) {
+      problems += resumed_otherwise(plan, folder, saves.points[index], outcome.rows, outcome, {}, driver);
+    }
+    return problems;
+  }
+
+  HookSaves saves;
+  Outcome outcome;
+};
+
 }  // namespace
 
 std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride) {
   HookTrace silent;
   const Outcome plain = Run(plan, folder)(silent, {}, std::nullopt);
-
-  HookTrace trace;
-  HookSaves saves(folder / "", plan.seed);
-  trace.on_entry = [&](const std::string& entry) {
-    if (!saves.has_begun() || !saves.trainer().fitting() || !may_save(entry)) return;
-    saves.look();
-    if (plan.ranks == 1 || every_rank_comes(saves.trainer(), entry)) saves.save(entry);
-  };
-  const Outcome whole = Run(plan, folder)(
-      trace, {}, std::nullopt, [&](Trainer& trainer, const RowLogger& logger) { saves.begin(trainer, logger); },
-      [&](Trainer&) { saves.look(); });
-  trace.on_entry = {};
+  const SavingRun whole(plan, folder, Driver::kFit);
   std::string problems;
-  if (const std::string changed = difference(plain, whole); !changed.empty()) problems += "saving changes the run: " + changed;
-  for (std::size_t index = plan.seed % stride; index < saves.points.size() && problems.size() < 3000; index += stride) {
-    problems += resumed_otherwise(plan, folder, saves.points[index], whole.rows, whole);
+  if (const std::string changed = difference(plain, whole.outcome); !changed.empty()) {
+    problems += "saving changes the run: " + changed;
   }
-  if (!plan.cut_by.empty()) problems += cut_otherwise(plan, folder, whole, 1);
+  problems += whole.resumed(plan, folder, stride, Driver::kFit);
+  if (!plan.cut_by.empty()) problems += cut_otherwise(plan, folder, whole.outcome, 1);
+  return problems.empty() ? "" : plan.str() + ":" + problems;
+}
+
+std::string check_session_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride) {
+  HookTrace silent;
+  std::string problems;
+  ResumePlan quiet = plan;
+  quiet.workers = 2;  // data then draws no random numbers, which fit() would do one batch ahead
+  const Outcome fitted = Run(quiet, folder)(silent, {}, std::nullopt);
+  const Outcome stepped = Run(quiet, folder, Driver::kSession)(silent, {}, std::nullopt);
+  if (const std::string differs = difference(fitted, stepped); !differs.empty()) problems += "fit() differs: " + differs;
+  const SavingRun whole(plan, folder, Driver::kSession);
+  problems += whole.resumed(plan, folder, stride, Driver::kSession);
   return problems.empty() ? "" : plan.str() + ":" + problems;
 }
 

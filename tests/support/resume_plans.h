@@ -79,4 +79,11 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
 /// shared by them.
 std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
 
+/// The same for the same seed, for a Session, whose epochs have no length that is known before.
+ResumePlan random_session_plan(std::uint64_t seed, int ranks = 1);
+
+/// The same of a run that a Session drives, in a loop that keeps where it is. The run must also end as that of fit() on data
+/// that draws no random numbers.
+std::string check_session_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
+
 }  // namespace levin::test

@@ -201,23 +201,44 @@ TEST_CASE("a run that was saved in on_train_epoch_start writes the rates that ho
 
 // LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, the first with that seed. From each of their
 // points, or from one of LEVIN_RESUME_STRIDE=….
+namespace {
+
+/// `seeds`; or those that the environment asks for, with every point at which a program is saved.
+struct ChosenPrograms {
+  explicit ChosenPrograms(std::vector<std::uint64_t> given) : seeds(std::move(given)) {
+    const char* one = std::getenv("LEVIN_RESUME_SEED");
+    const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
+    if (one != nullptr) seeds = {std::stoull(one)};
+    if (count != nullptr) {
+      seeds.resize(std::stoull(count));
+      std::iota(seeds.begin(), seeds.end(), one != nullptr ? std::stoull(one) : 1);
+    }
+    const char* each = std::getenv("LEVIN_RESUME_STRIDE");
+    stride = each != nullptr ? std::stoull(each) : one != nullptr || count != nullptr ? 1 : 2;
+  }
+  std::vector<std::uint64_t> seeds;
+  std::size_t stride;
+};
+
+}  // namespace
+
 TEST_CASE("generated programs resume exactly from every point at which hooks have them saved") {
-  const char* one = std::getenv("LEVIN_RESUME_SEED");
-  const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
   // 10, 13: the state of SpikeGuard, and statistics that StochasticWeightAveraging renews, after an end within an epoch; 16:
   // a part that a hook has frozen no longer drops out; 27: data that looks at the counters; 42: a group that a hook has added
   // and a schedule has changed.
-  std::vector<std::uint64_t> seeds = {1, 2, 3, 4, 5, 6, 10, 13, 16, 27, 42};
-  if (one != nullptr) seeds = {std::stoull(one)};
-  if (count != nullptr) {
-    seeds.resize(std::stoull(count));
-    std::iota(seeds.begin(), seeds.end(), one != nullptr ? std::stoull(one) : 1);
-  }
-  const char* each = std::getenv("LEVIN_RESUME_STRIDE");
-  const std::size_t stride = each != nullptr ? std::stoull(each) : one != nullptr || count != nullptr ? 1 : 2;
-  for (const std::uint64_t seed : seeds) {
+  const ChosenPrograms programs({1, 2, 3, 4, 5, 6, 10, 13, 16, 27, 42});
+  for (const std::uint64_t seed : programs.seeds) {
     INFO("LEVIN_RESUME_SEED=" << seed);
     const TemporaryFolder folder;
-    CHECK(check_resume_plan(random_resume_plan(seed), folder.path(), stride) == "");
+    CHECK(check_resume_plan(random_resume_plan(seed), folder.path(), programs.stride) == "");
+  }
+}
+
+TEST_CASE("generated programs train by a session as by fit(), to the bit, and resume there from every point") {
+  const ChosenPrograms programs({1, 2, 3, 4, 5, 6});
+  for (const std::uint64_t seed : programs.seeds) {
+    INFO("LEVIN_RESUME_SEED=" << seed);
+    const TemporaryFolder folder;
+    CHECK(check_session_plan(random_session_plan(seed), folder.path(), programs.stride) == "");
   }
 }

@@ -186,6 +186,11 @@ class Generator {
     if (resumes_) add({.type = Phase::kResume, .boundary = {}});
   }
 
+  /// In every third program a Session drives the ranks.
+  void add_session_call() {
+    if (program_.seed % 3 == 0) add_boundary(BoundaryKind::kSessionCall, Stage::kTrain);
+  }
+
   void lay_out_phases() {
     resumes_ = chance(2);
     const int log_every = below(3) + 1;
@@ -200,6 +205,7 @@ class Generator {
       add_boundary(BoundaryKind::kEpochStart, Stage::kTrain);
       add_hook(Hook::kOnTrainEpochStart);
       for (int batch = 0; batch < most; ++batch) {
+        add_session_call();
         add_batch(kTrainHooks, batch, 0, true);
         if (++step_ % log_every == 0) add_boundary(BoundaryKind::kTrainStep, Stage::kTrain);
         if (chance(8)) add_checkpoint();
@@ -207,6 +213,7 @@ class Generator {
         if (validates && batch + 1 == most) lay_out_validation(Stage::kValidate);
         if (chance(12)) add_checkpoint();
       }
+      add_session_call();
       add_boundary(BoundaryKind::kEpochReached, Stage::kTrain);
       if (chance(12)) add_checkpoint();
       add_hook(Hook::kOnTrainEpochEnd);
