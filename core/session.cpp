@@ -79,6 +79,13 @@ struct Session::Impl {
     }
     return false;
   }
+  /// A run that resumes inside an epoch is there when begin() returns: between two steps, or after the epoch, if the step or
+  /// the end_epoch() in which it was saved ends it.
+  void resume_epoch() {
+    fit->begin_epoch();
+    epoch_is_open = true;
+    if (!fit->epoch().continues()) close_epoch();
+  }
   void close_epoch() {
     fit->end_epoch();
     epoch_is_open = false;
@@ -157,8 +164,7 @@ void Session::begin(const std::optional<std::string>& ckpt_path) {
     own.entry->step([&] {
       own.fit.emplace(own.run, own.entry->precision(), own.entry->source());
       own.fit->begin(own.entry->resume_point());
-      // A run that resumes inside an epoch is there when begin() returns.
-      if (own.entry->resume_point().is_in_epoch()) own.open_epoch();
+      if (own.entry->resume_point().is_in_epoch()) own.resume_epoch();
     });
   });
 }

@@ -125,7 +125,7 @@ MetricPayload read_payload(ByteReader& frame, const MetricEntry& entry) {
   const std::string_view bytes = frame.take((entry.slots() - 1) * sizeof(Slot));
   if (!payload.slot.present()) return payload;
   payload.numbers.resize(entry.layout.size());
-  std::memcpy(payload.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
+  if (!payload.numbers.empty()) std::memcpy(payload.numbers.data(), bytes.data(), entry.layout.size() * sizeof(double));
   return payload;
 }
 

@@ -222,7 +222,7 @@ StepOutput EpochLoop::iterate() {
 }
 
 void EpochLoop::finish() {
-  if (run_.accumulation.window.open) {
+  if (run_.reduces_gradients() && run_.accumulation.window.open) {
     // An iteration without a batch takes the step of the batches that wait for more.
     while (continues_) iterate();
     return;

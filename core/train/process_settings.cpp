@@ -29,7 +29,9 @@ ProcessSettings::ProcessSettings(const TrainerOptions& options)
   // Which algorithm is measured to be the fastest may differ from run to run.
   if (options.benchmark || options.deterministic) context.setBenchmarkCuDNN(options.benchmark.value_or(false));
   if (options.deterministic && options.benchmark == true) {
-    rank_zero_warn("benchmark: true chooses among deterministic algorithms by their speed, so that runs may still differ.");
+    Console::instance().warn_once(
+        "benchmark: true chooses among deterministic algorithms by their speed, so that runs may still differ.",
+        "benchmark beside deterministic", Speaker::kRun);
   }
   if (options.float32_matmul_precision) {
     matmul_precision_ = static_cast<MatmulPrecision>(context.float32MatmulPrecision());

@@ -95,6 +95,17 @@ Shard shard_of(const RunSetup& setup, Stage stage) {
           .default_seed = setup.data_seed};
 }
 
+Batch LoaderCursor::take_now() {
+  std::optional<Batch> batch = loader_.next();
+  if (!batch) {
+    throw MisuseError(
+        "A loader's has_next() said that there is a batch, but its next() gave none. Let has_next() return nullopt where the "
+        "loader does not know.");
+  }
+  ++fetched_;
+  return *std::move(batch);
+}
+
 bool LoaderCursor::has_more() {
   const RandomScope random;
   try {

@@ -32,10 +32,9 @@ class LoaderCursor {
   /// The next batch; has_next() must hold. The one after it is fetched at once, if that is how to find out whether there is
   /// one.
   Batch take() {
-    const bool knows = loader_.has_next().has_value();
-    if (knows) fetch();
+    if (loader_.has_next()) return take_now();
     Batch batch = std::move(*next_);
-    knows ? next_.reset() : fetch();
+    fetch();
     return batch;
   }
   /// The batch that take() will return; unset when there is none, or it has not been read.
@@ -47,6 +46,8 @@ class LoaderCursor {
   void check_size(std::string_view name);
 
  private:
+  /// Of a loader that knows whether it has a batch. Throws MisuseError when it was wrong.
+  Batch take_now();
   void fetch() {
     next_.reset();
     before_reading_.reset();

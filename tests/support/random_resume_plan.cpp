@@ -147,6 +147,8 @@ ResumePlan random_session_plan(std::uint64_t seed, int ranks) {
   // A step at an epoch's end that was not known before counts an iteration of its own.
   if (batches % plan.accumulate != 0) plan.accumulate = 1;
   if (plan.val_check_interval && plan.val_check_interval->limit().is_share()) plan.val_check_interval.reset();
+  // In fit() a schedule that steps after an epoch's last batch sees what the epoch's validation gives.
+  plan.plateau_each_step = false;
   if (plan.averaging == "swa") plan.averaging = "ema";  // it renews statistics from data that a session does not have
   plan.cut_by.clear();
   return plan;

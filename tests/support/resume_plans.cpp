@@ -635,7 +635,8 @@ std::string check_session_plan(const ResumePlan& plan, const std::filesystem::pa
   HookTrace silent;
   std::string problems;
   ResumePlan quiet = plan;
-  quiet.workers = 2;  // data then draws no random numbers, which fit() would do one batch ahead
+  quiet.max_steps = -1;  // fit() knows that the step that reaches it is an epoch's last
+  quiet.workers = 2;     // data then draws no random numbers, which fit() would do one batch ahead
   const Outcome fitted = Run(quiet, folder)(silent, {}, std::nullopt);
   const Outcome stepped = Run(quiet, folder, Driver::kSession)(silent, {}, std::nullopt);
   if (const std::string differs = difference(fitted, stepped); !differs.empty()) problems += "fit() differs: " + differs;

@@ -235,7 +235,8 @@ TEST_CASE("generated programs resume exactly from every point at which hooks hav
 }
 
 TEST_CASE("generated programs train by a session as by fit(), to the bit, and resume there from every point") {
-  const ChosenPrograms programs({1, 2, 3, 4, 5, 6});
+  // 10: a step in whose validation the run was saved ends the epoch; 19: a local gradient, at an epoch's end.
+  const ChosenPrograms programs({1, 2, 3, 4, 5, 6, 10, 19});
   for (const std::uint64_t seed : programs.seeds) {
     INFO("LEVIN_RESUME_SEED=" << seed);
     const TemporaryFolder folder;

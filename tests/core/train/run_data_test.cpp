@@ -140,3 +140,28 @@ TEST_CASE("ranks that make a step of different numbers of batches are an error t
   CHECK_THROWS_WITH(check_same_accumulation(votes_of({4, 1, 4, 8, 1})),
                     Catch::Contains("1 on ranks 1, 4; 4 on ranks 0, 2; 8 on rank 3."));
 }
+
+TEST_CASE("a loader that knows whether it has a batch is not read ahead, and has one when it says so") {
+  struct Knowing final : BatchLoader {
+    std::optional<std::int64_t> size() const override { return std::nullopt; }
+    void start_epoch(std::int64_t) override { read = 0; }
+    std::optional<bool> has_next() const override { return read < claimed; }
+    std::optional<Batch> next() override {
+      return read < 2 ? std::optional(Batch{{"x", torch::full({1}, ++read)}}) : std::nullopt;
+    }
+    int read = 0, claimed = 2;
+  } loader;
+  LoaderCursor cursor(loader, std::nullopt);
+  cursor.start_epoch(0);
+  CHECK(loader.read == 0);
+  for (int number = 1; number <= 2; ++number) {
+    REQUIRE(cursor.has_next());
+    CHECK(cursor.take()["x"].item<int>() == number);
+    CHECK(loader.read == number);
+    CHECK_FALSE(cursor.before_reading());
+  }
+  CHECK_FALSE(cursor.has_next());
+  loader.claimed = 3;
+  REQUIRE(cursor.has_next());
+  CHECK_THROWS_WITH(cursor.take(), Catch::Contains("has_next() said that there is a batch"));
+}
