@@ -181,11 +181,11 @@ std::optional<double> with_trainer(const Request& request, const fs::path& folde
 
 /// The same epochs in a loop of the caller's.
 std::optional<double> with_session(const Request& request, const fs::path& folder) {
-  Mlp module(request, 1);
-  levin::Session session(trainer_options(request, folder), module);
   torch::manual_seed(0);
   levin::DataLoader loader(levin::TensorDataset(make_data(kSamples * request.ranks)),
                            levin::DataLoaderOptions{.batch_size = kBatchSize, .shuffle = true});
+  Mlp module(request, 1);
+  levin::Session session(trainer_options(request, folder), module);
   session.begin();
   loader.set_shard(session.shard());
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
