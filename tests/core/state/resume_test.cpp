@@ -199,11 +199,10 @@ TEST_CASE("a run that was saved in on_train_epoch_start writes the rates that ho
   }
 }
 
-// LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, the first with that seed. From each of their
-// points, or from one of LEVIN_RESUME_STRIDE=….
 namespace {
 
-/// `seeds`; or those that the environment asks for, with every point at which a program is saved.
+/// LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, the first with that seed. From each of their
+/// points, or from one of LEVIN_RESUME_STRIDE=….
 struct ChosenPrograms {
   explicit ChosenPrograms(std::vector<std::uint64_t> given) : seeds(std::move(given)) {
     const char* one = std::getenv("LEVIN_RESUME_SEED");
