@@ -1,6 +1,5 @@
 #include "levin/core/trainer.h"
 
-
 #include <system_error>
 #include <thread>
 
