@@ -68,6 +68,12 @@ struct World {
   void set_state(const levin::Value& state);
 };
 
+struct CartPole : levin::Environment {
+  explicit CartPole(std::uint64_t seed);
+  at::Tensor reset() override;
+  levin::Transition step(const at::Tensor& action) override;
+};
+
 struct Network : torch::nn::Module {
   std::shared_ptr<torch::nn::Module> backbone;
 };
@@ -78,6 +84,9 @@ extern Net module;
 extern MyData data;
 extern levin::Session session;
 extern World world;
+extern levin::VectorEnvironment environments;
+extern levin::ReplayBuffer replay;
+extern levin::RolloutBuffer rollout;
 extern std::shared_ptr<Network> network;
 extern std::shared_ptr<PageDataset> dataset;
 extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, x;
