@@ -65,6 +65,7 @@ FIRST_STEP = (
     "{bin}/levin", "fit", "--config={examples}/digits/config.yaml", "--plugin={lib}/libfirst_step_clock.so",
     "--trainer.callbacks+=FirstStepClock", "--trainer.max_epochs=null", "--trainer.max_steps=1")
 FIRST_STEP_BY_HAND = program("first_step_by_hand")
+SGD = "torch::optim::SGD"
 ONE_PROCESS = Side("one process", step("trainer"))
 ONE_LIGHTNING = "Lightning, one process"
 
@@ -213,9 +214,13 @@ def all_rows(cores):
             what="the same step with AdamW, over the loop by hand with torch::optim::AdamW",
             target="≤ 0.80 ×", kind="ratio", limit=0.80, rounds=2,
             levin=Side(LEVIN, step("everything", "AdamW")), baseline=Side(BY_HAND, step("by_hand", "torch::optim::AdamW"))),
-        Row(key="session_step", short="MLP step of a Session, added to the Trainer's",
-            what="the same step in a loop of the caller's, Session::step(): added to the Trainer's own", target="≤ 2 µs",
-            kind="difference", limit=2, unit="µs", rounds=2, levin=Side("Session", step("session")), baseline=ONE_PROCESS),
+        Row(key="session_step", short="step of a Session, added to the Trainer's",
+            what="the step of one layer 64-10, batch 32, with SGD, in a loop of the caller's, Session::step(): added to the Trainer's own",
+            target="≤ 2 µs", kind="difference", limit=2, unit="µs", rounds=3, levin=Side("Session", step("small_session", SGD)),
+            baseline=Side("Trainer", step("small_trainer", SGD)),
+            peers=(Side(BY_HAND, step("small_by_hand", SGD), is_peer=True),
+                   peer_side("Fabric", peer("training.py", "fabric", "--small")),
+                   peer_side(PYTORCH, peer("training.py", "pytorch", "--small")))),
         Row(key="live", short="MLP step on a live terminal / in a file",
             what="the same step on a terminal with the live view, over progress in a file", target="≤ 1.01 × (and 3 % of noise)",
             kind="ratio", limit=1.04, rounds=2, levin=Side("live", step("live")), baseline=Side("in a file", step("everything"))),

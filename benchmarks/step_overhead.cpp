@@ -8,7 +8,8 @@
 // `session` is the trainer's steps in a loop of its own. `live` is everything on a terminal, with the live view. `graphed` is
 // everything with `cuda_graph: auto`. CLASS, such as TensorBoardLogger, is everything with that logger in addition to
 // CSVLogger; an MLflowLogger has a server that does not answer. OPTIMIZER: torch::optim::Adam and the like are LibTorch's
-// classes; a name alone, such as AdamW, is the class that `optimizer:` makes in YAML.
+// classes; a name alone, such as AdamW, is the class that `optimizer:` makes in YAML. With `small_` before it, by_hand, trainer
+// and session train one layer instead, for ten times as many steps, which show what a step costs besides.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <levin/levin.h>
 #include <pty.h>
@@ -20,6 +21,7 @@
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "sample.h"
@@ -44,13 +46,16 @@ struct Request {
   int ranks = 1;
   std::string accelerator = "cpu";
   at::Device device = at::kCPU;
+  bool is_small = false;
 
+  std::int64_t epochs() const { return is_small ? 10 * kEpochs : kEpochs; }
   bool has_logger() const { return side.ends_with("Logger"); }
   bool is_whole() const { return side == "everything" || side == "live" || side == "graphed" || has_logger(); }
 };
 
-torch::nn::Sequential make_net() {
+torch::nn::Sequential make_net(const Request& request) {
   using torch::nn::Linear, torch::nn::ReLU;
+  if (request.is_small) return torch::nn::Sequential(Linear(64, 10));
   return torch::nn::Sequential(Linear(64, 256), ReLU(), Linear(256, 256), ReLU(), Linear(256, 10));
 }
 
@@ -67,13 +72,13 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
   return factory->make(std::move(parameters));
 }
 
-double microseconds_per_step(const Stopwatch& stopwatch) {
-  return stopwatch.seconds() / static_cast<double>((kEpochs - kWarmUpEpochs) * kStepsOfEpoch) * 1e6;
+double microseconds_per_step(const Stopwatch& stopwatch, const Request& request) {
+  return stopwatch.seconds() / static_cast<double>((request.epochs() - kWarmUpEpochs) * kStepsOfEpoch) * 1e6;
 }
 
 class Mlp : public levin::Module {
  public:
-  Mlp(const Request& request, int metrics) : request_(request), net_(register_module("net", make_net())) {
+  Mlp(const Request& request, int metrics) : request_(request), net_(register_module("net", make_net(request))) {
     for (int index = 1; index < metrics; ++index) names_.push_back("metric_" + std::to_string(index));
   }
   void on_train_epoch_start() override {
@@ -81,7 +86,7 @@ class Mlp : public levin::Module {
   }
   void on_train_end() override {
     trainer().strategy().accelerator().synchronize(device());
-    microseconds_ = microseconds_per_step(stopwatch_);
+    microseconds_ = microseconds_per_step(stopwatch_, request_);
   }
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto loss = torch::nn::functional::cross_entropy(net_->forward(batch["image"]), batch["label"]);
@@ -110,7 +115,7 @@ levin::Component<levin::Logger> make_logger(const std::string& name) {
 
 levin::TrainerOptions trainer_options(const Request& request, const fs::path& folder) {
   levin::TrainerOptions options;
-  options.max_epochs = kEpochs;
+  options.max_epochs = request.epochs();
   options.accelerator = request.accelerator;
   if (request.side == "live") options.progress = levin::ProgressView::kLive;
   if (request.side == "graphed") options.cuda_graph = levin::CudaGraph::kAuto;
@@ -188,7 +193,7 @@ std::optional<double> with_session(const Request& request, const fs::path& folde
   levin::Session session(trainer_options(request, folder), module);
   session.begin();
   loader.set_shard(session.shard());
-  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+  for (std::int64_t epoch = 0; epoch < request.epochs(); ++epoch) {
     loader.start_epoch(epoch);
     while (auto batch = loader.next()) session.step(*std::move(batch));
     session.end_epoch();
@@ -200,13 +205,13 @@ std::optional<double> with_session(const Request& request, const fs::path& folde
 /// `saves`: a row of numbers as often as the Trainer writes one, and model and optimizer after each epoch.
 double by_hand(const Request& request, bool saves, const fs::path& folder) {
   const levin::Batch data = make_data(kSamples);
-  auto net = make_net();
+  auto net = make_net(request);
   net->to(request.device);
   const auto optimizer = make_optimizer(request.optimizer, net->parameters());
   std::ofstream log(folder / "metrics.csv");
   std::int64_t step = 0;
   Stopwatch stopwatch;
-  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+  for (std::int64_t epoch = 0; epoch < request.epochs(); ++epoch) {
     if (epoch == kWarmUpEpochs) stopwatch.start();
     const auto order = torch::randperm(kSamples, torch::kLong);
     for (std::int64_t first = 0; first < kSamples; first += kBatchSize) {
@@ -224,7 +229,7 @@ double by_hand(const Request& request, bool saves, const fs::path& folder) {
     torch::save(*optimizer, (folder / "optimizer.pt").string());
   }
   if (!request.device.is_cpu()) c10::impl::VirtualGuardImpl(request.device.type()).synchronizeDevice(request.device.index());
-  return microseconds_per_step(stopwatch);
+  return microseconds_per_step(stopwatch, request);
 }
 
 }  // namespace
@@ -237,6 +242,9 @@ int main(int argc, char** argv) {
   }
   Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
   if (argc > 4) request.accelerator = argv[4];
+  constexpr std::string_view kSmall = "small_";
+  request.is_small = request.side.starts_with(kSmall);
+  if (request.is_small) request.side.erase(0, kSmall.size());
   at::set_num_threads(1);
   const fs::path folder = fs::current_path();
   // Before levin checks what standard output is.

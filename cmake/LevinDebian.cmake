@@ -11,6 +11,8 @@ file(CREATE_LINK ../lib/levin/bin/levin ${PROJECT_BINARY_DIR}/debian/levin SYMBO
 install(FILES ${PROJECT_BINARY_DIR}/debian/levin DESTINATION bin)
 file(WRITE ${PROJECT_BINARY_DIR}/debian/levinConfig.cmake "include(/usr/${levin_package_folder}/levinConfig.cmake)\n")
 install(FILES ${PROJECT_BINARY_DIR}/debian/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake DESTINATION lib/cmake/levin)
+levin_write_pc(${PROJECT_BINARY_DIR}/debian/levin-c.pc /usr ${levin_pc_paths})
+install(FILES ${PROJECT_BINARY_DIR}/debian/levin-c.pc DESTINATION lib/pkgconfig)
 
 # The packages whose libraries liblevin is linked to. dpkg-shlibdeps would fail over LibTorch, which is of none.
 set(packages "")

@@ -18,7 +18,7 @@ foreach(file IN ITEMS LevinTorch LevinPlugin LevinPrecompile)
 endforeach()
 
 set(levin_installed levin levin_program)
-install(TARGETS levin levin_program EXPORT levinTargets)
+install(TARGETS levin levin_c levin_program EXPORT levinTargets)
 if(TARGET levin_cuda)
   list(APPEND levin_installed levin_cuda)
   install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
@@ -31,6 +31,18 @@ export(EXPORT levinTargets NAMESPACE levin:: FILE ${PROJECT_BINARY_DIR}/levinTar
 install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake
         DESTINATION ${levin_package_folder})
+
+# For other languages: the header, the Fortran module as a source, and what pkg-config needs, in both trees.
+install(FILES c/levin_c.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
+configure_file(c/levin.f90 ${PROJECT_BINARY_DIR}/levin.f90 COPYONLY)
+install(FILES c/levin.f90 DESTINATION ${levin_package_folder})
+function(levin_write_pc file levin_pc_prefix levin_pc_libdir levin_pc_includedir levin_pc_module)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/levin-c.pc.in ${file} @ONLY)
+endfunction()
+levin_write_pc(${PROJECT_BINARY_DIR}/lib/pkgconfig/levin-c.pc ${PROJECT_BINARY_DIR} lib include/api/c levin.f90)
+set(levin_pc_paths ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR} ${levin_package_folder}/levin.f90)
+levin_write_pc(${PROJECT_BINARY_DIR}/installed/levin-c.pc "\${pcfiledir}/../.." ${levin_pc_paths})
+install(FILES ${PROJECT_BINARY_DIR}/installed/levin-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # `levin setup` runs it.
 install(PROGRAMS scripts/setup_libtorch.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/levin)

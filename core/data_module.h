@@ -30,6 +30,8 @@ class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
       LoaderList(Loader&& loader) {
     emplace_back(std::forward<Loader>(loader));
   }
+  /// A loader of these batches, on each rank its own, in this order.
+  LoaderList(std::vector<Batch> batches);
   LoaderList(std::vector<LoaderPtr> loaders) : std::vector<LoaderPtr>(std::move(loaders)) {}
   LoaderList(const std::vector<std::shared_ptr<BatchLoader>>& loaders)
       : std::vector<LoaderPtr>(loaders.begin(), loaders.end()) {}

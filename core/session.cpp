@@ -2,6 +2,7 @@
 
 #include <c10/util/ScopeExit.h>
 
+#include <set>
 #include <thread>
 
 #include "levin/core/base/format.h"
@@ -27,8 +28,9 @@ TrainerOptions without_epoch_limit(TrainerOptions options) {
 }  // namespace
 
 struct Session::Impl {
-  Impl(TrainerOptions options, Module& module)
-      : trainer(without_epoch_limit(std::move(options))), run(TrainerState::of(trainer)), module(module) {
+  Impl(TrainerOptions options, const std::function<SessionParts(Trainer&)>& make)
+      : trainer(without_epoch_limit(std::move(options))), run(TrainerState::of(trainer)), parts(make(trainer)) {
+    if (!parts.module) throw MisuseError("Session: the function that makes its parts gave no module.");
     run.entry.is_session = true;
   }
 
@@ -66,7 +68,7 @@ struct Session::Impl {
     }
     return work_of(calls, stops_with_first());
   }
-  bool stops_with_first() const { return run.options().uneven == Uneven::kDrop || !module.automatic_optimization(); }
+  bool stops_with_first() const { return run.options().uneven == Uneven::kDrop || !parts.module->automatic_optimization(); }
   bool is_over() const { return !fit->continues() || is_ended; }
 
   /// Ends epochs that have no batches left, and begins one. False: training is over.
@@ -125,6 +127,14 @@ struct Session::Impl {
     is_ended = true;
     run.progress.end_reason = "a rank has ended its session";
   }
+  /// A stage that fit() does not set up.
+  void set_up(Stage stage) {
+    if (stages_set_up.contains(stage)) return;
+    const auto scope = run.hooks.enter(Hook::kSetup);
+    if (parts.data) parts.data->setup(stage);
+    parts.module->setup(stage);
+    stages_set_up.insert(stage);
+  }
   /// What the caller's code has changed since the last point belongs to the next checkpoint.
   void save_here() {
     begin_place(run, run.resume.position.place);
@@ -133,18 +143,26 @@ struct Session::Impl {
 
   Trainer trainer;
   TrainerState& run;
-  Module& module;
+  SessionParts parts;
   std::thread::id thread;
   std::shared_ptr<SteppedLoader> loader;
   std::optional<EntryPoint> entry;
   std::optional<FitLoop> fit;
+  std::set<Stage> stages_set_up;
   bool epoch_is_open = false;
   bool is_ended = false;  ///< a rank has called end(), and epochs end with the first
 };
 
-Session::Session(TrainerOptions options, Module& module) : impl_(std::make_unique<Impl>(std::move(options), module)) {}
+Session::Session(TrainerOptions options, Module& module)
+    : Session(std::move(options), [&](Trainer&) {
+        // The caller owns it.
+        return SessionParts{.module = std::shared_ptr<Module>(std::shared_ptr<void>(), &module)};
+      }) {}
+Session::Session(TrainerOptions options, const std::function<SessionParts(Trainer&)>& make)
+    : impl_(std::make_unique<Impl>(std::move(options), make)) {}
+Session::Session(Session&& other) noexcept = default;
 Session::~Session() {
-  if (!impl_->fit) return;
+  if (!impl_ || !impl_->fit) return;
   try {
     // Other ranks do not wait for this one in vain.
     impl_->guarded([&] { impl_->entry->step([] { throw MisuseError("The session was destroyed before end()."); }); });
@@ -157,9 +175,12 @@ void Session::begin(const std::optional<std::string>& ckpt_path) {
   if (own.fit) throw MisuseError("Session::begin(): the session has begun. Call end() first.");
   own.thread = std::this_thread::get_id();
   own.loader = std::make_shared<SteppedLoader>();
+  own.stages_set_up = {Stage::kTrain, Stage::kValidate};
   own.epoch_is_open = own.is_ended = false;
   own.guarded([&] {
-    own.entry.emplace(own.run, own.module, DataSource(own.loader, {}), Stage::kTrain, RunOptions{.ckpt_path = ckpt_path});
+    RunOptions options = own.parts.options;
+    if (ckpt_path) options.ckpt_path = ckpt_path;
+    own.entry.emplace(own.run, *own.parts.module, DataSource(own.loader, {}, own.parts.data.get()), Stage::kTrain, options);
     own.entry->begin();
     own.entry->step([&] {
       own.fit.emplace(own.run, own.entry->precision(), own.entry->source());
@@ -213,9 +234,16 @@ std::vector<MetricMap> Session::evaluate(Stage stage, LoaderList loaders) {
   std::vector<MetricMap> results;
   own.work(tests ? "test" : "validate", [&] {
     own.next_work(tests ? SessionCall::kTest : SessionCall::kValidate);
-    DataSource source(nullptr, std::move(loaders));
-    EvaluationLoop loop(own.run, own.entry->precision(), stage,
-                        source.evaluation(stage, own.module, own.run.setup, own.run.hooks));
+    own.set_up(stage);
+    DataSource source(nullptr, std::move(loaders), own.parts.data.get());
+    loaders = source.evaluation(stage, *own.parts.module, own.run.setup, own.run.hooks);
+    if (loaders.empty()) {
+      throw MisuseError(
+          format("Session::{}(): there is no data. Give it loaders or batches, or override {}() of the module "
+                 "or the data module.",
+                 tests ? "test" : "validate", hook_name(dataloaders_hook(stage))));
+    }
+    EvaluationLoop loop(own.run, own.entry->precision(), stage, std::move(loaders));
     loop.run();
     results = loop.results();
     own.save_here();
@@ -232,12 +260,12 @@ Batch Session::predict(Batch batch) {
   own.work("predict", [&] {
     TrainerState& run = own.run;
     const at::AutoGradMode no_gradients(false);
-    const ModuleModes modes(own.module);
+    const ModuleModes modes(*own.parts.module);
     const StageScope stage(run.progress, Stage::kPredict);
     const auto back = c10::make_scope_exit([&] { modes.restore(); });
     const bool was_evaluating = run.weights.is_evaluating();
     run.weights.evaluate();
-    own.module.eval();
+    own.parts.module->eval();
     batch = transfer_batch(run.hooks, *run.metrics, run.strategy().device(), own.entry->precision(), std::move(batch), 0, 1);
     {
       const PrecisionPolicy::Forward forward(own.entry->precision());
@@ -262,7 +290,7 @@ WeightsReport Session::load(const std::filesystem::path& file, const WeightsOpti
   WeightsReport report;
   own.work("load", [&] {
     own.next_work(SessionCall::kLoad);
-    report = load_weights(own.module, file, options);
+    report = load_weights(*own.parts.module, file, options);
     own.save_here();
   });
   return report;
@@ -307,6 +335,7 @@ void Session::stop(const std::string& reason) { impl_->trainer.stop(reason); }
 Shard Session::shard() const { return shard_of(impl_->run.setup, Stage::kTrain); }
 std::int64_t Session::global_step() const { return impl_->trainer.global_step(); }
 const MetricMap& Session::callback_metrics() const { return impl_->trainer.callback_metrics(); }
+Module& Session::module() { return *impl_->parts.module; }
 Trainer& Session::trainer() { return impl_->trainer; }
 
 }  // namespace levin

@@ -14,13 +14,13 @@
 #include "levin/core/config/value.h"
 #include "levin/core/data_module.h"
 #include "levin/core/protocol/metrics.h"
+#include "levin/core/trainer.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/weights.h"
 
 namespace levin {
 
 class Module;
-class Trainer;
 
 /// The outcome of Session::step().
 struct LEVIN_API StepResult {
@@ -38,6 +38,14 @@ struct LEVIN_API KeptState {
 struct LEVIN_API KeptFunctions {
   std::function<KeptState()> save;
   std::function<void(const KeptState&)> load;
+};
+
+/// What a Session trains, and how begin() starts.
+struct LEVIN_API SessionParts {
+  std::shared_ptr<Module> module;
+  /// Its validation loaders, facts and state, as in fit(); not its training loader. Null: what the module has.
+  std::shared_ptr<DataModule> data = nullptr;
+  RunOptions options = {};
 };
 
 /// Training that somebody else's loop drives: everything that a Trainer does, one step at a time.
@@ -67,13 +75,22 @@ class LEVIN_API Session {
 
   /// The module must outlive the session.
   Session(TrainerOptions options, Module& module);
+  /// The session owns what `make` gives, which is called once on each rank, when ranks have started.
+  Session(TrainerOptions options, const std::function<SessionParts(Trainer&)>& make);
+  /// What `levin fit --config file` would train. `overrides`: "trainer.max_epochs=5", "trainer.callbacks+=EarlyStopping", as
+  /// on the command line. Sections are those of `levin fit`; variables of the environment are not read. Of `data:`, training
+  /// data is not used. Throws ConfigErrors with file, line and column.
+  static Session from_yaml(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+  /// The same of YAML itself, which errors call "YAML text". Its files are relative to the working folder.
+  static Session from_yaml_text(const std::string& text, const std::vector<std::string>& overrides = {});
   /// Ends a session that is under way as an error would, without its last hooks.
   ~Session();
+  Session(Session&& other) noexcept;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Sets up and runs hooks until on_train_start. `ckpt_path`: as RunOptions::ckpt_path, to resume. The run is then where the
-  /// checkpoint was saved, with its random numbers.
+  /// Sets up and runs hooks until on_train_start. `ckpt_path`: as RunOptions::ckpt_path, to resume; else that of the parts. The
+  /// run is then where the checkpoint was saved, with its random numbers.
   void begin(const std::optional<std::string>& ckpt_path = std::nullopt);
   /// Trains on a batch: training_step, backward, and where the accumulation ends the optimizer's step; rows, hooks. Begins an
   /// epoch where none is under way.
@@ -84,10 +101,11 @@ class LEVIN_API Session {
   bool begin_epoch();
   /// Ends the epoch; the next step begins another. Nothing happens where no epoch is under way. True: training is over.
   bool end_epoch();
-  /// Evaluates the module on the loaders, as a validation of fit() does. Gives what was logged, by loader.
-  std::vector<MetricMap> validate(LoaderList loaders);
+  /// Evaluates the module on loaders or batches, as a validation of fit() does. Empty: on the validation data of `data` or the
+  /// module. Gives what was logged, by loader. Throws MisuseError without data.
+  std::vector<MetricMap> validate(LoaderList loaders = {});
   /// The same with test_step and the hooks of a test.
-  std::vector<MetricMap> test(LoaderList loaders);
+  std::vector<MetricMap> test(LoaderList loaders = {});
   /// predict_step for one batch, in evaluation mode, with the weights to evaluate (averages), without gradients. Ranks: any.
   Batch predict(Batch batch);
   /// Saves a checkpoint from which begin() resumes here, to the bit. The file is there when it returns.
@@ -119,6 +137,8 @@ class LEVIN_API Session {
   Shard shard() const;
   std::int64_t global_step() const;
   const MetricMap& callback_metrics() const;
+  /// What is trained.
+  Module& module();
   /// The Trainer that hooks and callbacks get.
   Trainer& trainer();
 

@@ -1,9 +1,10 @@
 """What step_overhead.cpp and synced_metrics.cpp measure, in other programs' ways: the digits' MLP, batches of 32 a rank, one thread.
 
-Usage: training.py pytorch|lightning|accelerate|ddp [--ranks N] [--synced-metrics N] [--first-step]
+Usage: training.py pytorch|lightning|fabric|accelerate|ddp [--ranks N] [--synced-metrics N] [--first-step] [--small]
 
 Prints one line of JSON: microseconds a step, or, with --first-step, when the first step has ended.
 pytorch is a loop by hand that logs and saves as the others do; ddp is one by hand that does neither, started by torchrun.
+With --small, pytorch and fabric train one layer with SGD, for ten times as many steps, and neither logs nor saves.
 """
 import argparse
 import csv
@@ -49,11 +50,11 @@ class StepClock:
         return (time.perf_counter() - self.started) / (self.steps - self.before) * 1e6
 
 
-def run_loop(clock, net, optimizer, loader, backward, save):
+def run_loop(clock, net, optimizer, loader, backward, save, epochs=EPOCHS):
     """The loop that PyTorch's tutorial shows; with a row of metrics now and then, and the state after each epoch."""
     with open("metrics.csv", "w", newline="") as file:
         rows = csv.writer(file)
-        for epoch in range(EPOCHS):
+        for epoch in range(epochs):
             for images, labels in loader:
                 optimizer.zero_grad()
                 loss = functional.cross_entropy(net(images), labels)
@@ -68,7 +69,23 @@ def run_loop(clock, net, optimizer, loader, backward, save):
                 save()
 
 
+def small(setup):
+    """One layer and its loop's arguments, as `setup` gives them."""
+    net = torch.nn.Linear(64, 10)
+    return setup(net, torch.optim.SGD(net.parameters(), 1e-3), make_loader())
+
+
+def run_fabric(arguments, clock):
+    from lightning.fabric import Fabric
+
+    fabric = Fabric(accelerator="cpu", devices=1)
+    net, optimizer, loader = small(lambda net, optimizer, loader: (*fabric.setup(net, optimizer), fabric.setup_dataloaders(loader)))
+    run_loop(clock, net, optimizer, loader, fabric.backward, None, 10 * EPOCHS)
+
+
 def run_pytorch(arguments, clock):
+    if arguments.small:
+        return run_loop(clock, *small(lambda *parts: parts), lambda loss: loss.backward(), None, 10 * EPOCHS)
     net = make_net()
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
     run_loop(clock, net, optimizer, make_loader(), lambda loss: loss.backward(),
@@ -139,10 +156,11 @@ def run_lightning(arguments, clock):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("side", choices=["pytorch", "lightning", "accelerate", "ddp"])
+    parser.add_argument("side", choices=["pytorch", "lightning", "fabric", "accelerate", "ddp"])
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--synced-metrics", type=int)
     parser.add_argument("--first-step", action="store_true")
+    parser.add_argument("--small", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -14,6 +14,7 @@ namespace levin::cli {
 /// `--config FILE`.
 struct ConfigFile {
   std::string path;
+  std::optional<std::string> text = {};  ///< the YAML itself, whose name `path` is
   friend bool operator==(const ConfigFile&, const ConfigFile&) = default;
 };
 /// What configures a run, in the order of the command line: later ones win.

@@ -85,24 +85,30 @@ Value with_section_files(Value config) {
   return with_levin_shape(std::move(config));
 }
 
-/// `open`: the files that include this one.
+void add_layers(std::vector<Value>& layers, const fs::path& file, const std::string& command, std::vector<fs::path>& open);
+
+/// `own`: what a file holds, or a text of that name. `open`: the files that include it, and itself.
+void add_layers_of(Value own, std::vector<Value>& layers, const fs::path& name, const std::string& command,
+                   std::vector<fs::path>& open) {
+  check_is_config(own, name);
+  Value included = taken(own, "include");
+  if (!included.is_list() && !included.is_null()) included = Value(Value::List{std::move(included)});
+  for (const Value& file : included.is_null() ? Value::List{} : included.as_list()) {
+    if (!file.is_string()) detail::throw_wrong_type(file, "the name of a file, or a list of names");
+    add_layers(layers, file_named_by(file), command, open);
+  }
+  Value of_command = take_command_sections(own, command);
+  layers.push_back(with_section_files(std::move(own)));
+  if (of_command.size() > 0) layers.push_back(with_section_files(std::move(of_command)));
+}
+
 void add_layers(std::vector<Value>& layers, const fs::path& file, const std::string& command, std::vector<fs::path>& open) {
   std::error_code ignored;
   const fs::path real = fs::weakly_canonical(file, ignored);
   if (std::find(open.begin(), open.end(), real) != open.end())
     throw ConfigError(Mark{file}, format("includes itself: {}", join(open, " includes ", &fs::path::native)));
   open.push_back(real);
-  Value own = read_yaml_file(file);
-  check_is_config(own, file);
-  Value included = taken(own, "include");
-  if (!included.is_list() && !included.is_null()) included = Value(Value::List{std::move(included)});
-  for (const Value& name : included.is_null() ? Value::List{} : included.as_list()) {
-    if (!name.is_string()) detail::throw_wrong_type(name, "the name of a file, or a list of names");
-    add_layers(layers, file_named_by(name), command, open);
-  }
-  Value of_command = take_command_sections(own, command);
-  layers.push_back(with_section_files(std::move(own)));
-  if (of_command.size() > 0) layers.push_back(with_section_files(std::move(of_command)));
+  add_layers_of(read_yaml_file(file), layers, file, command, open);
   open.pop_back();
 }
 
@@ -125,6 +131,13 @@ std::vector<Value> read_config_file(const fs::path& file, const std::string& com
   std::vector<Value> layers;
   std::vector<fs::path> open;
   add_layers(layers, file, command, open);
+  return layers;
+}
+
+std::vector<Value> read_config_text(const std::string& name, const std::string& text, const std::string& command) {
+  std::vector<Value> layers;
+  std::vector<fs::path> open;
+  add_layers_of(read_yaml(SourceText(name, text)), layers, name, command, open);
   return layers;
 }
 

@@ -17,6 +17,8 @@ namespace levin::cli {
 /// Files are looked for next to the file that names them, then from the working folder. Throws ConfigError, also when files
 /// include one another in a circle.
 std::vector<Value> read_config_file(const std::filesystem::path& file, const std::string& command);
+/// The same of YAML that is no file, and has a name for errors.
+std::vector<Value> read_config_text(const std::string& name, const std::string& text, const std::string& command);
 
 /// `--model=model.yaml`: true when the value given for a section is the name of a YAML file.
 bool is_section_file(const std::string& section, const Value& value);

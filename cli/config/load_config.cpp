@@ -35,7 +35,9 @@ std::vector<Layer> read_layers(const CommandLine& line) {
       layers.emplace_back(*given);
       continue;
     }
-    for (Value& map : read_config_file(std::get<ConfigFile>(source).path, line.configured_as()))
+    const auto& [path, text] = std::get<ConfigFile>(source);
+    const std::string command = line.configured_as();
+    for (Value& map : text ? read_config_text(path, *text, command) : read_config_file(path, command))
       layers.emplace_back(std::move(map));
   }
   return layers;

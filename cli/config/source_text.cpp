@@ -9,6 +9,7 @@
 
 #include "levin/cli/config/config_size.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/file_meant.h"
 #include "levin/core/files/paths.h"
@@ -68,7 +69,8 @@ SourceText SourceText::from_file(const fs::path& file) {
   RunInputs& inputs = RunInputs::instance();
   if (auto text = inputs.take(name)) return SourceText(name, std::move(*text));
   std::string text = content_of(file);
-  inputs.keep(name, text);
+  // In other processes nobody reads it again, and a program may read any number of files.
+  if (OwnProcess::is_one() || LaunchPermit::current() != nullptr) inputs.keep(name, text);
   return SourceText(name, std::move(text));
 }
 

@@ -145,7 +145,7 @@ LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookR
   const auto& limit = setup.options.limit_train_batches;
   if (limit && !takes_batches(*limit)) return std::make_shared<NoBatches>();
   const auto scope = hooks.enter(Hook::kTrainDataloader);
-  LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
+  LoaderPtr loader = train_ ? train_ : data_ != nullptr ? data_->train_dataloader() : module.train_dataloader();
   if (loader && setup.batch_size && !loader->set_batch_size(*setup.batch_size)) {
     throw MisuseError(format("The training loader cannot be given a batch size, of {} here: let it override set_batch_size().",
                              *setup.batch_size));
@@ -173,7 +173,7 @@ const BatchLoader& DataSource::train_ahead(Module& module, const RunSetup& setup
 
 LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks) {
   const auto scope = hooks.enter(dataloaders_hook(stage));
-  LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(module, stage);
+  LoaderList loaders = !evaluation_.empty() ? evaluation_ : data_ != nullptr ? ask(*data_, stage) : ask(module, stage);
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(format("{} gave an empty loader among its loaders.", hook_name(dataloaders_hook(stage))));
     prepare(setup, *loader, stage);

@@ -71,13 +71,14 @@ class LoaderCursor {
 /// The hook of an evaluation that returns its loaders; reading their batches counts as a part of it.
 Hook dataloaders_hook(Stage stage);
 
-/// The source of an entry point's loaders: a DataModule, loaders that were passed, or else the module. Assigns each loader the
+/// The source of an entry point's loaders: loaders that were passed, a DataModule, or else the module. Assigns each loader the
 /// part of the data that this rank reads.
 class DataSource {
  public:
   explicit DataSource(DataModule& data) : data_(&data) {}
-  /// Null and an empty list: the module's own.
-  DataSource(LoaderPtr train, LoaderList evaluation) : train_(std::move(train)), evaluation_(std::move(evaluation)) {}
+  /// Null and an empty list: those of `data`; without it the module's own.
+  DataSource(LoaderPtr train, LoaderList evaluation, DataModule* data = nullptr)
+      : data_(data), train_(std::move(train)), evaluation_(std::move(evaluation)) {}
 
   /// The loader that train_ahead() made, if any; later calls ask for a new one. Ranks: all. Throws MisuseError without one.
   LoaderPtr train(Module& module, const RunSetup& setup, HookRunner& hooks);

@@ -32,6 +32,7 @@ RunInputs::RunInputs(const ClusterEnvironment& environment) {
 }
 
 std::optional<std::string> RunInputs::take(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   const auto next =
       std::find_if(handed_down_.begin(), handed_down_.end(), [&](const auto& entry) { return entry.first == name; });
   if (next == handed_down_.end()) return std::nullopt;
@@ -41,14 +42,19 @@ std::optional<std::string> RunInputs::take(const std::string& name) {
   return text;
 }
 
-void RunInputs::keep(const std::string& name, std::string text) { read_.emplace_back(name, std::move(text)); }
+void RunInputs::keep(const std::string& name, std::string text) {
+  const std::lock_guard lock(mutex_);
+  read_.emplace_back(name, std::move(text));
+}
 
 std::optional<std::string> RunInputs::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
   const auto last = std::find_if(read_.rbegin(), read_.rend(), [&](const auto& entry) { return entry.first == name; });
   return last == read_.rend() ? std::nullopt : std::optional(last->second);
 }
 
 std::optional<int> RunInputs::to_file() const {
+  const std::lock_guard lock(mutex_);
   if (read_.empty()) return std::nullopt;
   std::string bytes;
   for (const auto& [name, text] : read_) {

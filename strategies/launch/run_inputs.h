@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,8 +13,7 @@ namespace levin {
 struct ClusterEnvironment;
 
 /// The input texts of a program, such as its configuration files. The process that the user started reads them and passes them
-/// to its ranks, because a pipe can be read only once, and a file may change. Threading: from one thread, and not while ranks
-/// are started.
+/// to its ranks, because a pipe can be read only once, and a file may change. Threading: any.
 class LEVIN_API RunInputs {
  public:
   /// The inputs of this process. Throws IoError when it cannot read those of the launcher.
@@ -34,6 +34,7 @@ class LEVIN_API RunInputs {
 
  private:
   using Texts = std::vector<std::pair<std::string, std::string>>;
+  mutable std::mutex mutex_;
   Texts handed_down_;
   Texts read_;
 };

@@ -247,8 +247,10 @@ class LiveTerminal(unittest.TestCase):
         pauses = []
         while not pauses or pauses[-1] % 20 == 0:  # batches of an epoch: 40, or 20 of each of two ranks
             if pauses:
+                # Keys that come together are a pause and its end at once.
+                session.wait_for(" PAUSED ")
                 os.write(session.master, b"p")
-                session.wait_for("no pause", lambda: " PAUSED " not in session.terminal.text())
+                session.wait_for("end of the pause", lambda: session.terminal.text().count("Training continues.") == len(pauses))
             before = len(pauses)
             os.write(session.master, b"p")
 

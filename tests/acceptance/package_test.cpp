@@ -60,7 +60,7 @@ std::set<std::string> installed_headers(const fs::path& folder) {
 }
 
 std::set<std::string> public_headers() {
-  std::set<std::string> headers = {"levin.h", "core/headers_hash.h", "core/version.h"};
+  std::set<std::string> headers = {"levin.h", "levin_c.h", "core/headers_hash.h", "core/version.h"};
   for (const std::string& room : rooms()) {
     std::ifstream list(fs::path(LEVIN_SOURCE_DIR) / room / "public_headers.txt");
     for (std::string line; std::getline(list, line);) headers.insert(fs::path(room) / line);
@@ -108,6 +108,28 @@ TEST_CASE("the example own_loop is a separate project against an installed levin
   output_of({"cmake", "--build", "build", "--target", "own_loop"}, folder / "own_loop");
   output_of({"own_loop/build/own_loop", LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv"}, folder.path());
   CHECK(fs::exists(folder / "logs/own_loop/version_0/checkpoints/last.ckpt"));
+}
+
+TEST_CASE("a program in C is built against an installed levin by CMake and by pkg-config") {
+  const TemporaryFolder folder;
+  const fs::path prefix = folder / "prefix";
+  output_of({"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix.string()});
+  std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES C)\n"
+                                              "find_package(levin REQUIRED)\nadd_executable(consumer consumer.c)\n"
+                                              "target_link_libraries(consumer PRIVATE levin::c)\n"
+                                              "if(NOT EXISTS ${levin_FORTRAN_MODULE})\n message(FATAL_ERROR module)\nendif()\n";
+  std::ofstream(folder / "consumer.c") << "#include <levin/levin_c.h>\n#include <stdio.h>\n"
+                                          "int main(void) { printf(\"ABI %d\", (int)levin_c_abi_version()); return 0; }\n";
+  output_of({"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix.string()}, folder.path());
+  output_of({"cmake", "--build", "build"}, folder.path());
+  CHECK(output_of({(folder / "build/consumer").string()}) == "ABI 1");
+
+  const std::string flags = "PKG_CONFIG_PATH=" + (prefix / "lib/pkgconfig").string() + " pkg-config levin-c ";
+  output_of(
+      {"sh", "-c",
+       "cc consumer.c -o by_pkg_config $(" + flags + "--cflags --libs) && test -f $(" + flags + "--variable=fortran_module)"},
+      folder.path());
+  CHECK(output_of({(folder / "by_pkg_config").string()}) == "ABI 1");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A user's program that saves in its hooks and resumes from each, on several ranks: see support/resume_plans.h.
-// Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=…
+// Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=… session=1, which drives it by a Session
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/core/config/trainer_values.h"
@@ -20,9 +20,12 @@ void run(const Settings& settings) {
   for (int seed = first; seed < first + settings.number("programs", 1); ++seed) {
     const std::filesystem::path own = folder / std::to_string(seed);
     std::filesystem::create_directories(own);
-    const auto plan = random_resume_plan(static_cast<std::uint64_t>(seed), ranks);
+    const bool by_session = settings.number("session", 0) == 1;
+    const auto number = static_cast<std::uint64_t>(seed);
+    const auto stride = static_cast<std::size_t>(settings.number("stride", 1));
+    const auto plan = by_session ? random_session_plan(number, ranks) : random_resume_plan(number, ranks);
     if (trainer.is_global_zero()) std::cout << plan.str() << std::endl;
-    const std::string problems = check_resume_plan(plan, own, static_cast<std::size_t>(settings.number("stride", 1)));
+    const std::string problems = by_session ? check_session_plan(plan, own, stride) : check_resume_plan(plan, own, stride);
     if (!problems.empty()) std::cout << "rank " << trainer.rank() << ": " << problems << std::endl;
     report.add("equal", problems.empty() ? 1 : 0);
   }

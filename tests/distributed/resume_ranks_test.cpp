@@ -27,6 +27,23 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from points of gene
   }
 }
 
+TEST_CASE("ranks that a session drives train as under fit(), to the bit, and resume there from points of generated programs") {
+  const int ranks = GENERATE(2, 4);
+  std::vector<int> seeds = {1, 2, 3, 4, 5, 6};
+  if (levin::test::is_whole_matrix()) {
+    seeds.resize(40);
+    std::iota(seeds.begin(), seeds.end(), 1);
+  } else if (ranks == 4) {
+    seeds = {1, 2};
+  }
+  for (const int seed : seeds) {
+    const levin::test::RankRun run("resume", "", ranks, {"seed=" + std::to_string(seed), "stride=4", "session=1"},
+                                   "inside_programs");
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
+  }
+}
+
 TEST_CASE("ranks with a device each, which reduce gradients there, resume exactly") {
   const levin::test::EnvironmentVariable backend("QUEUED_BACKEND", "1"), devices("QUEUED_DEVICES", "2");
   for (const int seed : {1, 3, 6}) {

@@ -133,9 +133,10 @@ TEST_CASE("functions that public headers declare are in the library") {
 TEST_CASE("the library shows what public headers declare, and nothing else") {
   const Strings symbols = exported_symbols(kBuild / "lib/liblevin.so");
   CHECK(symbols.size() > 300);
+  const std::string c_header = read_text(kRoot / "c/levin_c.h");
   std::set<std::string> hidden;
   for (const std::string& symbol : symbols) {
-    if (symbol == "levin_run") continue;
+    if (symbol == "levin_run" || c_header.find(" " + symbol + "(") != std::string::npos) continue;
     Strings names = names_in_levin(symbol);
     if (!names.empty() && (names.front() == "detail" || names.front() == "cli")) names.erase(names.begin());
     if (names.empty() || !is_declared(names.front())) hidden.insert(symbol);

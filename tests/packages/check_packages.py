@@ -122,6 +122,16 @@ def guide():
     return run(sys.executable, ROOT / "tests/acceptance/page_commands.py", environment() / "bin/levin", limit=3600).strip()
 
 
+def run_c_program(levin, libtorch, folder):
+    """A program in C is built with what pkg-config says of the wheel, and runs."""
+    packages = pathlib.Path(run(levin, "--cmake-dir").strip()) / "../../pkgconfig"
+    flags = run("pkg-config", "--cflags", "--libs", "levin-c", PKG_CONFIG_PATH=str(packages)).split()
+    run("cc", "-std=c99", ROOT / "tests/acceptance/c_interface/interface.c", "-o", folder / "program", *flags, "-lm")
+    said = run(folder / "program", cwd=folder, LD_LIBRARY_PATH=f"{libtorch}/lib")
+    need("all hold" in said, said)
+    need(pathlib.Path(run("pkg-config", "--variable=fortran_module", "levin-c", PKG_CONFIG_PATH=str(packages)).strip()).exists(), "no levin.f90")
+
+
 @check
 def setup():
     """Without torch in Python levin finds the LibTorch that make setup and levin setup bring, here the one that levin was built with."""
@@ -134,6 +144,7 @@ def setup():
         accuracy = train_digits(lambda *words, cwd: run(temporary / "venv/bin/levin", *words, cwd=cwd), temporary)
         need(size_without_torch(site_packages(temporary / "venv")) <= 25e6, "more than 25 MB are installed")
         run(temporary / "venv/bin/levin", "doctor")
+        run_c_program(temporary / "venv/bin/levin", re.search(r"LibTorch \S+ is in (\S+)", said)[1].rstrip("."), temporary)
         manual = run("find", temporary / "venv/share", "-name", "levin*", "-o", "-name", "_levin")
         need(manual.count("\n") == 4, f"manual page and completions: {manual}")
         run(temporary / "venv/bin/pip", "uninstall", "--quiet", "--yes", "levin-train")

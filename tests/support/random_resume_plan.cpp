@@ -143,6 +143,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
 ResumePlan random_session_plan(std::uint64_t seed, int ranks) {
   ResumePlan plan = random_resume_plan(seed, ranks);
   const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
+  plan.samples = own_samples * ranks;  // the driver reads batches by themselves, in which none is there to make ranks even
   const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;
   // A step at an epoch's end that was not known before counts an iteration of its own.
   if (batches % plan.accumulate != 0) plan.accumulate = 1;

@@ -11,17 +11,14 @@
 #include "levin/cli/config/config_text.h"
 #include "levin/cli/config/help_text.h"
 #include "levin/cli/config/load_config.h"
-#include "levin/cli/config/plugin_loader.h"
 #include "levin/cli/config/shell_words.h"
 #include "levin/cli/report/report_page.h"
 #include "levin/cli/runs/run_folder.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/terminal.h"
 #include "levin/core/data_module.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
@@ -33,16 +30,6 @@
 
 namespace levin::cli {
 namespace {
-
-/// "run.yaml, --trainer.max_epochs=2": what the configuration was made of, in order.
-std::string sources_text(const CommandLine& line) {
-  std::vector<std::string> words;
-  for (const ConfigSource& source : line.sources) {
-    const auto* file = std::get_if<ConfigFile>(&source);
-    words.push_back(one_line(file != nullptr ? file->path : std::get<Override>(source).written()));
-  }
-  return join(without_secrets(std::move(words)));
-}
 
 /// Ends a fit before it trains where something was found.
 class CheckReport final : public Callback {
@@ -109,30 +96,9 @@ void run_config(const CommandLine& line, const RunConfig& config) {
   if (command == "predict" && !trainer_options.enable_prediction_writer) trainer_options.enable_prediction_writer = true;
   if (command == "check") make_check(trainer_options);
   Trainer trainer(trainer_options);
-  rank_zero_info("configuration: ", sources_text(line));
-  for (const std::string& difference : different_shared_options(config.model.init_args(), config.data.init_args())) {
-    rank_zero_info(difference);
-  }
-  if (!config.ignored_settings.lines().empty()) {
-    rank_zero_warn("Settings of Lightning without effect in levin: ", join(config.ignored_settings.lines()), ".");
-  }
-  for (const std::string& plugin : config.plugins) {
-    if (check_stamps(plugin).optimized) continue;
-    rank_zero_warn(
-        format("The plug-in '{}' was compiled without optimization: it may be many times slower. Build it with -O2 "
-               "(CMAKE_BUILD_TYPE=Release).",
-               plugin));
-  }
-  // What best or last is may be another file tomorrow, or seen from another folder.
-  const bool names_run = config.ckpt_path.value && !std::filesystem::is_regular_file(*config.ckpt_path.value);
+  announce(line, config);
   std::filesystem::path saved_config;
-  trainer.on_log_dir(
-      [&saved_config, complete = write_options(config), names_run](const auto& folder, const auto& checkpoint) mutable {
-        if (names_run && !checkpoint.empty())
-          complete["ckpt_path"] = std::filesystem::absolute(checkpoint).lexically_normal().string();
-        list_written_files(folder);  // a user's own logger may not have asked for it
-        saved_config = save_config(complete, folder);
-      });
+  save_config_of(trainer, config, [&](const auto& file) { saved_config = file; });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   override_optimizers(trainer, config);
@@ -143,13 +109,10 @@ void run_config(const CommandLine& line, const RunConfig& config) {
                command, command));
   }
   const bool has_init_from = config.init_from.value.has_value();
-  const auto how_to_resume = [&](const auto& file) { return resume_command(line.words, file, has_init_from); };
-  const RunOptions options{.ckpt_path = command == "check" ? std::nullopt : config.ckpt_path.value,
-                           .init_from = config.init_from.value,
-                           .map_location = config.map_location,
-                           .key = config.key,
-                           .return_predictions = false,
-                           .resume_command = how_to_resume};
+  RunOptions options = run_options(config);
+  options.return_predictions = false;
+  options.resume_command = [&](const auto& file) { return resume_command(line.words, file, has_init_from); };
+  if (command == "check") options.ckpt_path.reset();
   if (command == "check") trainer.stop("levin check trains nothing");
   if (command == "fit" || command == "check")
     fit(trainer, config, [&] { data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options); });
