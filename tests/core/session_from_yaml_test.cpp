@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <future>
 
 #include "levin/cli/commands/torch/configured_run.h"
 #include "levin/cli/config/load_config.h"
@@ -78,6 +79,29 @@ TEST_CASE("a session from YAML trains what levin fit does, to the bit, and saves
     CHECK(read_text(saved).find("MLPClassifier") != std::string::npos);
     session.end();
   }
+}
+
+TEST_CASE("threads make sessions from YAML at the same time, each with a module of its own") {
+  const ShownMessages messages;
+  const TemporaryFolder folder;
+  const std::string yaml = yaml_of(folder);
+  const auto trained = [&](const std::string& name) {
+    std::vector<std::int64_t> steps;
+    for (int run = 0; run < 5; ++run) {
+      Session session = Session::from_yaml_text(
+          yaml, {"trainer.max_steps=3", "trainer.logger=false", "trainer.threads=1", "trainer.enable_checkpointing=false",
+                 "data=null", "model.inputs=2", "model.classes=2", "trainer.default_root_dir=" + (folder / name).string()});
+      session.begin();
+      while (!session.step({{"features", torch::ones({4, 2})}, {"label", torch::zeros({4}, torch::kLong)}}).stops) {
+      }
+      steps.push_back(session.global_step());
+      session.end();
+    }
+    return steps;
+  };
+  auto other = std::async(std::launch::async, trained, "other");
+  CHECK(trained("own") == std::vector<std::int64_t>(5, 3));
+  CHECK(other.get() == std::vector<std::int64_t>(5, 3));
 }
 
 TEST_CASE("a session takes overrides as the command line does") {
