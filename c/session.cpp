@@ -1,11 +1,8 @@
 #include "levin/core/session.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "levin/c/batch.h"

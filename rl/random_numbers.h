@@ -1,8 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "levin/core/random/seed.h"
 
 namespace levin {
+
+/// The seed of an option; unset: that of seed_everything(), else 0.
+inline std::uint64_t chosen_seed(const std::optional<std::int64_t>& seed) {
+  return seed ? static_cast<std::uint64_t>(*seed) : global_seed().value_or(0);
+}
 
 /// SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators"): its state is one number, which a
 /// checkpoint stores.

@@ -12,7 +12,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/random/seed.h"
 #include "levin/rl/random_numbers.h"
 #include "levin/rl/rows.h"
 #include "levin/rl/sum_tree.h"
@@ -36,9 +35,7 @@ void ReplayBufferOptions::declare(OptionList<ReplayBufferOptions>& options) {
   });
 }
 
-ReplayBuffer::ReplayBuffer(Options options)
-    : options_(checked("ReplayBuffer", options)),
-      random_(options_.seed ? static_cast<std::uint64_t>(*options_.seed) : global_seed().value_or(0)) {}
+ReplayBuffer::ReplayBuffer(Options options) : options_(checked("ReplayBuffer", options)), random_(chosen_seed(options_.seed)) {}
 
 ReplayBuffer::~ReplayBuffer() = default;
 

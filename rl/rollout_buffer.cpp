@@ -10,7 +10,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/random/seed.h"
 #include "levin/rl/random_numbers.h"
 #include "levin/rl/rows.h"
 
@@ -31,8 +30,7 @@ void RolloutBufferOptions::declare(OptionList<RolloutBufferOptions>& options) {
 }
 
 RolloutBuffer::RolloutBuffer(Options options)
-    : options_(checked("RolloutBuffer", options)),
-      random_(options_.seed ? static_cast<std::uint64_t>(*options_.seed) : global_seed().value_or(0)) {}
+    : options_(checked("RolloutBuffer", options)), random_(chosen_seed(options_.seed)) {}
 
 void RolloutBuffer::make_storage(const Batch& rows) {
   for (const auto& [name, tensor] : rows.items()) {

@@ -19,7 +19,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/worker.h"
 #include "levin/core/module.h"
-#include "levin/core/random/seed.h"
 #include "levin/rl/random_numbers.h"
 #include "levin/rl/rows.h"
 
@@ -75,7 +74,7 @@ std::uint64_t environment_seed(std::uint64_t seed, int rank, std::int64_t enviro
 
 VectorEnvironment::VectorEnvironment(const EnvironmentFactory& factory, Options options)
     : options_(checked("VectorEnvironment", options)), slots_(static_cast<std::size_t>(options_.environments)) {
-  const std::uint64_t seed = options_.seed ? static_cast<std::uint64_t>(*options_.seed) : global_seed().value_or(0);
+  const std::uint64_t seed = chosen_seed(options_.seed);
   for (std::size_t index = 0; index < slots_.size(); ++index) {
     slots_[index].index = static_cast<std::int64_t>(index);
     slots_[index].environment = factory ? factory(environment_seed(seed, options_.rank, slots_[index].index)) : nullptr;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "levin/core/base/text.h"
+#include "support/copied_weights.h"
 #include "support/file_text.h"
 #include "support/fixed_loader.h"
 #include "support/scripted_line.h"
@@ -40,11 +41,7 @@ class Net : public Module {
   OptimizerSetups configure_optimizers() override {
     return {AdamW(parameters(), 0.05), StepLr::Options{.step_size = 1, .gamma = 0.5}};
   }
-  std::vector<at::Tensor> weights() const {
-    std::vector<at::Tensor> copies;
-    for (const at::Tensor& parameter : parameters()) copies.push_back(parameter.detach().clone());
-    return copies;
-  }
+  std::vector<at::Tensor> weights() const { return copied_weights(*this); }
 
  private:
   torch::nn::Sequential layers_ = nullptr;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "rl/counting_environment.h"
+#include "support/copied_weights.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -27,11 +28,7 @@ class Agent : public Module {
     return (loss * batch["weight"]).mean();
   }
   OptimizerSetups configure_optimizers() override { return Adam(parameters(), 0.05); }
-  std::vector<at::Tensor> weights() const {
-    std::vector<at::Tensor> copies;
-    for (const at::Tensor& parameter : parameters()) copies.push_back(parameter.detach().clone());
-    return copies;
-  }
+  std::vector<at::Tensor> weights() const { return copied_weights(*this); }
 
  private:
   torch::nn::Sequential layers_ = nullptr;
