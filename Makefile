@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests read.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-export-models test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -110,6 +110,13 @@ test-trackers: build ## Test files and uploads with TensorBoard, MLflow, W&B and
 	@cmake -DLEVIN_TRACKERS_PYTHON=$(abspath $(BUILD))/trackers/bin/python $(BUILD) >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L trackers
+
+# MODELS: names of some, or of fields: "gpt2 graphs".
+MODELS ?=
+test-export-models: build ## Export models of packages from PyPI, and train each with levin and with Lightning: hours, and gigabytes of packages
+	@test -x $(BUILD)/models/bin/python || python3 -m venv $(BUILD)/models
+	@$(BUILD)/models/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/exported/models/requirements.txt
+	@$(BUILD)/models/bin/python tests/exported/models/run_models.py --build $(BUILD) --store $(BUILD)/models/results $(MODELS)
 
 # TORCH: the version of torch that a package is for.
 TORCH ?=

@@ -1,7 +1,7 @@
 """levin for Python: what belongs to Python around runs that the `levin` program trains.
 
     import levin_train
-    levin_train.metrics("logs/version_0")               # metrics.csv as a pandas frame
+    levin_train.metrics("logs/version_0")               # the columns of metrics.csv
     levin_train.load("last.ckpt")                       # a checkpoint's tensors, by name
     levin_train.export(module, batch, "digits.pt2")     # a LightningModule's steps, compiled with their backward passes, for `levin fit`
     levin_train.load(module, "last.ckpt")               # and the weights that levin trained, back in the module
@@ -11,10 +11,15 @@ There is no training loop here. What needs torch or pandas imports it when it is
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from levin_train.errors import ExportError, LoadError
 from levin_train.installed import __version__, cmake_dir
 from levin_train.run_metrics import metrics
+
+if TYPE_CHECKING:
+    from levin_train.exporting import Export, export, export_function
+    from levin_train.loading import load
 
 _LATE = {"Export": "exporting", "export": "exporting", "export_function": "exporting", "load": "loading"}
 

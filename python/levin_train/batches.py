@@ -1,50 +1,54 @@
-"""Batches as lists of tensors with names, and batches of other sizes made of one."""
+"""Batches as lists of tensors with names: which dimensions vary, and batches of other sizes made of one."""
 
 import dataclasses
+import numbers
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
-from levin_train.errors import ExportError
+from levin_train.errors import ExportError, refuse
+from levin_train.structure import is_array, named_leaves
 
 SUPPORTED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
              torch.uint8, torch.bool)
-
-
-def _part(key):
-    for attribute in ("key", "idx", "name"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
-
-
-def named_leaves(value, alone="input"):
-    """What a nested structure holds, by names such as "image" or "a.0", and its structure. `alone`: the name of a lone tensor."""
-    pairs, structure = pytree.tree_flatten_with_path(value)
-    return [(".".join(_part(key) for key in path) or alone, leaf) for path, leaf in pairs], structure
+_GIVE = "Give export() a batch as a loader gives it."
 
 
 @dataclasses.dataclass
 class BatchLayout:
-    """The tensors of a batch, which of their dimensions vary, and what else is in it."""
+    """The tensors of a batch, which of their dimensions vary, and what else is in it.
+
+    Of one example alone the first dimensions vary, and levin makes batches of other sizes of it. Several examples are taken as they
+    are: what varies is what differs between them."""
 
     names: list[str]  # of the tensors
-    tensors: list[torch.Tensor]
+    examples: list[list[torch.Tensor]]
     dimensions: list[list[Any]]  # of each tensor: the name of a dimension that varies, or a size
-    constants: dict[str, Any]
+    notes: list[str]  # what of the batch is fixed in the package, or given otherwise than the loader gives it
     _structure: Any
     _positions: list[int]
     _leaves: list[Any]
+    _follows: dict[int, tuple[int, int]]  # leaves that are a size: of which tensor, in which dimension
+
+    @property
+    def tensors(self):
+        return self.examples[0]
+
+    @property
+    def is_compared(self):
+        """Whether there are several examples, so that no others are made."""
+        return len(self.examples) > 1
 
     def rebuild(self, tensors):
         leaves = list(self._leaves)
         for position, tensor in zip(self._positions, tensors):
             leaves[position] = tensor
-        return pytree.tree_unflatten(leaves, self._structure)
+        for position, (index, axis) in self._follows.items():
+            leaves[position] = tensors[index].shape[axis]
+        return leaves[0] if self._structure is None else self._structure.rebuild(iter(leaves))
 
     def sizes(self, tensors=None):
-        """The size of each dimension that varies, in the example or in other tensors."""
+        """The size of each dimension that varies, in the first example or in other tensors."""
         return {name: tensor.shape[axis] for tensor, names in zip(tensors or self.tensors, self.dimensions)
                 for axis, name in enumerate(names) if isinstance(name, str)}
 
@@ -62,50 +66,148 @@ class BatchLayout:
             tensors.append(tensor.contiguous())
         return tensors
 
+    def compared(self, sizes, special):
+        """Batches with which a package is compared: the examples, and others of these sizes, or with one `special` size of a dimension,
+        where there is one example alone."""
+        if self.is_compared:
+            return self.examples
+        example = self.sizes()
+        made = [self.resized({name: size if name == "batch" else max(2, old - seed) for name, old in example.items()}, seed + 1)
+                for seed, size in enumerate(sizes if example else ())]
+        return [*self.examples, *made, *(self.resized({**example, name: size}, size) for name, size in sorted(special))]
+
 
 def layout_of(batch, others, dynamic):
-    """How a batch is laid out. Dimensions that differ between `batch` and `others` vary, the first one as "batch", and those
-    that `dynamic` names: {"tokens": {1: "time"}}. Raises ExportError for a batch of another structure, or without tensors."""
+    """How a batch is laid out. Raises ExportError for one without tensors, and for `others` of another structure.
+
+    dynamic: dimensions that vary besides those that are found: {"tokens": {1: "time"}}.
+    """
     leaves, structure = named_leaves(batch)
-    positions = [index for index, (_, leaf) in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    if not positions:
-        raise ExportError(f"The batch has no tensor: it is a {type(batch).__name__}. Give export() a batch as a loader gives it.")
-    tensors = [leaves[index][1].detach() for index in positions]
-    names = [leaves[index][0] for index in positions]
-    for name, tensor in zip(names, tensors):
-        if tensor.dtype not in SUPPORTED or tensor.layout != torch.strided:
-            raise ExportError(f'"{name}" of the batch is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take. '
-                              "Convert it in the dataset.")
-    dimensions = [list(tensor.shape) for tensor in tensors]
-    batch_size = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 0), None)
-    for tensor, found in zip(tensors, dimensions):
-        if tensor.dim() > 0 and tensor.shape[0] == batch_size:
-            found[0] = "batch"
-    _compare(names, tensors, dimensions, others, structure)
+    names, examples = _tensors(batch, leaves), []
+    for each in (batch, *others):
+        found, its_structure = named_leaves(each)
+        if its_structure != structure or [name for name, _ in found] != [name for name, _ in leaves]:
+            raise ExportError("The example batches differ in their structure. A package takes batches of one structure.")
+        examples.append(found)
+    positions = [index for index, (_, leaf) in enumerate(leaves) if _is_tensor(leaf)]
+    tensors = [[torch.as_tensor(found[index][1]).detach() for index in positions] for found in examples]
+    _check_alike(names, tensors)
+    dimensions = _dimensions_of_several(names, tensors) if others else _dimensions_of_one(tensors[0])
     for name, axes in (dynamic or {}).items():
         if name not in names:
             raise ExportError(f'dynamic names "{name}", which the batch does not have. It has: {", ".join(names)}.')
         for axis, dimension in axes.items():
             dimensions[names.index(name)][axis] = dimension
-    constants = {name: leaf for name, leaf in leaves if not isinstance(leaf, torch.Tensor) and leaf is not None}
-    return BatchLayout(names, tensors, dimensions, constants, structure, positions, [leaf for _, leaf in leaves])
+    leaves, follows, notes = _values(examples, names, tensors, dimensions)
+    if others and not any(isinstance(name, str) for found in dimensions for name in found):
+        notes.append("the batches are of one size, so that all sizes are fixed in the package: give batches that differ in what varies")
+    return BatchLayout(names, tensors, dimensions, notes, structure, positions, leaves, follows)
 
 
-def _compare(names, tensors, dimensions, others, structure):
-    found = {}
-    for other in others:
-        leaves, other_structure = named_leaves(other)
-        if other_structure != structure:
-            raise ExportError("The example batches differ in their structure. A package takes batches of one structure.")
-        other_tensors = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
-        sizes = [next((tensor.shape[0] for tensor in those if tensor.dim() > 0), None) for those in (tensors, other_tensors)]
-        for index, tensor in enumerate(other_tensors):
-            if tensor.dim() != tensors[index].dim() or tensor.dtype != tensors[index].dtype:
-                raise ExportError(f'"{names[index]}" has {tensor.dim()} dimensions of {tensor.dtype} in one example batch, and '
-                                  f"{tensors[index].dim()} of {tensors[index].dtype} in another. Give it one type.")
-            for axis, (size, other_size) in enumerate(zip(tensors[index].shape, tensor.shape)):
-                name = dimensions[index][axis]
-                if name == "batch" and size == other_size and sizes[0] != sizes[1]:
-                    dimensions[index][axis] = size
-                elif name != "batch" and size != other_size:
-                    dimensions[index][axis] = found.setdefault((size, other_size), f"{names[index]}_{axis}".replace(".", "_"))
+def _is_tensor(leaf):
+    return isinstance(leaf, torch.Tensor) or is_array(leaf)
+
+
+def _tensors(batch, leaves):
+    """The names of the tensors. Raises ExportError for those that a package does not take."""
+    names = [name for name, leaf in leaves if _is_tensor(leaf)]
+    if not names:
+        raise ExportError(f"The batch has no tensor: it is a {type(batch).__name__}. {_GIVE}")
+    for name, leaf in leaves:
+        if is_array(leaf) and leaf.dtype.kind not in "fiub":
+            raise ExportError(f'"{name}" of the batch is an array of {leaf.dtype}, which a package does not take. Leave it out in the dataset.')
+        tensor = torch.as_tensor(leaf) if _is_tensor(leaf) else None
+        if tensor is not None and (tensor.layout != torch.strided or tensor.dtype not in SUPPORTED):
+            raise ExportError(f'"{name}" of the batch is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take. '
+                              "Convert it in the dataset.")
+    return names
+
+
+def _check_alike(names, examples):
+    first = examples[0]
+    for tensors in examples[1:]:
+        for name, one, other in zip(names, first, tensors):
+            if one.dim() != other.dim() or one.dtype != other.dtype:
+                raise ExportError(f'"{name}" has {one.dim()} dimensions of {one.dtype} in one example batch, and '
+                                  f"{other.dim()} of {other.dtype} in another. Give it one type.")
+
+
+def _dimensions_of_one(tensors):
+    dimensions = [list(tensor.shape) for tensor in tensors]
+    batch_size = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 0), None)
+    for tensor, found in zip(tensors, dimensions):
+        if tensor.dim() > 0 and tensor.shape[0] == batch_size:
+            found[0] = "batch"
+    return dimensions
+
+
+def _dimensions_of_several(names, examples):
+    """Dimensions that have the same size as one another in each example are one. Those that have one size in all examples are fixed, but
+    for the number of rows where all tensors begin with it: the last batch of an epoch has fewer."""
+    def sizes(index, axis):
+        return tuple(tensors[index].shape[axis] for tensors in examples)
+
+    rows = [sizes(index, 0) for index, tensor in enumerate(examples[0]) if tensor.dim() > 0]
+    found = {rows[0]: "batch"} if rows and (len(set(rows)) == 1 or len(set(rows[0])) > 1) else {}
+    dimensions = []
+    for index, tensor in enumerate(examples[0]):
+        named = []
+        for axis in range(tensor.dim()):
+            each = sizes(index, axis)
+            varies = len(set(each)) > 1
+            if varies:
+                found.setdefault(each, f"{names[index]}_{axis}".replace(".", "_"))
+            named.append(found[each] if varies or axis == 0 and each in found else each[0])
+        dimensions.append(named)
+    return dimensions
+
+
+class _Differing:
+    """What a step gets for a value that is no tensor and differs between the batches: any use of it is an error."""
+
+    def __init__(self, name, values):
+        self.__dict__["_levin"] = (f'the step reads "{name}" of the batch, which is no tensor and differs between the batches: {values}',
+                                   "Make it a tensor in the dataset")
+
+    def _used(self, *_):
+        refuse(*self.__dict__["_levin"])
+
+    __getattr__ = __call__ = __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __int__ = __float__ = __index__ = __str__ = _used
+    __repr__ = __format__ = __hash__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _used
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = _used
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _same(one, other):
+    try:
+        return one is other or type(one) is type(other) and bool(one == other)
+    except Exception:  # what cannot be compared
+        return False
+
+
+def _values(examples, names, tensors, dimensions):
+    """What of a batch is no tensor: the leaves as a step gets them; leaves that are the size of a dimension in each example, such as how
+    many graphs a batch has, with the tensor and the dimension, which they follow; and notes."""
+    leaves, follows, notes = [leaf for _, leaf in examples[0]], {}, []
+    for position, (name, leaf) in enumerate(examples[0]):
+        if is_array(leaf):
+            notes.append(f'"{name}" of the batch is an array of NumPy: the steps get a tensor')
+        if _is_tensor(leaf) or leaf is None:
+            continue
+        values = [found[position][1] for found in examples]
+        if all(_same(leaf, value) for value in values):
+            notes.append(f'"{name}" of the batch is not a tensor: {_short(leaf)} is fixed in the package')
+            continue
+        places = ((index, axis) for index, named in enumerate(dimensions) for axis, dimension in enumerate(named) if isinstance(dimension, str))
+        place = next((place for place in places if isinstance(leaf, numbers.Integral)
+                      and values == [each[place[0]].shape[place[1]] for each in tensors]), None)
+        if place is None:
+            leaves[position] = _Differing(name, ", ".join(map(_short, values[:2])))
+        else:
+            follows[position] = place
+            notes.append(f'"{name}" of the batch is taken for the size of "{names[place[0]]}" in dimension {place[1]}, as it is in all batches')
+    return leaves, follows, notes

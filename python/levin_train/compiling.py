@@ -14,10 +14,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin_train import attention, recurrent, torch_patches
+from levin_train import attention, ctc, grouped, recurrent, torch_patches
+from levin_train.conditions import add_conditions, line_of_guard
 from levin_train.elf import forget_folders, replace_needed, strip
-from levin_train.errors import ExportError, is_users, raising_line, refuse
-from levin_train.recording import NUMBERS
+from levin_train.errors import ExportError, raising_line, refuse
+from levin_train.rewriting import rewrite
+from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
 
 
@@ -33,6 +35,7 @@ class Graph:
         self.shapes = shapes
         self.notes = notes
         self.scale = 1.0  # of the example's batch to the one at which it was recorded
+        self.conditions_on_sizes = 0  # outputs at the end, which the step itself does not have
         self.special_sizes = set()  # (name of a dimension, size): to be compared too
 
 
@@ -40,11 +43,9 @@ _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 
 
 
 def traced_sizes(step):
-    """Sizes at which a step is recorded: primes that no tensor has, so that no dimension is tied to another by accident. Those other
-    than the batch's are not above the example's, as there may be a longest one."""
-    taken = {size for tensor in [*step.weights.parameters.values(), *step.weights.buffers.values()] for size in tensor.shape}
-    taken |= {size for names in step.layout.dimensions for size in names if isinstance(size, int)}
-    chosen = {}
+    """Sizes at which a step is recorded where levin makes the batch: primes that no tensor has, so that no dimension is tied to another by
+    accident. Those other than the batch's are not above the example's, as there may be a longest one."""
+    taken, chosen = _sizes_of_tensors(step), {}
     for name, example in sorted(step.layout.sizes().items(), key=lambda pair: pair[0] == "batch"):
         free = [prime for prime in _PRIMES if prime not in taken and (prime > 11 if name == "batch" else prime <= example)]
         chosen[name] = (free[0] if name == "batch" else free[-1]) if free else example
@@ -52,21 +53,49 @@ def traced_sizes(step):
     return chosen
 
 
+def _recorded_batch(step):
+    """The batch at which a step is recorded. Of several examples it is the one in which the fewest sizes are alike by accident."""
+    if not step.layout.is_compared:
+        return step.layout.resized(traced_sizes(step))
+    fixed = _sizes_of_tensors(step)
+
+    def accidents(tensors):
+        sizes = list(step.layout.sizes(tensors).values())
+        return len(sizes) - len(set(sizes)), sum(size < 2 for size in sizes), sum(size in fixed for size in sizes)
+
+    return min(step.layout.examples, key=accidents)
+
+
+def _sizes_of_tensors(step):
+    """Sizes of dimensions that do not vary."""
+    taken = {size for tensor in [*step.weights.parameters.values(), *step.weights.buffers.values()] for size in tensor.shape}
+    return taken | {size for names in step.layout.dimensions for size in names if isinstance(size, int)}
+
+
+def _separate_sizes(step, tensors):
+    """Tensors of these shapes in which no two dimensions that vary have the same size by accident, and none has 0 or 1. Graphs are
+    recorded without values, so that they need not be a batch that a loader gives."""
+    taken, chosen = _sizes_of_tensors(step), {}
+    sizes = step.layout.sizes(tensors)
+    for name, size in sizes.items():
+        alike = size < 2 or size in chosen.values()
+        chosen[name] = next(prime for prime in _PRIMES if prime > size and prime not in {*taken, *sizes.values(), *chosen.values()}) if alike else size
+    if chosen == sizes:
+        return tensors
+    return [tensor.new_zeros([chosen.get(name, name) for name in names]) for tensor, names in zip(tensors, step.layout.dimensions)]
+
+
 def _fake(mode, tensor, dynamic=()):
     sizes = [DimDynamic.DYNAMIC if axis in dynamic else DimDynamic.STATIC for axis in range(tensor.dim())]
     return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
 
-def record(step, tensors):
-    """The graph of a step. `tensors`: a batch, at the sizes at which it is recorded."""
-    try:
-        eager = step.probe(tensors)
-    except ExportError:
-        raise
-    except Exception as error:
-        raise ExportError(f"{raising_line(error)}: {step.name} fails in Python on a batch like the example with the sizes "
-                          f"{step.layout.sizes(tensors)}: {type(error).__name__}: {error}. A package gives a step its batch "
-                          "and the numbers of the run, and no trainer or logger.") from error
+def record(step):
+    """The graph of a step."""
+    tensors = _recorded_batch(step)
+    eager = step.probe(tensors)
+    if step.layout.is_compared:
+        tensors = _separate_sizes(step, tensors)
     parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
     shapes = ShapeEnv()
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
@@ -83,13 +112,13 @@ def record(step, tensors):
         weights = {name: next(values) for name in parameters}
         state = {name: next(values) for name in buffers}
         batch = [next(values) for _ in tensors]
-        recorder = step.recorder(eager.decisions, {name: next(values) for name in NUMBERS})
+        recorder = step.recorder(eager, {name: next(values) for name in NUMBERS})
         outputs, found = step.run(recorder, weights, state, batch)
         described[:] = found
         return tuple(outputs)
 
     with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for), torch_patches.attention(attention.attention), \
-            torch_patches.open_sizes(), warnings.catch_warnings():
+            grouped.recorded(), ctc.recorded(), torch_patches.contraction_paths(), torch_patches.open_sizes(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = make_fx(function, tracing_mode="symbolic")(*example)
@@ -101,69 +130,32 @@ def record(step, tensors):
     inputs += [{"kind": "batch", "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "shape": dimensions}
                for name, tensor, dimensions in zip(step.layout.names, tensors, step.layout.dimensions)]
     inputs += [{"kind": "number", "name": name} for name in NUMBERS]
-    module.graph.eliminate_dead_code()
-    _write_alpha_out(module)
-    _stack_parts(module)
+    rewrite(step, module)
     _refuse_conditions_on_numbers(module, inputs, described)
     graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
     sizes = step.layout.sizes()
     graph.scale = math.prod(sizes.values()) / math.prod(step.layout.sizes(tensors).values())
-    _refuse_unseen_writes(graph)
+    unseen = _unseen_writes(graph)
+    if unseen:
+        step.also_written = unseen
+        return record(step)
+    if step.layout.is_compared:
+        add_conditions(graph)
     _drop_unread_inputs(graph)
     check_sizes(graph)
     return graph
 
 
 def _explained(step, error):
-    where = raising_line(error)
+    where = raising_line(error) or step.picked_rows
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     kind = type(error).__name__
     advice = "Change this line so that it computes with tensors alone, or move it out of the step"
     if "DataDependent" in kind or "data-dependent" in str(error) or "Unbacked" in str(error):
+        if step.picked_rows and step.picked_rows != where:
+            first = f"what follows of rows that are taken by a mask at {step.picked_rows}, as many as the data say, depends on their number"
         advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, instead"
     return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
-
-
-_aten = torch.ops.aten
-_WITH_ALPHA = (_aten.add.Tensor, _aten.add_.Tensor, _aten.sub.Tensor, _aten.sub_.Tensor)
-
-
-def _write_alpha_out(module):
-    """a + alpha * b instead of add(a, b, alpha): Inductor makes addmm(a, …) of add(a, mm(…), alpha), and loses alpha."""
-    for node in list(module.graph.nodes):
-        if node.target in _WITH_ALPHA and "alpha" in node.kwargs:
-            other, alpha = node.args[1], node.kwargs["alpha"]
-            with module.graph.inserting_before(node):
-                scaled = module.graph.call_function(_aten.mul.Scalar, (other, alpha)) if isinstance(other, torch.fx.Node) else other * alpha
-            node.args, node.kwargs = (node.args[0], scaled), {}
-    module.recompile()
-
-
-def _stack_parts(module):
-    """stack(parts) instead of the sum of tensors that are zero but for a part each, as the gradients of x[0], x[1] and x[2] give of
-    x: Inductor makes of the sum a loop that decides on each element."""
-    def leaves_of(node):
-        if node.target is not _aten.add.Tensor or node.kwargs:
-            return [node]
-        return [leaf for part in node.args for leaf in (leaves_of(part) if isinstance(part, torch.fx.Node) else [None])]
-
-    def whole(leaves):
-        if any(leaf is None or leaf.target is not _aten.select_backward.default for leaf in leaves):
-            return False
-        _, sizes, dim, _ = leaves[0].args
-        return all(leaf.args[1:3] == (sizes, dim) for leaf in leaves) and \
-            sorted(leaf.args[3] for leaf in leaves) == list(range(sizes[dim] if isinstance(sizes[dim], int) else 0))
-
-    for node in reversed(list(module.graph.nodes)):
-        leaves = leaves_of(node)
-        if len(leaves) > 1 and whole(leaves):
-            parts = [leaf.args[0] for leaf in sorted(leaves, key=lambda leaf: leaf.args[3])]
-            with module.graph.inserting_before(node):
-                stacked = module.graph.call_function(_aten.stack.default, (parts, leaves[0].args[2]))
-            stacked.meta = dict(node.meta)
-            node.replace_all_uses_with(stacked)
-    module.graph.eliminate_dead_code()
-    module.recompile()
 
 
 def _constants(step, module):
@@ -174,6 +166,8 @@ def _constants(step, module):
         if not isinstance(tensor, torch.Tensor) or not tensor.numel():
             continue
         attribute = step.attribute_of(tensor)
+        if step.leaves_behind(tensor):
+            refuse(f"{step.name} reads {attribute}, which the step before has left there", "Make it a buffer (register_buffer)", step.where)
         shared = next((weight for weight, other in [*step.weights.parameters.items(), *step.weights.buffers.items()]
                        if other.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()), None)
         if shared:
@@ -187,8 +181,13 @@ def _constants(step, module):
     return notes
 
 
-def _refuse_unseen_writes(graph):
-    """Refuses writes to weights that the eager run did not show, as those to .data that have left the values as they were."""
+_aten = torch.ops.aten
+
+
+def _unseen_writes(graph):
+    """Names of buffers and of frozen parameters that the step writes to, though the run in Python did not show it, as a write to .data that
+    leaves the values as they were. Refuses other such writes."""
+    unseen, weights = [], graph.step.weights
     placeholders = dict(zip((node for node in graph.module.graph.nodes if node.op == "placeholder"), graph.inputs))
     for node in graph.module.graph.nodes:
         schema = getattr(node.target, "_schema", None)
@@ -201,10 +200,14 @@ def _refuse_unseen_writes(graph):
             while root.op == "call_function" and (root.target is _aten.clone.default and root.args[0] in placeholders or _is_view(root)):
                 root = root.args[0]
             entry = placeholders.get(root)
-            if root.op == "get_attr" or entry and entry["name"] not in graph.step.changes():
+            frozen = entry and (entry["kind"] == "buffer" or entry["kind"] == "parameter" and not weights.parameters[entry["name"]].requires_grad)
+            if frozen and entry["name"] not in graph.step.changes():
+                unseen.append(entry["name"])
+            elif root.op == "get_attr" or entry and entry["name"] not in graph.step.changes():
                 what = entry["name"] if entry else "a tensor that is not a buffer"
                 refuse(f"{graph.step.name} writes to {what}, which did not show on the example batch",
                        "Write to a buffer, without .data, or compute a new tensor", graph.step.where)
+    return unseen
 
 
 def _is_view(node):
@@ -258,31 +261,26 @@ def check_sizes(graph):
             symbol = getattr(getattr(tensor.shape[axis], "node", None), "_expr", None)
             value = graph.shapes.replace(symbol) if symbol is not None else tensor.shape[axis]
             if not getattr(value, "free_symbols", None):
-                where = next((_line_of_guard(guard) for guard in graph.shapes.guards if symbol in guard.expr.free_symbols), "")
+                where = next((line_of_guard(guard) for guard in graph.shapes.guards if symbol in guard.expr.free_symbols), "")
                 refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}" to {value}',
                        "Do not make a Python number of a size: x.shape[0] in torch's functions stays open, int(), range() and "
                        "lists of that length do not", where)
             symbols.setdefault(name, set()).update({symbol, *value.free_symbols})
     hints = {symbol: int(hint) for symbol, hint in graph.shapes.backed_var_to_val.items()}
-    for guard in graph.shapes.guards:
+    for guard in [] if graph.step.layout.is_compared else graph.shapes.guards:
         named = {int(number) for number in guard.expr.atoms(sympy.Integer) if 1 < number < _LARGE}
         for name, alike in symbols.items():
             if not guard.expr.free_symbols & alike:
                 continue
             others = {size for size in {*range(2, 65), *named, 100, 256, 1024, 4096, _LARGE}
                       if guard.expr.xreplace({**hints, **dict.fromkeys(alike, size)}) == False}  # noqa: E712 - sympy's false
-            few, where = _LARGE not in others and len(others) <= 12, _line_of_guard(guard)
+            few, where = _LARGE not in others and len(others) <= 12, line_of_guard(guard)
             if where and not few:
                 refuse(f'{graph.step.name} goes another way when "{name}" is {max(others)} than when it is {hints[next(iter(alike))]}',
-                       "Do not decide on the size of a dimension that varies, or export it with a fixed one", where)
+                       "Do not decide on the size of a dimension that varies, as int() of a part of it does (len(x) // 2 does not), or export it "
+                       "with a fixed one", where)
             moderate = sorted(size for size in others if size <= 1024)
             graph.special_sizes |= {(name, size) for size in (moderate if few else moderate[:1] + moderate[-1:])}
-
-
-def _line_of_guard(guard):
-    frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
-    known = frame is not None and not isinstance(frame, str) and is_users(frame.filename)
-    return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" if known else ""
 
 
 # Of processors that a package may be compiled for instead of this one: Inductor's width of vectors, and what they have.
@@ -303,6 +301,12 @@ def _inductor(graph, options):
             raise _explained(graph.step, error) from error
 
 
+def shims_of(module):
+    """What is compiled into a package for those of levin's operators that a graph has. It reads large headers of torch."""
+    called = {node.target for node in module.graph.nodes}
+    return {operator: sources for operator, sources in {**recurrent.SHIMS, **grouped.SHIMS, **ctc.SHIMS}.items() if operator in called}
+
+
 def threads_of(graph):
     """Loops of a graph whose tensors are large run on the run's threads, those of a small one on a single thread: there it takes
     less time, and what fails in a loop is an error and not the end of the process."""
@@ -311,7 +315,8 @@ def threads_of(graph):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             count = value.numel()
-            known = int(count) if isinstance(count, int) else int(count.node.hint) * graph.scale
+            hint = count if isinstance(count, int) else count.node.hint  # None where the size comes from data
+            known = int(hint or 0) * (1 if isinstance(count, int) else graph.scale)
             largest = max(largest, known)
     return "run" if largest >= 65536 else 1
 
@@ -321,13 +326,20 @@ def compiled(graph, processor="native", threads=None):
     threads = threads or threads_of(graph)
     # Without either, arrays of the exporting machine's number of threads are written to by more.
     threading = {"cpp.dynamic_threads": True} if threads == "run" else {"cpp.threads": threads}
-    options = {"aot_inductor.package": True, "aot_inductor.custom_ops_to_c_shims": recurrent.SHIMS, "fallback_random": True, "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
+    options = {"aot_inductor.package": True,
+               "aot_inductor.custom_ops_to_c_shims": shims_of(graph.module), "fallback_random": True,
+               "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
     if processor != "native":
         options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
-    with warnings.catch_warnings(), torch_patches.open_sizes():
+    with warnings.catch_warnings(), torch_patches.open_sizes(), torch_patches.without_input_checks():
         warnings.simplefilter("ignore")
         files = _inductor(graph, options)
     check_sizes(graph)
+    return movable(files)
+
+
+def movable(files):
+    """Those of Inductor's files that a package holds, with nothing of this machine in them."""
     kept = [file for file in files if isinstance(file, str) and file.endswith((".so", ".json"))]
     for file in kept:
         if file.endswith(".so"):  # a LibTorch for CPUs alone has no libtorch.so

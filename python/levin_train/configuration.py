@@ -5,11 +5,13 @@ import json
 import math
 import os
 import re
+import sys
 
 import torch
 
 from levin_train import torch_patches
-from levin_train.errors import ExportError, line_of, refuse
+from levin_train.errors import ExportError, is_users, line_of, refuse
+from levin_train.python_numbers import Unknown
 from levin_train.registered import LR_SCHEDULERS, OPTIMIZERS
 
 # How a step is computed, and not what it is.
@@ -19,30 +21,68 @@ SCHEDULERS = [name for name, options in LR_SCHEDULERS.items() if "lr_lambda" not
 _IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
 
 
+# Options of schedules that levin sets to the length of training where they are left out.
+_WHOLE = {("CosineAnnealingLR", "T_max"), ("OneCycleLR", "total_steps"), ("PolynomialLR", "total_iters")}
+_LENGTHS = {"max_epochs": "epoch", "estimated_stepping_batches": "step", "max_steps": "step", "num_training_batches": "step"}
+# Options of levin's Trainer among what a module may read of self.trainer.
+_OPTIONS = ("max_epochs", "max_steps", "min_epochs", "min_steps", "accumulate_grad_batches", "gradient_clip_val", "log_every_n_steps",
+            "check_val_every_n_epoch", "limit_train_batches", "limit_val_batches")
+
+
 class _Length(int):
-    """The length of training as self.trainer has it. In a scheduler's options it is left out, so that levin puts it in."""
+    """A length of training as self.trainer has it. Alone as a scheduler's option it is left out, so that levin puts it in."""
 
-    def _computed(self, *_):
-        refuse("configure_optimizers computes with the length of training, which is known when it begins",
-               _IN_CODE.format("lr_scheduler"))
+    def __new__(cls, name, value):
+        length = super().__new__(cls, value)
+        length.name = name
+        return length
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = _computed
+
+def _computed(name):
+    of_int = getattr(int, name)
+
+    def method(self, *others):
+        frame = sys._getframe(1)
+        if is_users(frame.f_code.co_filename):
+            read = ", ".join(f'"{name}": …' for name in _LENGTHS if name in {self.name, *frame.f_code.co_names})
+            refuse(f"{frame.f_code.co_name}() computes with self.trainer.{self.name}, which is known when training begins",
+                   f"Give export() trainer={{{read}}}, with which it computes, or config=False and write the section in YAML: "
+                   "lr_scheduler: {class_path: …, init_args: {…}}")
+        return of_int(self, *others)
+
+    return method
 
 
-class _Training:
-    """self.trainer in configure_optimizers."""
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    for _method in (f"__{_name}__", f"__r{_name}__"):
+        setattr(_Length, _method, _computed(_method))
+for _method in ("__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__float__", "__int__"):
+    setattr(_Length, _method, _computed(_method))
 
-    max_epochs = estimated_stepping_batches = max_steps = num_training_batches = _Length(1000)
+
+class Training:
+    """self.trainer before the steps: in setup(), configure_model() and configure_optimizers(). `given`: values that export() got.
+    `length`: what lengths of training are to be, or None where they are not known."""
+
+    def __init__(self, given, length=None):
+        self.__dict__.update(_given={"training": True, "is_global_zero": True, **given}, _length=length, lengths_read=[])
 
     def __getattr__(self, name):
-        refuse(f"configure_optimizers reads self.trainer.{name}", _IN_CODE.format("lr_scheduler"))
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._given:
+            return self._given[name]
+        if name in _LENGTHS and self._length is not None:
+            self.lengths_read.append(name)
+            return _Length(name, self._length)
+        return Unknown(f"self.trainer.{name}", f'Give export() trainer={{"{name}": …}}', refuse)
 
 
-def _configured(module):
+def _configured(module, training):
     module_class = type(module)
-    attributes = {"trainer": _Training()}
+    attributes = {"__module__": module_class.__module__, "trainer": training}
     with torch_patches.scheduler_arguments(SCHEDULERS):
-        module.__class__ = type(module_class.__name__, (module_class,), attributes)
+        module.__class__ = type(module_class)(module_class.__name__, (module_class,), attributes)
         try:
             configured = module.configure_optimizers()
         finally:
@@ -58,8 +98,10 @@ def _configured(module):
     if isinstance(configured, (tuple, list)) and len(configured) == 2 and len(configured[0]) == 1 and len(configured[1]) < 2:
         scheduler = configured[1][0] if configured[1] else None
         return configured[0][0], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
-    raise ExportError(f"{where}: configure_optimizers gives {type(configured).__name__}, and a package is trained by one optimizer. "
-                      + _IN_CODE.format("optimizer") + ".")
+    optimizers = configured[0] if isinstance(configured, (tuple, list)) and configured and isinstance(configured[0], (tuple, list)) else ()
+    given = f"{len(optimizers)} optimizers" if len(optimizers) > 1 else f"a {type(configured).__name__}"
+    raise ExportError(f"{where}: configure_optimizers gives {given}, and YAML has one optimizer, with one schedule. Write configure_optimizers in "
+                      "C++, in a class below levin::ExportedModule, and give export() config=False.")
 
 
 def _plain(value):
@@ -81,7 +123,11 @@ def _options(optimizer, group, names, defaults, where):
 
 def _optimizer_section(module, optimizer, where):
     name = type(optimizer).__name__
-    if name not in OPTIMIZERS or type(optimizer).__module__.split(".")[0] != "torch":
+    source = type(optimizer).__module__.split(".")[0]
+    if name in OPTIMIZERS and source != "torch":
+        raise ExportError(f"{where}: {name} is of {source}, and levin's {name} may compute otherwise. If it is to be that one: give export() config=False, "
+                          f"and write in YAML optimizer: {{class_path: {name}, init_args: {{…}}}}, with {', '.join(OPTIMIZERS[name])}.")
+    if name not in OPTIMIZERS:
         raise ExportError(f"{where}: levin has no optimizer {name}. " + _IN_CODE.format("optimizer") + ".")
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExportError(f"{where}: the optimizer has hooks on its step, which levin cannot run. " + _IN_CODE.format("optimizer") + ".")
@@ -111,36 +157,57 @@ def _optimizer_section(module, optimizer, where):
     return section
 
 
-def _scheduler_section(scheduler, where):
+def _lengths_in(value):
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return [part for part in parts if isinstance(part, _Length)]
+
+
+def _scheduler_section(scheduler, interval, where):
     name = type(scheduler).__name__
     if name not in SCHEDULERS or not hasattr(scheduler, "_levin_arguments"):
         raise ExportError(f"{where}: the schedule {name} is a function of Python, or one that levin does not have. "
                           + _IN_CODE.format("lr_scheduler") + " (LambdaLR takes an expression: lr_lambda: \"0.95 ** epoch\").")
     arguments = {}
     for key, value in scheduler._levin_arguments.items():
-        if key in ("optimizer", "last_epoch", "verbose") or isinstance(value, _Length) or value is None:
+        if key in ("optimizer", "last_epoch", "verbose") or value is None:
+            continue
+        for length in _lengths_in(value):
+            if value is not length or (name, key) not in _WHOLE or _LENGTHS[length.name] != interval or length.name == "num_training_batches":
+                raise ExportError(f"{where}: {name} has {key} of self.trainer.{length.name}, which is known when training begins, and steps each "
+                                  f'{interval}. Give export() trainer={{"{length.name}": …}}. ' + _IN_CODE.format("lr_scheduler") + ".")
+        if _lengths_in(value):
             continue
         if key == "schedulers":
-            value = [_scheduler_section(part, where) for part in value]
+            value = [_scheduler_section(part, interval, where) for part in value]
         if callable(value):
             raise ExportError(f"{where}: {name} has {key}, a function of Python. " + _IN_CODE.format("lr_scheduler") + ".")
         arguments[key] = _plain(value) if key != "schedulers" else value
     return {"class_path": name, "init_args": arguments}
 
 
-def sections(module):
-    """The optimizer and scheduler of a LightningModule, as sections of the YAML."""
+def sections(module, trainer=None):
+    """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer."""
     if not hasattr(module, "configure_optimizers"):
         return {}
-    optimizer, schedule, where = _configured(module)
+    training = Training(trainer or {}, 1000)
+    found, where = _sections_with(module, training)
+    if training.lengths_read and _sections_with(module, Training(trainer or {}, 1777))[0] != found:
+        names = ", ".join(f'"{name}": …' for name in dict.fromkeys(training.lengths_read))
+        raise ExportError(f"{where}: configure_optimizers() computes with the length of training, which is known when it begins. "
+                          f"Give export() trainer={{{names}}}, with which it computes. {_IN_CODE.format('lr_scheduler')}.")
+    return found
+
+
+def _sections_with(module, training):
+    optimizer, schedule, where = _configured(module, training)
     found = {"optimizer": _optimizer_section(module, optimizer, where)}
     if schedule.get("scheduler") is not None:
-        section = _scheduler_section(schedule["scheduler"], where)
+        section = _scheduler_section(schedule["scheduler"], schedule.get("interval", "epoch"), where)
         for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None)):
             if schedule.get(key, default) != default:
                 section[key] = schedule[key]
         found["lr_scheduler"] = section
-    return found
+    return found, where
 
 
 def _flow(value):
@@ -166,11 +233,13 @@ def yaml_text(value, indent=0):
     return "\n".join(lines)
 
 
-def write(path, found):
-    """Writes the YAML next to the package, with the sections that were found. Gives its path."""
+def write(path, found, precision="32-true", trainer=None):
+    """Writes the YAML next to the package, with the sections that were found, the precision for which the package is, and what of
+    `trainer`, values of self.trainer, are options. Gives its path."""
     target = os.path.splitext(path)[0] + ".yaml"
-    content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}},
-               "trainer": {"accelerator": "cpu"}, **found}
+    options = {"accelerator": "cpu", **({"precision": precision} if precision != "32-true" else {}),
+               **{name: _plain(value) for name, value in (trainer or {}).items() if name in _OPTIONS}}
+    content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}}, "trainer": options, **found}
     with open(target, "w", encoding="utf-8") as file:
         file.write(f"# levin fit --config {os.path.basename(target)}, with the section data, and more of trainer, in another --config or here\n"
                    + yaml_text(content) + "\n")

@@ -10,13 +10,16 @@ import warnings
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
-from levin_train import configuration, safetensors, torch_patches, verification
+from levin_train import configuration, programs, safetensors, torch_patches, verification
 from levin_train.batches import layout_of
-from levin_train.compiling import PROCESSORS, compiled, record, traced_sizes
-from levin_train.errors import ExportError
+from levin_train.compiling import PROCESSORS, compiled, record
+from levin_train.errors import ExportError, StepFailure
+from levin_train.hooks import run_before_export
 from levin_train.hyper_parameters import hyper_parameters
+from levin_train.parallel import Progress, compiled_entries
 from levin_train.steps import PRECISIONS, STEPS, Step, Weights
-from levin_train.supported import check_weights, function_step, steps_of
+from levin_train.supported import check_given, check_weights, check_without, function_step, steps_of
+from levin_train.watching import preserved
 
 torch_patches.check_version()
 
@@ -33,14 +36,18 @@ class Export:
     notes: list[str]  # what is fixed in the package or left out of it; they are warnings too
 
 
-def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precision="32-true", without=(), sizes=(2, 7, 33), config=True,
-           processor="native", threads=None):
+def export(module, batch=None, path=None, *, loss=None, batches=(), dynamic=None, precision="32-true", trainer=None, without=(), sizes=(2, 7, 33),
+           config=True, processor="native", threads=None):
     """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run next to it.
 
     module: a LightningModule as it is, or an nn.Module with `loss`, a function of its output and the target.
-    batch: one as a loader gives it. Its first dimension varies, and those in which other examples, `batches`, differ from it, and
-        those that `dynamic` names, as {"tokens": {1: "time"}}.
-    precision: "32-true", "bf16-mixed" or "16-mixed": under which autocast the steps are compiled.
+    batch: one as a loader gives it. Its first dimension varies, and those that `dynamic` names, as {"tokens": {1: "time"}}; levin makes
+        batches of other sizes of it.
+    batches: several of the loader, with `batch` or instead of it: what differs between them varies, and levin makes no others. For
+        unions of graphs, padded or packed texts: whatever is not as many rows of a fixed shape.
+    precision: "32-true", "bf16-mixed" or "16-mixed": under which autocast the steps are compiled. The YAML gets it too.
+    trainer: values of self.trainer that the module reads, as {"max_epochs": 20}. They are fixed in the package, and the YAML gets those that
+        are options of the Trainer.
     without: steps and hooks of the module that are left out.
     sizes: of the batch, with which the package is compared with the module. A size that the module itself refuses is left out.
     config: whether to write the YAML.
@@ -50,17 +57,22 @@ def export(module, batch, path, *, loss=None, batches=(), dynamic=None, precisio
 
     Raises ExportError with the line of the user's code that cannot be exported, or with what differs from the module.
     """
+    check_given(module, batch, path)
     path = _checked_path(path, precision, processor, threads)
     module = getattr(module, "_orig_mod", module)  # of torch.compile()
+    trainer = dict(trainer or {})
+    check_without(without)
+    if loss is None:
+        run_before_export(module, configuration.Training(trainer), without)
     check_weights(module)
-    functions, optional = steps_of(module, loss, without)
-    found = configuration.sections(module) if config and loss is None else {}
-    layout = layout_of(batch, batches, dynamic)
-    steps = [Step(name, module, functions[name], layout, precision) for name in STEPS if name in functions]
-    notes = [] if module.training or "training_step" not in functions else [
-        "the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it"]
-    done = _write_package(module, steps, optional, path, (processor, threads), sizes, list(batches), notes)
-    done.config = configuration.write(path, found) if config else None
+    functions, optional, notes = steps_of(module, loss, without)
+    found = configuration.sections(module, trainer) if config and loss is None else {}
+    layout = layout_of(*_examples(batch, batches), dynamic)
+    steps = [Step(name, module, functions[name], layout, precision, trainer=trainer, without=without) for name in STEPS if name in functions]
+    if "training_step" in functions and not module.training:
+        notes.append("the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it")
+    done = _write_package(module, steps, optional, path, (processor, threads), sizes, notes)
+    done.config = configuration.write(path, found, precision, trainer) if config else None
     return done
 
 
@@ -76,8 +88,16 @@ def export_function(function, inputs, path, *, batches=(), dynamic=None, precisi
     path = _checked_path(path, precision, processor, threads)
     module = function if isinstance(function, torch.nn.Module) else torch.nn.Module()
     check_weights(module)
-    step = function_step(function, module, layout_of(dict(inputs), batches, dynamic), precision)
-    return _write_package(module, [step], (), path, (processor, threads), sizes, list(batches), [])
+    step = function_step(function, module, layout_of(dict(inputs), list(batches), dynamic), precision)
+    return _write_package(module, [step], (), path, (processor, threads), sizes, [])
+
+
+def _examples(batch, batches):
+    """The first example of a batch, and the others."""
+    examples = [*([] if batch is None else [batch]), *batches]
+    if not examples:
+        raise ExportError("export() needs a batch, as next(iter(loader)) gives it, or several: batches=[…].")
+    return examples[0], examples[1:]
 
 
 def _checked_path(path, precision, processor, threads):
@@ -94,40 +114,64 @@ def _checked_path(path, precision, processor, threads):
     return path
 
 
-def _write_package(module, steps, optional, path, target, sizes, others, notes):
-    notes += [f'"{name}" of the batch is not a tensor: {value!r} is fixed in the package' for name, value in steps[0].layout.constants.items()]
+def _write_package(module, steps, optional, path, target, sizes, notes):
+    notes += steps[0].layout.notes
     kept, left_out = hyper_parameters(module)
     notes += left_out
+    with preserved(module), Progress() as progress:
+        return _write_verified(module, steps, optional, path, target, sizes, notes, kept, progress)
+
+
+def _write_verified(module, steps, optional, path, target, sizes, notes, kept, progress):
     graphs = {}
     for step in steps:
+        progress.say(f"{step.name}: recording ({len(graphs) + 1} of {len(steps)})")
         try:
-            graphs[step.name] = record(step, step.layout.resized(traced_sizes(step)))
+            graphs[step.name] = record(step)
         except Exception as error:  # of the module's own, where it is called with what it does not take
-            if step.name not in optional:
+            reason = _left_out(step, error, optional)
+            if reason is None:
                 raise
-            notes.append(f"{step.name} is left out, as the module has no own one and forward() does not take the batch: {error}")
-    files = {name: compiled(graph, *target) for name, graph in graphs.items()}
+            notes.append(f"{step.name} is left out, as {reason}: {error}")
+        else:
+            notes += [note for note in step.notes if note not in notes]
+    program = programs.stored(graphs["predict_step"]) if "predict_step" in graphs else {}
+    files = compiled_entries(graphs, lambda graph: compiled(graph, *target), progress)
     weights = Weights.of(module)
     description = describe(module, weights, steps[0].precision, target[0], graphs, kept)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         written = os.path.join(folder, "package.pt2")
-        _write_archive(written, files, description, weights)
-        for name, smallest in verification.verify(written, graphs, sizes, others).items():
+        _write_archive(written, files, description, weights, program)
+        progress.say(f"{', '.join(graphs)}: comparing with the module")
+        for name, smallest in verification.verify(written, graphs, sizes).items():
             description["entries"][name].update(smallest_batch=smallest.pop("batch", 1), smallest_sizes=smallest)
-        _write_archive(written, files, description, weights)
+        _write_archive(written, files, description, weights, program)
         os.replace(written, path)
     notes += [note for graph in graphs.values() for note in graph.notes if note not in notes]
     for note in notes:
-        warnings.warn(f"levin: {note}", stacklevel=3)
+        warnings.warn(f"levin: {note}", stacklevel=4)
     return Export(path, None, list(graphs), notes)
 
 
-def _write_archive(path, files, description, weights):
+def _left_out(step, error, optional):
+    """Why a step is left out that cannot be recorded, or None. Those of evaluation alone are left out where the user says so."""
+    if step.name in optional:
+        return "the module has no own one and forward() does not take the batch"
+    if step.name == "predict_step" and isinstance(error, StepFailure):
+        return "it does not take the batch of training"
+    if isinstance(error, ExportError) and step.name in ("validation_step", "test_step", "predict_step"):
+        raise ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].') from error
+    return None
+
+
+def _write_archive(path, files, description, weights, program):
     with PT2ArchiveWriter(path) as archive:
         for name, entry_files in files.items():
             for file in entry_files:
                 archive.write_file(f"data/aotinductor/{name}/{os.path.basename(file)}", file)
         archive.write_string("extra/levin.json", json.dumps(description, indent=1, allow_nan=False))
+        for name, content in program.items():
+            archive.write_bytes(name, content)
         archive.write_bytes("data/levin/weights.safetensors", safetensors.to_bytes(stored_tensors(weights)))
 
 

@@ -29,5 +29,6 @@ def run_program():
         found = importlib.util.find_spec("torch")
         if found is not None and found.submodule_search_locations:
             os.environ["LEVIN_TORCH"] = found.submodule_search_locations[0]
+    os.environ.setdefault("PYTHON", sys.executable)  # for what the program leaves to Python
     # Its own name, by which it was called, is what levin prints in the commands that it proposes.
     os.execv(program, [sys.argv[0], *sys.argv[1:]])

@@ -11,7 +11,7 @@ from levin_train.steps import Weights
 _PREFIX = "state_dict."
 
 
-def load(module, path=None, strict=True):
+def load(module: torch.nn.Module | str | os.PathLike, path: str | os.PathLike | None = None, strict: bool = True):
     """load("last.ckpt"): the tensors of a levin checkpoint or safetensors file, by name, with the module's weights under their own names.
     load(module, "last.ckpt"): loads these weights into a module, and gives the module.
 

@@ -2,29 +2,53 @@
 
 import contextlib
 import copy
-import dataclasses
 import sys
-from typing import Any
+
+from torch.utils import _pytree as pytree
 
 from levin_train.errors import refuse
 from levin_train.registered import METRICS
 
 
-@dataclasses.dataclass
 class Updated:
-    """What calling a metric object gives: its value for this batch, computed where it is logged."""
+    """What calling a metric object gives. It is the metric's value for this batch, with gradients, from where it is first used as one:
+    computed before, it would put what nobody asks for into the graph."""
 
-    name: str  # of the attribute
-    class_path: str
-    init_args: dict[str, Any]
-    inputs: list[Any]
-    spare: Any
-    arguments: tuple[list[Any], dict[str, Any]]
+    def __init__(self, name, spare, arguments, named):
+        self.name = name  # of the attribute
+        self.inputs = [*arguments, *named.values()]
+        self.used = False  # as a value, as a loss is
+        self.logged = False
+        self.described = None  # levin's metric, for the package, where the object is logged
+        self._compute = lambda: spare(*arguments, **named)
+        self._spare = spare
+        self._value = None
 
-    def of_this_batch(self):
-        self.spare.reset()
-        self.spare.update(*self.arguments[0], **self.arguments[1])
-        return self.spare.compute()
+    def value(self, used=True):
+        self.used = self.used or used
+        if self._value is None:
+            self._spare.reset()
+            self._value = self._compute()
+        return self._value
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.value(), name)
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        args, kwargs = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else leaf, (args, kwargs or {}))
+        return function(*args, **kwargs)
+
+
+def _of_value(name):
+    return lambda self, *others: getattr(self.value(), name)(*(other.value() if isinstance(other, Updated) else other for other in others))
+
+
+for _operator in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg", "abs", "lt", "le", "gt", "ge", "getitem",
+                  "bool", "float", "int", "format", "len", "iter"):
+    setattr(Updated, f"__{_operator}__", _of_value(f"__{_operator}__"))
 
 
 def is_metric(value):
@@ -36,6 +60,9 @@ def last_update(metric):
     updated = vars(metric).get("_levin_updated")
     if updated is None:
         refuse(f"{type(metric).__name__} is logged before it is updated in this step", "Call it, or its update(), first")
+    updated.logged = True
+    if has_equivalent(metric):
+        updated.described = {**equivalent(metric), "attribute": updated.name}
     return updated
 
 
@@ -50,9 +77,28 @@ def _refused(name, what):
 _REPLACED = ("forward", "update", "compute", "reset", "_levin_updated")
 
 
+def _kept_in(value):
+    """Metric objects in a list or dict, with their keys."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    return [(str(key), part) for key, part in pairs if is_metric(part)]
+
+
+def metrics_of(module):
+    """The metric objects of a module by name, also those in lists and dicts that are not registered."""
+    found = {}
+    for prefix, part in module.named_modules():
+        if is_metric(part):
+            found[prefix] = part
+            continue
+        for name, value in vars(part).items():
+            if not name.startswith("_"):
+                found.update({".".join(filter(None, (prefix, name, key))): metric for key, metric in _kept_in(value)})
+    return found
+
+
 def spares(module):
     """Copies of the metric objects of a module, with which values of one batch are computed."""
-    found = {name: copy.deepcopy(part) for name, part in module.named_modules() if is_metric(part)}
+    found = {name: copy.deepcopy(part) for name, part in metrics_of(module).items()}
     for spare in found.values():
         if hasattr(spare, "validate_args"):
             spare.validate_args = False
@@ -61,14 +107,14 @@ def spares(module):
 
 @contextlib.contextmanager
 def recorded(module, spares):
-    """While it lasts, metric objects of the module keep what they are updated with, and compute nothing."""
-    found = [(name, part) for name, part in module.named_modules() if is_metric(part)]
+    """While it lasts, metric objects of the module keep what they are updated with, and compute nothing. Gives a function for the names
+    of those that were updated, and neither logged nor used."""
+    found = metrics_of(module)
     collections = [part for part in module.modules() if type(part).__name__ == "MetricCollection"]
-    kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)})
-            for part in [*(metric for _, metric in found), *collections]]
-    for name, metric in found:
+    kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)}) for part in [*found.values(), *collections]]
+    for name, metric in found.items():
         def update(*inputs, _name=name, _metric=metric, **named):
-            updated = Updated(_name, *equivalent(_metric), [*inputs, *named.values()], spares[_name], (inputs, named))
+            updated = Updated(_name, spares[_name], inputs, named)
             vars(_metric)["_levin_updated"] = updated
             return updated
 
@@ -80,7 +126,7 @@ def recorded(module, spares):
 
         vars(collection).update({"forward": update_all, "update": update_all})
     try:
-        yield
+        yield lambda: [name for name, metric in found.items() if (last := vars(metric).get("_levin_updated")) is not None and not (last.used or last.logged)]
     finally:
         for part, attributes in kept:
             for name in _REPLACED:
@@ -93,13 +139,26 @@ _TASKS = {"Binary": "binary", "Multiclass": "multiclass", "Multilabel": "multila
 _NOT_EXPORTED = {"BLEUScore", "EditDistance", "RunningMean", "RunningSum"}
 
 
-def equivalent(metric):
-    """levin's class and arguments for a metric of torchmetrics. Raises ExportError for one that levin does not have."""
+def _names(metric):
+    """The prefix of a metric's class that names a task, and what levin's class would be."""
     name = type(metric).__name__
     task = next((prefix for prefix in _TASKS if name.startswith(prefix)), "")
-    class_path = name.removeprefix(task)
-    if class_path not in METRICS or class_path in _NOT_EXPORTED:
-        refuse(f"levin has no metric like torchmetrics' {name}", "Log a tensor, or write the metric in C++")
+    return task, name.removeprefix(task)
+
+
+def has_equivalent(metric):
+    class_path = _names(metric)[1]
+    return class_path in METRICS and class_path not in _NOT_EXPORTED and type(metric).__module__.split(".")[0] == "torchmetrics"
+
+
+def refuse_unknown(metric, where):
+    refuse(f"levin has no metric like {type(metric).__module__.split('.')[0]}'s {type(metric).__name__}",
+           "Log a tensor, or write the metric in C++, or leave the step out with without=", where)
+
+
+def equivalent(metric):
+    """levin's metric for one of torchmetrics that it has."""
+    task, class_path = _names(metric)
     init_args = {"task": _TASKS[task]} if task else {}
     for option in METRICS[class_path]:
         if option == "task":
@@ -110,4 +169,4 @@ def equivalent(metric):
             init_args[option] = value
         elif option == "average" and hasattr(metric, option) and task != "Binary":
             init_args[option] = "none"
-    return class_path, init_args
+    return {"class_path": class_path, "init_args": init_args}

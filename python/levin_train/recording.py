@@ -1,34 +1,37 @@
 """What a step does besides computing: what it logs, which numbers of the run it reads, and what it decides on values.
 
-A step runs under a Recorder three times in the same way: unchanged, to see what it does; on tensors without values, to record its
-graph; and as the reference that a package is compared with.
+A step runs under a Recorder in the same way several times: as it is, to see what it does, and on tensors without values, to record its
+graph. What it was told of values the first time, it is told again.
 """
 
+import contextlib
 import dataclasses
-import inspect
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
-from levin_train import metric_objects
-from levin_train.batches import named_leaves
-from levin_train.errors import calling_line, line_of, refuse
+from levin_train.branches import idle_condition, logging_condition
+from levin_train.errors import calling_frame, calling_line, refuse
+from levin_train.logs import Logs
+from levin_train.metric_objects import Updated
+from levin_train.origins import BATCH, RANDOM
+from levin_train.python_numbers import Number, numbers_in, with_tensors
+from levin_train.stand_ins import NUMBERS
+from levin_train.structure import named_leaves
 
-# Numbers that a run changes. A step may compute with them: they are inputs of the package.
-NUMBERS = ("batch_idx", "dataloader_idx", "global_step", "current_epoch")
-REDUCTIONS = {"mean": "mean", "avg": "mean", "sum": "sum", "min": "min", "max": "max",
-              torch.mean: "mean", torch.sum: "sum", torch.min: "min", torch.max: "max", min: "min", max: "max"}
-
+_KEEP = "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"
 _READS = {
     "__int__": ("a number is made of a tensor's value: what depends on it would be fixed in the package",
                 "Compute with the tensor itself; for sizes that come from data use masks over a fixed length"),
     "__index__": ("a tensor's value is used as an index or a size, which would be fixed in the package",
                   "Use torch.gather, index_select or a mask"),
-    "__float__": ("a tensor's value is read as a Python number",
-                  "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"),
+    "__float__": ("a tensor's value is read as a Python number", _KEEP),
     "__complex__": ("a tensor's value is read as a Python number", "Keep the tensor"),
+    "__contains__": ("`in` makes a Python value of tensors", "Use (x == value).any() with torch.where"),
     "tolist": ("tensors are read as a list", "Keep tensors"),
     "numpy": ("a tensor is given to numpy", "Use torch's function of that name"),
+    "__array__": ("a tensor is given to numpy", "Use torch's function of that name"),
     "nonzero": ("nonzero() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
     "masked_select": ("masked_select() makes a tensor whose size comes from data", "Multiply by the mask, and divide by its sum"),
     "argwhere": ("argwhere() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
@@ -36,166 +39,242 @@ _READS = {
     "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
     "_pack_padded_sequence": ("packed sequences cannot be exported: their size comes from data",
                               "Run the layer on the padded batch, and mask its outputs and the loss"),
-    "backward": ("the step calls backward() itself", "Return the loss; its gradients are computed by levin"),
     "unique": ("unique() makes a tensor whose size comes from data", "Count in a fixed number of classes with scatter_add"),
 }
+# Of a number of the run, which Python asks for a value of its own.
+_OF_THE_RUN = {
+    "__float__": "Leave out float(), and compute with the number as it is; functions of math take it where the file imports math at its top, "
+                 "and torch.tensor() makes a tensor of it",
+    "__int__": "Leave out int(), or use round() or math.floor()",
+    "__index__": "Use torch.gather, or a mask",
+    "__array__": "Use Python's operators, or a function of math or torch",
+    "__hash__": "Compute with it, or use a tensor and torch.gather",
+}
+_VARIES = object()
+_MAKES_TENSORS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
+
+
+# Functions that take sizes, and the first argument that is one.
+_OF_SIZES = {**dict.fromkeys(("zeros", "ones", "empty", "rand", "randn", "arange"), 0),
+             **dict.fromkeys(("new_zeros", "new_ones", "new_empty", "expand", "view", "reshape", "repeat"), 1)}
 
 
 @dataclasses.dataclass
 class Decision:
-    """A condition on values: the step took one way, which is the package's."""
+    """A condition on values: the step took one way. `checked`: the package checks that a batch takes it too."""
 
     taken: bool
     where: str
+    checked: bool
+    value: int | None = None  # the number that it must be
 
 
-class Recorder(TorchFunctionMode):
-    """While it is active: calls of log() and conditions are recorded. `decisions`: the ways to take, from an earlier run."""
+class Recorder(Logs, TorchFunctionMode):
+    """While it is active: calls of log() and conditions are recorded. `origins`: of the tensors, where they have values; `earlier`: the
+    recorder of such a run, whose answers are given again; `compared`: whether it is one of several batches that are all run."""
 
-    def __init__(self, numbers, decisions=None):
-        super().__init__()
-        self.numbers = numbers
-        self.numbers_read = {}  # name: the line that read it first
-        self.logs = {}  # name: (tensor or None, options, tensors that a metric object takes, the metric)
-        self.decisions = []
-        self.conditions = []
-        self.assigned = {}  # "self.name": the line that assigned it
-        self._followed = decisions
+    def __init__(self, numbers, training, origins=None, earlier=None, prints=False, compared=False):
+        TorchFunctionMode.__init__(self)
+        Logs.__init__(self, {name: Number(tensor, self) for name, tensor in numbers.items()})
+        self.training = training
+        self.explores = earlier is None  # it runs on tensors with values
+        self.answers = []
+        self.conditions = []  # tensors, of the decisions that are checked
+        self.notes = []
+        self.origins = origins
+        self.picked_rows = ""  # the first line that takes rows by a mask: as many as the data say
+        self._earlier = earlier
+        self._compared = earlier._compared if earlier else compared  # there are several batches, which show what is the same in all
+        self._answering = False
+        self._repeated = None
+        self._prints = prints
+        self._logging_lines = set(earlier._logging_lines) if earlier else set()  # (file, number), of branches that only log
 
-    def number(self, name):
-        self.numbers_read.setdefault(name, calling_line())
-        return self.numbers[name]
+    @property
+    def decisions(self):
+        return [answer for answer in self.answers if isinstance(answer, Decision) and answer.checked]
 
-    def log(self, name, value, prog_bar=False, logger=True, on_step=None, on_epoch=None, reduce_fx="mean", enable_graph=False,
-            sync_dist=False, sync_dist_group=None, add_dataloader_idx=True, batch_size=None, metric_attribute=None, rank_zero_only=False):
-        if name in self.logs:
-            refuse(f'"{name}" is logged twice in one step', "Log it once, or under two names")
-        if reduce_fx not in REDUCTIONS:
-            refuse(f'"{name}" is logged with reduce_fx={reduce_fx!r}', "levin has mean, sum, min and max")
-        options = {"on_step": on_step, "on_epoch": on_epoch, "prog_bar": prog_bar, "logger": logger is not False,
-                   "reduce": REDUCTIONS[reduce_fx], "sync_dist": True if sync_dist else None, "rank_zero_only": rank_zero_only,
-                   "add_dataloader_idx": add_dataloader_idx}
-        weight = batch_size
-        if batch_size is not None and not isinstance(batch_size, torch.Tensor):
-            weight = torch.scalar_tensor(batch_size, dtype=torch.int64)
-        elif batch_size is not None:
-            weight = batch_size.detach().reshape(()).to(torch.int64)
-        if isinstance(value, metric_objects.Updated):
-            value = value.of_this_batch()
-        if metric_objects.is_metric(value):
-            self.logs[name] = (None, options, weight, metric_objects.last_update(value))
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                self.log(f"{name}.{key}", part, prog_bar, logger, on_step, on_epoch, reduce_fx, enable_graph, sync_dist,
-                         sync_dist_group, add_dataloader_idx, batch_size, metric_attribute, rank_zero_only)
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def print(self, *values, **options):
+        self.note(f"{calling_line()}: print() prints when the module is exported, and the package does not")
+        if self._prints:
+            print(*values, **options)
+
+    def number_of(self, tensor):
+        """What item() gives: a Number, or Python's own where the value is always the same."""
+        value = self._answer(lambda: _VARIES if self.origins.of(tensor) else _value(tensor))
+        return Number(tensor, self) if value is _VARIES else value
+
+    def shown(self, tensor):
+        return self._answer(lambda: _value(tensor))
+
+    def read(self, how, tensor):
+        """The value of a number that changes, for Python. Refuses it, but for a whole number that is the same in several batches."""
+        if self._is_whole(how, tensor):
+            return self._whole(tensor)
+        origins = self.origins.of(tensor) if self.origins else set()
+        if origins & set(NUMBERS) or how not in _READS:
+            refuse(f"the value of {next((name for name in NUMBERS if name in origins), 'a number')} is read, which would be fixed in the package",
+                   _OF_THE_RUN[how])
+        if RANDOM in origins and BATCH not in origins:
+            refuse("a random number is made Python's own, and would be the same in each step of the package",
+                   "Compute with it as a tensor, such as torch.where(torch.rand(()) < p, a, b)")
+        refuse(*_READS[how])
+
+    def _is_whole(self, how, tensor):
+        if not self._compared or how not in ("__int__", "__index__") or tensor.is_floating_point() or tensor.numel() != 1:
+            return False
+        told = self._repeated or (self._earlier.answers[len(self.answers):] if self._earlier else [])
+        return getattr(told[0], "value", None) is not None if told else self._earlier is None and self.origins.of(tensor) == {BATCH}
+
+    def _size(self, value):
+        """An argument that is a size: torch reads the value of a tensor without asking."""
+        return self._whole(value) if isinstance(value, torch.Tensor) and self._is_whole("__index__", value) else value
+
+    def _whole(self, tensor):
+        """Gives Python a number of the batch, which is a condition of the package."""
+        decision = self._answer(lambda: Decision(True, calling_line(), True, int(_value(tensor))))
+        if self._repeated is None:
+            self.conditions.append((tensor == decision.value).detach().reshape(()))
+        return decision.value
+
+    def decide(self, condition):
+        decision = self._answer(lambda: self._decision(condition))
+        if decision.checked and self._repeated is None:
+            self.conditions.append(condition.detach().reshape(()).to(torch.bool))
+        return decision.taken
+
+    def decide_unknown(self, what, advice):
+        return self._answer(lambda: self._of_logging(what, advice)).taken
+
+    @contextlib.contextmanager
+    def repeating(self, answers):
+        """While it lasts, a part of the step runs again, and is told what it was told before."""
+        self._repeated = list(answers)
+        try:
+            yield
+        finally:
+            self._repeated = None
+
+    def _answer(self, first):
+        """What the step is told of a value: of `first()`, or what it was told in the earlier run."""
+        if self._repeated is not None:
+            return self._repeated.pop(0)
+        if self._answering:  # idle_condition() tries a part of a condition, which is none that it can know
+            raise RuntimeError("a condition within a condition")
+        if self._earlier is None:
+            self._answering = True
+            try:
+                with torch._C.DisableTorchFunction():
+                    self.answers.append(first())
+            finally:
+                self._answering = False
+        elif len(self.answers) < len(self._earlier.answers):
+            self.answers.append(self._earlier.answers[len(self.answers)])
         else:
-            tensor = value.detach() if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=torch.float32)
-            if tensor.numel() != 1:
-                refuse(f'"{name}" is logged with {tensor.numel()} values', "Log one value: its mean, or each under a name")
-            self.logs[name] = (tensor, options, weight, None)
+            refuse("the step decides on values in another order when it is run again", "Make it deterministic for one batch")
+        return self.answers[-1]
 
-    def log_dict(self, values, *args, **options):
-        for name, value in values.items():
-            self.log(name, value, *args, **options)
+    def _decision(self, condition):
+        origins = self.origins.of(condition)
+        named = [name for name in NUMBERS if name in origins]
+        if named and origins <= set(NUMBERS):
+            return self._of_logging(f"what the step does depends on {named[0]}, which changes in a run",
+                                    "Compute both ways, and multiply one by the condition: loss + (self.global_step > 100) * extra; or "
+                                    "min(1.0, self.global_step / 100) * extra. Of branches those may stay that only log")
+        if RANDOM in origins and BATCH not in origins:
+            refuse("the step decides on a random number, which is drawn again in each step",
+                   "Compute both ways, and take one with torch.where; or set the probability (as layerdrop) to 0")
+        return Decision(bool(condition), calling_line(), bool(origins))
+
+    def _of_logging(self, what, advice):
+        reason = idle_condition(calling_frame())
+        if reason:
+            self.note(f"{calling_line()}: this branch is left out of the package, where {reason} does not hold")
+            return Decision(False, calling_line(), False)
+        taken, body = logging_condition(calling_frame())
+        if taken is None:
+            refuse(what, advice)
+        self._logging_lines |= body
+        self.note(f"{calling_line()}: this branch only logs: the package logs in every step")
+        return Decision(taken, calling_line(), False)
+
+    def log(self, name, *args, **options):
+        super().log(name, *args, **options)
+        frame = calling_frame()
+        if frame and (frame.f_code.co_filename, frame.f_lineno) in self._logging_lines:
+            self.optional.add(name)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
         if name == "__bool__" and isinstance(args[0], torch.Tensor):
-            return self._decide(args[0])
+            return self.decide(args[0])
         if name == "item":
-            return args[0].detach().reshape(())
+            return self.number_of(args[0])
         if name == "__len__" and args[0].dim() > 0:
             return args[0].shape[0]
-        if name in ("__format__", "__repr__") and any(args[0] is number for number in self.numbers.values()):
-            refuse("a number of the run is made a text", "Log it under a name that stays the same")
+        if name in ("__format__", "__repr__") and isinstance(args[0], torch.Tensor):
+            return self._answer(lambda: function(*args, **kwargs))
+        if function == torch.Tensor.data.__set__ and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype:
+            return _assign(*args)
+        if name == "backward" and calling_line():
+            refuse("the step calls backward() itself", "Return the loss; its gradients are computed by levin")
+        if name in _MAKES_TENSORS and numbers_in(args[:1]):
+            return self._tensor_of(args[0], kwargs.get("dtype"))
+        if name in _OF_SIZES and self._compared:
+            args = (*args[:_OF_SIZES[name]], *pytree.tree_map(self._size, args[_OF_SIZES[name]:]))
         if name == "where" and len(args) + len(kwargs) == 1:
             name = "nonzero"
-        if name in _READS and not kwargs.get("as_tuple") and calling_line():
-            what, advice = _READS[name]
-            refuse(what, advice)
+        if name == "__getitem__" and _picks_rows(args[1]):
+            self.picked_rows = self.picked_rows or calling_line()
+        if name in _READS and not kwargs.get("as_tuple"):
+            return self._read(name, function, args, kwargs)
         return function(*args, **kwargs)
 
-    def _decide(self, condition):
-        if self._followed is None:
-            taken = bool(condition)
-        elif len(self.decisions) < len(self._followed):
-            taken = self._followed[len(self.decisions)].taken
-        else:
-            refuse("the step decides on values in another order when it is run again", "Make it deterministic for one batch")
-        self.decisions.append(Decision(taken, calling_line()))
-        self.conditions.append(condition.detach().reshape(()).to(torch.bool))
-        return taken
+    def _tensor_of(self, values, dtype):
+        def built(value):
+            return torch.stack(list(map(built, value))) if isinstance(value, (list, tuple)) else torch.as_tensor(value)
+
+        result = built(with_tensors(values))
+        return result if dtype is None else result.to(dtype)
+
+    def _read(self, name, function, args, kwargs):
+        what, advice = _READS[name]
+        if args and self._is_whole(name, args[0]):
+            return self._whole(args[0])
+        if self._earlier is None and (self.origins.of(args, kwargs) or name == "_pack_padded_sequence"):
+            refuse(what, advice)
+        return self._answer(lambda: function(*args, **kwargs))
 
 
-class _TrainerStandIn:
-    """What a step sees as self.trainer: the numbers of the run."""
-
-    def __init__(self, recorder, training):
-        self._recorder = recorder
-        self.training = training
-        self.sanity_checking = False
-        self.is_global_zero = True
-
-    def __getattr__(self, name):
-        if name in NUMBERS:
-            return self._recorder.number(name)
-        refuse(f"the step reads self.trainer.{name}, which would be fixed in the package",
-               "Put the value into __init__, or compute with self.global_step or self.current_epoch")
+def _assign(tensor, other):
+    """tensor.data = other: another memory for a tensor cannot be recorded, and other values can."""
+    same = tensor.untyped_storage()._cdata == other.untyped_storage()._cdata and tensor.storage_offset() == other.storage_offset()
+    if not same or tensor.stride() != other.stride():
+        tensor.detach().copy_(other)
 
 
-def _refused(name, advice):
-    def method(self, *args, **kwargs):
-        refuse(f"the step calls self.{name}(), which a package cannot do", advice)
-
-    return method
+def _picks_rows(index):
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in parts)
 
 
-_MANUAL = "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts"
-
-
-def stand_in_class(module_class, recorder, training, path):
-    """The class of a LightningModule while its step is recorded. `path`: its name in the module that is exported."""
-    def assign(self, name, value):
-        recorder.assigned[f"self.{path}.{name}".replace("..", ".")] = calling_line()
-        module_class.__setattr__(self, name, value)
-
-    members = {
-        "__setattr__": assign,
-        "log": lambda self, *args, **options: recorder.log(*args, **options),
-        "log_dict": lambda self, *args, **options: recorder.log_dict(*args, **options),
-        "print": lambda self, *args, **options: None,
-        "global_step": property(lambda self: recorder.number("global_step")),
-        "current_epoch": property(lambda self: recorder.number("current_epoch")),
-        "trainer": property(lambda self: _TrainerStandIn(recorder, training)),
-        "logger": None,
-        "loggers": [],
-        "all_gather": _refused("all_gather", "Log values: levin reduces them over ranks"),
-        "optimizers": _refused("optimizers", _MANUAL),
-        "lr_schedulers": _refused("lr_schedulers", _MANUAL),
-        "manual_backward": _refused("manual_backward", _MANUAL),
-    }
-    return type(module_class.__name__, (module_class,), members)
-
-
-def call_step(function, module, batch, recorder):
-    """Calls a step as Lightning does: with the number of the batch, and of its loader, where it takes them."""
-    parameters = list(inspect.signature(function).parameters.values())
-    if any(parameter.name == "dataloader_iter" for parameter in parameters):
-        refuse("the step takes dataloader_iter", "Take a batch", line_of(function))
-    count = sum(parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters) - 2
-    if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
-        count = max(1, count)
-    names = NUMBERS[:max(0, min(2, count))]
-    return function(module, batch, *(recorder.numbers[name] for name in names))
+def _value(tensor):
+    with torch._C.DisableTorchFunction():
+        return tensor.item()
 
 
 def outputs_of(result, training, where):
     """The loss, and what else a step returns, by name."""
+    result = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else leaf, result)
     if result is None and training:
-        refuse("the step gives no loss for this batch", "Return the loss", where)
+        refuse("the step gives no loss for this batch", "Return the loss, of a batch that does not count too: loss * 0", where)
     if training or isinstance(result, dict) and "loss" in result:
-        loss = result["loss"] if isinstance(result, dict) else result
+        loss = result["loss"] if isinstance(result, dict) and "loss" in result else result
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             refuse("the step's loss is not a tensor of one value", "Return one, as .mean() gives it", where)
         rest = {name: value for name, value in result.items() if name != "loss"} if isinstance(result, dict) else {}

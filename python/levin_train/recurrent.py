@@ -1,12 +1,13 @@
 """LSTMs in a graph: oneDNN's layer, as eager's have it, with one call for a whole sequence forward and one backward.
 
 torch's own decomposition takes a step of the sequence at a time when gradients are wanted: a graph of hundreds of operations, which
-compiles for minutes and fixes the length. The two operators of this module stand in the graph; what calls them in the package is
-compiled into it, since nothing of levin is there when the package runs.
+compiles for minutes and fixes the length. The two operators of this module stand in the graph.
 """
 
 import torch
 from torch._decomp import decompositions
+
+from levin_train.shims import shim
 
 _LIBRARY = torch.library.Library("levin", "DEF")
 _LIBRARY.define("lstm_layer(Tensor input, Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor b_hh, Tensor hx, Tensor cx, bool reverse, "
@@ -60,45 +61,21 @@ def lstm_layer_for(input, hx, params):
     return _lstm_layer if known and torch.backends.mkldnn.is_available() else decompositions.one_layer_lstm
 
 
-def _shim(name, parameters, results, body):
-    """The function that Inductor calls for an operator. It puts the declaration into extern "C" { … }, which ends here for what is
-    behind it and begins again; hidden, so that each package has its own."""
-    declared = ", ".join([*parameters, *(f"AtenTensorHandle* r{index}" for index in range(results))])
-    given = ", ".join(f"r{index}" for index in range(results))
-    function = f'__attribute__((visibility("hidden"))) AOTITorchError aoti_torch_cpu_{name}({declared})'
-    return f"""{function};
-}}
-#include <ATen/ops/mkldnn_rnn_layer.h>
-#include <ATen/ops/mkldnn_rnn_layer_backward.h>
-#include <c10/core/GradMode.h>
-#include <torch/csrc/inductor/aoti_torch/utils.h>
-extern "C" {function} {{
-  using namespace torch::aot_inductor;
-  const auto given = [](AtenTensorHandle handle) {{ return tensor_handle_to_tensor_pointer(handle)->contiguous(); }};
-  AtenTensorHandle* const taken[] = {{{given}}};
-  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({{
-    auto results = {body};
-    std::apply([&](auto&... result) {{ int index = 0; ((*taken[index++] = new_tensor_handle(std::move(result))), ...); }}, results);
-  }});
-}}
-extern "C" {{
-int levin_{name}_is_declared"""
-
-
 _TENSORS = [f"AtenTensorHandle {name}" for name in ("x", "w_ih", "w_hh", "b_ih", "b_hh", "hx", "cx")]
+_HEADERS = ("ATen/ops/mkldnn_rnn_layer.h", "ATen/ops/mkldnn_rnn_layer_backward.h")
 _SEQUENCE = "given(x), given(w_ih), given(w_hh), given(b_ih), given(b_hh), given(hx), given(cx)"
 # Kind of layer (2: LSTM), size of the state, and one layer; LibTorch keeps what the backward pass needs only where gradients are on.
 SHIMS = {
-    torch.ops.levin.lstm_layer.default: [_shim(
-        "lstm_layer", [*_TENSORS, "int32_t reverse", "int32_t train"], 4,
+    torch.ops.levin.lstm_layer.default: [shim(
+        "lstm_layer", [*_TENSORS, "int32_t reverse", "int32_t train"], 4, _HEADERS,
         "[&] { c10::AutoGradMode mode(train); c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset); "
         f"auto [output, hy, cy, workspace] = at::mkldnn_rnn_layer({_SEQUENCE}, reverse, {{}}, 2, given(hx).size(2), 1, true, false, "
         "false, train); if (!workspace.defined()) workspace = output.new_empty({0}); "
         "return std::make_tuple(output, hy, cy, workspace); }()")],
-    torch.ops.levin.lstm_layer_backward.default: [_shim(
+    torch.ops.levin.lstm_layer_backward.default: [shim(
         "lstm_layer_backward",
         [*_TENSORS, *(f"AtenTensorHandle {name}" for name in ("y", "hy", "cy", "grad_y", "grad_hy", "grad_cy")), "int32_t reverse",
-         "AtenTensorHandle workspace"], 7,
+         "AtenTensorHandle workspace"], 7, _HEADERS,
         f"at::mkldnn_rnn_layer_backward({_SEQUENCE}, given(y), given(hy), given(cy), given(grad_y), given(grad_hy), given(grad_cy), "
         "reverse, 2, given(hx).size(2), 1, true, true, false, {}, false, given(workspace))")],
 }

@@ -1,5 +1,6 @@
 """The format of Hugging Face's safetensors: a length, a header in JSON, and the bytes of tensors."""
 
+import io
 import json
 import os
 import struct
@@ -25,12 +26,20 @@ def to_bytes(tensors):
 def from_file(path):
     """The tensors of a safetensors file by name, and its metadata."""
     with open(path, "rb") as file:
-        begin = file.read(8)
-        size = os.fstat(file.fileno()).st_size
-        if len(begin) < 8 or (length := struct.unpack("<Q", begin)[0]) > size - 8:
-            raise ValueError("its header is cut short")
-        header = json.loads(file.read(length))
-        data = bytearray(file.read())
+        return _read(file, os.fstat(file.fileno()).st_size)
+
+
+def from_bytes(content):
+    """The tensors of such a file's bytes, by name."""
+    return _read(io.BytesIO(content), len(content))[0]
+
+
+def _read(file, size):
+    begin = file.read(8)
+    if len(begin) < 8 or (length := struct.unpack("<Q", begin)[0]) > size - 8:
+        raise ValueError("its header is cut short")
+    header = json.loads(file.read(length))
+    data = bytearray(file.read())
     metadata = header.pop("__metadata__", {})
     dtypes = {name: dtype for dtype, name in NAMES.items()}
     tensors = {}

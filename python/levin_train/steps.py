@@ -2,13 +2,18 @@
 
 import contextlib
 import dataclasses
+import io
+import warnings
 
 import torch
 
-from levin_train import metric_objects, torch_patches
-from levin_train.errors import line_of, refuse
-from levin_train.recording import NUMBERS, Recorder, call_step, outputs_of, stand_in_class
-from levin_train.watching import computed_attributes, python_state, refuse_changes, sources_of
+from levin_train import checkpointing, hooks, metric_objects, side_effects, torch_patches, users_code
+from levin_train.errors import ExportError, line_of, refuse
+from levin_train.failures import refuse_failure
+from levin_train.origins import BATCH, WEIGHTS, Origins
+from levin_train.recording import Recorder, outputs_of
+from levin_train.stand_ins import NUMBERS, call_step, logging_to, stand_in_class
+from levin_train.watching import State, computed_attributes, preserved, refuse_change
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.bfloat16}  # on a CPU levin too computes 16-mixed so
@@ -47,19 +52,26 @@ def random_state(seed):
 class Step:
     """One entry of a package. `run()` is the step as a function of tensors."""
 
-    def __init__(self, name, module, function, layout, precision, source=None):
+    def __init__(self, name, module, function, layout, precision, source=None, trainer=None, without=()):
         self.name = name
         self.training = name == "training_step"
         self.layout = layout
-        self._module = module
-        self._function = function
+        self.function = function
         self.precision = precision
-        self._source = source or function
+        self.source = source or function
         self.weights = Weights.of(module)
-        self._spares = metric_objects.spares(module)
-        self.gradients = []  # names of parameters that get one
         self.buffers = []  # names of buffers, and of parameters without gradient, that the step changes
+        self.also_written = []  # such of them as the example leaves at the values that they had
+        self.optional = set()  # names that are logged in a branch which only logs
+        self.picked_rows = ""
+        self.refusal = ""  # what the module has last said of a batch
+        self.notes = []
+        self.module = module
+        self._without = without  # hooks that are left out
+        self._trainer = trainer or {}  # values of self.trainer that are fixed
+        self._spares = metric_objects.spares(module)
         self._written = []  # positions of the batch's tensors that the step changes
+        self._left_behind = {}  # tensors that each step leaves in an attribute anew, by identity
 
     def run(self, recorder, parameters, buffers, tensors, changed=None):
         """Gives the outputs and their descriptions. `parameters` and `buffers` are by name; neither they nor the batch are changed.
@@ -71,23 +83,25 @@ class Step:
         parameters = {name: state[name] for name in parameters}
         tensors = [tensor.clone() if changed is not None or position in self._written else tensor
                    for position, tensor in enumerate(tensors)]
-        with self._as_recorded(recorder, state), torch.set_grad_enabled(self.training):
-            with self._autocast(), torch.compiler.set_stance("force_eager"), recorder:
-                result = call_step(self._function, self._module, self.layout.rebuild(tensors), recorder)
-            now = {name: self._module.get_buffer(name) if name in buffers else state[name] for name in copied}
-        loss, extras = outputs_of(result, self.training, self.where)
-        gradients = self._gradients_of(loss, recorder, parameters)
+        memory = {name: tensor.data_ptr() for name, tensor in state.items()} if changed is not None else {}
+        with self.inside(recorder, state), checkpointing.run_through(recorder), torch_patches.lists(), torch.set_grad_enabled(self.training):
+            with self.autocast(), recorder:
+                result = call_step(self.function, self.module, self.layout.rebuild(tensors), recorder)
+                loss, extras = outputs_of(result, self.training, self.where)
+                recorder.check_unknown()
+            gradients = self._gradients_of(loss, parameters)
+            now = {name: self.module.get_buffer(name) if name in buffers else state[name] for name in copied}
         described = []
         if loss is not None:
             described.append(({"kind": "loss"}, loss.detach().reshape(())))
         for name, (value, options, weight, updated) in recorder.logs.items():
             if updated is not None:
-                metric = {"attribute": updated.name, "class_path": updated.class_path, "init_args": updated.init_args}
+                metric = updated.described
                 for position, tensor in enumerate(updated.inputs):
                     described.append(({"kind": "metric", "name": name, "options": options, "metric": metric, "input": position},
                                       tensor.detach()))
             else:
-                described.append(({"kind": "log", "name": name, "options": options}, value.reshape(())))
+                described.append(({"kind": "log", "name": name, "options": options}, value))
             if weight is not None:
                 described.append(({"kind": "weight", "name": name}, weight))
         for name, tensor in extras:
@@ -95,9 +109,9 @@ class Step:
         for decision, condition in zip(recorder.decisions, recorder.conditions):
             described.append(({"kind": "condition", "taken": decision.taken, "where": decision.where}, condition))
         if changed is not None:
-            changed += [name for name in state if now[name] is not state[name] or now[name]._version > 0
-                        or not torch.equal(now[name], initial[name])]
-            changed += [position for position, tensor in enumerate(tensors) if tensor._version > 0]
+            changed += [name for name in state if now[name] is not state[name] or now[name].data_ptr() != memory[name]
+                        or recorder.origins.has_written(now[name]) or not torch.equal(now[name], initial[name])]
+            changed += [position for position, tensor in enumerate(tensors) if tensor._version > 0 or recorder.origins.has_written(tensor)]
             self._check_changed(changed, now, initial)
         for name in self.buffers:
             described.append(({"kind": "buffer", "name": name}, now[name].detach()))
@@ -106,16 +120,87 @@ class Step:
         return [output for _, output in described], [description for description, _ in described]
 
     def probe(self, tensors):
-        """Runs the step unchanged, to find which parameters get a gradient and which buffers change. Gives the recorder."""
-        recorder = self.recorder()
-        before, changed = python_state(self._module, self._source), []
-        with random_state(1):
-            _, described = self.run(recorder, self.weights.parameters, self.weights.buffers, tensors, changed)
-        refuse_changes(before, python_state(self._module, self._source), self.where, recorder.assigned)
-        self.gradients = [entry["name"] for entry in described if entry["kind"] == "gradient"]
-        self.buffers = [name for name in changed if isinstance(name, str)]
+        """Runs the step as it is, to find what it does. Gives the recorder.
+
+        The first run may set attributes that all others find, as masks that are made on demand. The next two show what else changes.
+        """
+        with side_effects.watched(self._note):
+            first = self._tried(self.layout.tensors, 0)
+            with contextlib.redirect_stdout(io.StringIO()):
+                self._tried(tensors, 1)
+                before = State(self.module, self.source)
+                recorder = self._tried(tensors, 1)
+                after = State(self.module, self.source)
+                for name in before.changed(after):
+                    if hooks.only_collects(self.module, name, self._without):
+                        self._note(f"{name} takes values for hooks that are left out, and is left out too")
+                    else:
+                        refuse_change(name, before, after, lambda: self._tried(tensors, 1), self.where)
+                for example in self.layout.examples[1:]:
+                    self._check_numbers(recorder, self._tried(example, 1))
+        self._check_names(first, recorder)
+        self._left_behind = {key: found for key, found in after.tensors().items() if key not in before.tensors()}
+        for note in [*first.notes, *recorder.notes]:
+            self._note(note)
+        self.optional, self.picked_rows = recorder.optional, recorder.picked_rows
+        return recorder
+
+    def ways(self, numbers, parameters, buffers, tensors):
+        """Which ways the step takes on values, in conditions that a package checks."""
+        recorder = self._recorder_of_values(numbers, parameters, buffers, tensors)
+        with preserved(self.module), recorder.origins, contextlib.redirect_stdout(io.StringIO()):
+            self.run(recorder, parameters, buffers, tensors, [])
+        return [decision.taken for decision in recorder.decisions]
+
+    def _recorder_of_values(self, numbers, parameters, buffers, tensors, prints=False):
+        origins = Origins()
+        recorder = Recorder(numbers, self.training, origins, prints=prints, compared=self.layout.is_compared)
+        for origin, values in ((BATCH, tensors), (WEIGHTS, [*parameters.values(), *buffers.values()]),
+                               *((name, [number.tensor]) for name, number in recorder.numbers.items())):
+            origins.add(origin, values)
+        return recorder
+
+    def _tried(self, tensors, seed):
+        """One run on tensors with values. Notes which buffers change."""
+        numbers, changed = {name: torch.tensor(seed * (position + 5)) for position, name in enumerate(NUMBERS)}, []
+        parameters, buffers = self.weights.parameters, self.weights.buffers
+        recorder = self._recorder_of_values(numbers, parameters, buffers, tensors, prints=seed == 0)
+        with random_state(1), warnings.catch_warnings(record=seed == 0) as caught:
+            warnings.simplefilter("always" if seed == 0 else "ignore")
+            try:
+                with recorder.origins:
+                    self.run(recorder, parameters, buffers, tensors, changed)
+            except ExportError:
+                raise
+            except Exception as error:
+                refuse_failure(self, error, tensors)
+        for warning in caught or ():
+            if "target size" in str(warning.message):
+                recorder.note(f"{self.name}: {str(warning.message).splitlines()[0]}")
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        self.buffers = [name for name in dict.fromkeys([*changed, *self.also_written]) if isinstance(name, str)]
         self._written = [position for position in changed if isinstance(position, int)]
         return recorder
+
+    def _check_numbers(self, recorder, other):
+        """Refuses whole numbers that are not the same in all batches."""
+        for one, its in zip(recorder.decisions, other.decisions):
+            if one.value != its.value:
+                refuse(f"a number is made of a tensor's value, which is {one.value} in one batch and {its.value} in another: what depends on it would "
+                       "be fixed in the package", "Compute with the tensor itself; for sizes that come from data pad to a fixed length, with masks", one.where)
+
+    def _check_names(self, first, second):
+        """Refuses names of logged values that differ from step to step."""
+        if [each.taken for each in first.decisions] != [each.taken for each in second.decisions] or list(first.logs) == list(second.logs):
+            return
+        one, other = (next(iter(set(these) - set(those)), None) for these, those in ((first.logs, second.logs), (second.logs, first.logs)))
+        names = " in one step and ".join(f'"{name}"' if name else "nothing" for name in (one, other))
+        refuse(f"the step logs {names} in another", "Log it under a name that stays the same", {**first.lines, **second.lines}[one or other])
+
+    def _note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _check_changed(self, changed, now, initial):
         for name in changed:
@@ -137,56 +222,72 @@ class Step:
     @property
     def where(self):
         """Where the user has written it."""
-        return line_of(self._source)
+        return line_of(self.source)
 
     def attribute_of(self, tensor):
         """The attribute of the module that a tensor is, as "self.name"."""
-        for prefix, part in self._module.named_modules():
+        if id(tensor) in self._left_behind:
+            return self._left_behind[id(tensor)][0]
+        for prefix, part in self.module.named_modules():
             for name, value in vars(part).items():
                 inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
                 if not name.startswith("_") and any(value is tensor for value in inner):
                     return f"self.{prefix}.{name}".replace("..", ".")
         return ""
 
-    def recorder(self, decisions=None, numbers=None):
-        return Recorder(numbers or {name: torch.tensor(0) for name in NUMBERS}, decisions)
+    def leaves_behind(self, tensor):
+        """Whether an earlier step has left this tensor in an attribute, where each step leaves another."""
+        return id(tensor) in self._left_behind
 
-    def _gradients_of(self, loss, recorder, parameters):
+    def _gradients_of(self, loss, parameters):
         if not self.training:
             return {}
-        wanted = {name: parameters[name] for name in (self.gradients or parameters) if parameters[name].requires_grad}
         if loss.grad_fn is None:
             refuse("the loss depends on no parameter that requires a gradient", "Check detach() and no_grad() in the step",
                    self.where)
-        found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
-        gradients = {name: gradient for name, gradient in zip(wanted, found) if gradient is not None}
+        loss.reshape(()).backward()
+        gradients = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
         for name, gradient in gradients.items():
             if gradient.layout != torch.strided:
                 refuse(f"the gradient of {name} is sparse", "Make the embedding with sparse=False", self.where)
         return gradients
 
-    def _autocast(self):
+    def recorder(self, earlier, numbers):
+        """For another run, as the earlier one was."""
+        return Recorder(numbers, self.training, earlier=earlier)
+
+    def autocast(self):
         dtype = PRECISIONS[self.precision]
         return torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def _as_recorded(self, recorder, state):
-        module = self._module
+    def inside(self, log, state, recorded=True):
+        """The module with these weights, and with what a step sees of Lightning. What the step changes of its attributes stays where it
+        runs on tensors with values, and else is put back. `recorded`: not as the reference."""
+        module = self.module
         modes = {part: part.training for part in module.modules()}
         classes = {part: type(part) for part in module.modules()
                    if hasattr(type(part), "configure_optimizers") and hasattr(type(part), "log")}
-        names = {part: name for name, part in module.named_modules()}
         computed = [(part, name, vars(part)[name]) for part in module.modules() for name in computed_attributes(part) if name in vars(part)]
         with contextlib.ExitStack() as stack:
+            if not getattr(log, "explores", False):
+                stack.enter_context(preserved(module))
+            stack.enter_context(logging_to(log))
             stack.enter_context(torch_patches.weights(module, state))
-            stack.enter_context(metric_objects.recorded(module, self._spares))
-            stack.enter_context(_users_builtins(module, self._source))
-            if not self.training:
-                module.eval()
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            if recorded:
+                stack.enter_context(torch_patches.compiling())
+            stack.enter_context(users_code.uncompiled(module))
+            not_used = stack.enter_context(metric_objects.recorded(module, self._spares))
+            stack.enter_context(users_code.replaced(module, self.source, log, recorded))
             for part, part_class in classes.items():
-                part.__class__ = stand_in_class(part_class, recorder, self.training, names[part])
+                part.__class__ = stand_in_class(part_class, log, self.name, self._trainer)
             try:
+                if not self.training:
+                    hooks.evaluate(module, self.name, self._without)
                 yield
+                for name in not_used():
+                    log.note(f"self.{name} is updated in {self.name} and not logged: it is left out of the package")
             finally:
                 for part, part_class in classes.items():
                     part.__class__ = part_class
@@ -194,36 +295,3 @@ class Step:
                     part.training = mode
                 for part, name, value in computed:
                     vars(part)[name] = value
-
-
-@contextlib.contextmanager
-def _users_builtins(module, function):
-    """len(), min() and max() of the user's sources take tensors as torch does: with them a step stays one for all batches."""
-    def length(value):
-        return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() > 0 else len(value)
-
-    def extreme(name, of_two):
-        builtin = min if name == "min" else max
-
-        def chosen(*values, **options):
-            if len(values) > 1 and any(isinstance(value, torch.Tensor) and value.dim() == 0 for value in values):
-                tensors = [torch.as_tensor(value) for value in values]
-                result = tensors[0]
-                for tensor in tensors[1:]:
-                    result = of_two(*torch.broadcast_tensors(*(part.to(torch.promote_types(result.dtype, tensor.dtype))
-                                                               for part in (result, tensor))))
-                return result
-            return builtin(*values, **options)
-
-        return chosen
-
-    replaced = {"len": length, "min": extreme("min", torch.minimum), "max": extreme("max", torch.maximum)}
-    sources = [vars(source) for source in sources_of(module, function)]
-    added = [(source, name) for source in sources for name in replaced if name not in source]
-    for source, name in added:
-        source[name] = replaced[name]
-    try:
-        yield
-    finally:
-        for source, name in added:
-            del source[name]

@@ -1,26 +1,16 @@
 """What a package can hold of a module: its steps, and what it must not have besides."""
 
 import inspect
+import os
 
 import torch
 
+from levin_train import stand_ins
 from levin_train.errors import ExportError, line_of, refuse
+from levin_train.hooks import HOOKS, check as check_hooks, own
 from levin_train.safetensors import NAMES
+from levin_train.stand_ins import MANUAL
 from levin_train.steps import STEPS, Step, Weights
-
-HOOKS = ("setup", "configure_model", "on_fit_start", "on_fit_end", "on_train_start", "on_train_end", "on_train_epoch_start",
-         "on_train_epoch_end", "on_train_batch_start", "on_train_batch_end", "on_validation_start", "on_validation_end",
-         "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_batch_start", "on_validation_batch_end",
-         "on_test_start", "on_test_end", "on_test_epoch_start", "on_test_epoch_end", "on_test_batch_start", "on_test_batch_end",
-         "on_predict_start", "on_predict_end", "on_predict_epoch_start", "on_predict_epoch_end", "on_predict_batch_start",
-         "on_predict_batch_end", "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad",
-         "optimizer_step", "optimizer_zero_grad", "backward", "configure_gradient_clipping", "lr_scheduler_step",
-         "on_save_checkpoint", "on_load_checkpoint", "transfer_batch_to_device", "on_before_batch_transfer",
-         "on_after_batch_transfer", "configure_callbacks", "on_validation_model_eval", "on_validation_model_train",
-         "on_validation_model_zero_grad", "on_test_model_eval", "on_test_model_train", "on_predict_model_eval",
-         "on_predict_model_train", "configure_sharded_model")
-_LIBRARIES = ("lightning", "pytorch_lightning", "torch")
-
 
 def _loss_steps(module, loss):
     def split(batch):
@@ -32,7 +22,7 @@ def _loss_steps(module, loss):
         def run(model, batch):
             inputs, target = split(batch)
             value = loss(model(*inputs), target)
-            torch.overrides._get_current_function_mode().log(f"{prefix}_loss", value, prog_bar=True)
+            stand_ins.log(f"{prefix}_loss", value, prog_bar=True)
             return value
 
         return run
@@ -41,36 +31,47 @@ def _loss_steps(module, loss):
             "predict_step": lambda model, batch: model(*split(batch)[0])}
 
 
-def steps_of(module, loss, without):
-    """The functions that become entries, by name, and those of them that Lightning has put in: they are left out where they do
-    not fit the batch. Raises ExportError for what a package cannot hold."""
+def check_given(module, batch, path):
+    """Raises ExportError for what is given to export() in place of a module, a batch and a path."""
+    if isinstance(module, type):
+        raise ExportError(f"export() got the class {module.__name__}. Give it an object: {module.__name__}(…), with its weights.")
+    if isinstance(module, (str, os.PathLike)):
+        raise ExportError(f"export() got the path '{os.fspath(module)}' in place of a module. Load it first: "
+                          "module = Model.load_from_checkpoint(path).")
+    if not isinstance(module, torch.nn.Module):
+        raise ExportError(f"export() got a {type(module).__name__} in place of a module: an object of a class of LightningModule or nn.Module.")
+    if path is None:
+        raise ExportError("export() got a path and no batch. " if isinstance(batch, (str, os.PathLike)) else "export() got no path. "
+                          "Call it as levin_train.export(module, batch, \"module.pt2\").")
+    if isinstance(batch, (torch.utils.data.DataLoader, torch.utils.data.Dataset)) or hasattr(batch, "train_dataloader"):
+        made = "next(iter(loader))" if isinstance(batch, torch.utils.data.DataLoader) else "next(iter(DataLoader(dataset, batch_size=32)))"
+        raise ExportError(f"export() got a {type(batch).__name__} in place of a batch. Give it one: {made}.")
+
+
+def check_without(without):
+    """Raises ExportError for names that are no step or hook."""
     unknown = set(without) - set(HOOKS + STEPS)
     if unknown:
         raise ExportError(f"without names {', '.join(sorted(unknown))}: no step or hook of a LightningModule.")
+
+
+def steps_of(module, loss, without):
+    """The functions that become entries, by name; those of them that Lightning has put in, which are left out where they do not fit
+    the batch; and notes on what is left out. Raises ExportError for what a package cannot hold."""
     if loss is not None:
-        return {name: step for name, step in _loss_steps(module, loss).items() if name not in without}, ()
+        return {name: step for name, step in _loss_steps(module, loss).items() if name not in without}, (), []
     if not hasattr(module, "training_step"):
         raise ExportError(f"{type(module).__name__} has no training_step. Give export() a LightningModule, or a loss function: "
                           "levin_train.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
     if not getattr(module, "automatic_optimization", True):
-        refuse("the module has automatic_optimization = False",
-               "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts",
-               line_of(type(module).training_step))
-    found = {name: function for name in STEPS if name not in without and (function := _own(module, name))}
-    for name in HOOKS:
-        if name not in without and (function := _own(module, name)):
-            refuse(f"{type(module).__name__} has the hook {name}(), which a package cannot run",
-                   f'Write it in C++, in a class below levin::ExportedModule, and say without=["{name}"]', line_of(function))
+        refuse("the module has automatic_optimization = False", MANUAL, line_of(type(module).training_step))
+    found = {name: function for name in STEPS if name not in without and (function := own(module, name))}
+    notes = check_hooks(module, without)
     if "training_step" not in found and "training_step" not in without:
         raise ExportError(f"{type(module).__name__} does not define training_step. Say without=[\"training_step\"] to export the others.")
-    if "predict_step" not in found and "predict_step" not in without and _own(module, "forward"):
-        return {**found, "predict_step": type(module).predict_step}, ("predict_step",)
-    return found, ()
-
-
-def _own(module, name):
-    function = getattr(type(module), name, None)
-    return None if function is None or function.__module__.split(".")[0] in _LIBRARIES else function
+    if "predict_step" not in found and "predict_step" not in without and own(module, "forward"):
+        return {**found, "predict_step": type(module).predict_step}, ("predict_step",), notes
+    return found, (), notes
 
 
 def function_step(function, module, layout, precision):
@@ -85,7 +86,11 @@ def function_step(function, module, layout, precision):
 
 
 def check_weights(module):
-    """Raises ExportError for weights that a package cannot hold."""
+    """Raises ExportError for weights that a package cannot hold, and parts that cannot be recorded."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ExportError(f"{name or 'The module'} is what torch.jit has made of a module: TorchScript fixes the sizes of a batch when it is "
+                              "recorded. Put in the module itself, without torch.jit.")
     weights, memory = Weights.of(module), {}
     for name, tensor in [*weights.parameters.items(), *weights.buffers.items()]:
         if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):

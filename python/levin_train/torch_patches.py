@@ -1,4 +1,4 @@
-"""What an export changes in torch while it lasts: every patch, and the one version of torch for which they are tested.
+"""What an export changes in torch while it lasts: every patch, and the versions of torch for which they are tested.
 
 | patch | symbol of torch | why | it can go when this passes without it (tests/exported) |
 | --- | --- | --- | --- |
@@ -7,6 +7,13 @@
 | `recurrent_layers()` | `_decomp.decompositions.select_one_layer_lstm_function` | its layer is one for inference, without a backward pass | the same |
 | `weights()` | `nn.utils.stateless._reparametrize_module` (private) | `functional_call()` calls `forward()` alone, and a step is another method | `export_test.py` |
 | `open_sizes()` | `fx.experimental._config.backed_size_oblivious` (private) | a size of 0 or 1 in the example would fix a dimension | `export_test.py test_conditions` |
+| `checkpoint()` | `utils.checkpoint.CheckpointFunction`, `_checkpoint_without_reentrant_generator` (private) | what they run again in the backward pass draws other random numbers in a graph | `export_gradients_test.py Checkpointing` |
+| `compiling()` | `compiler._is_compiling_flag` (private) | libraries decide on values unless they are compiled, and then on tensors without values not; what `torch.compile()` has wrapped cannot be recorded else | `export_networks_test.py test_what_libraries_ask_of_a_compiler`, `export_steps_test.py test_what_is_compiled_already` |
+| `contraction_paths()` | `backends.opt_einsum.get_opt_einsum` | opt_einsum makes Python numbers of sizes | `export_networks_test.py test_einsum_of_three` |
+| `ctc_loss()` | `F.ctc_loss` | its operator gives a tensor whose size comes from data | `export_packages_test.py test_ctc_loss` |
+| `grouped_products()` | `F.grouped_mm`, `torch._grouped_mm` | tensors without values must be of bfloat16 | `export_packages_test.py test_grouped_products` |
+| `without_input_checks()` | `CppWrapperCpu.generate_input_output_runtime_checks` of `_inductor` (private) | half of a wrapper is checks that only a variable of the environment turns on, and levin checks batches | – (it saves a third of the wrapper's compilation) |
+| `lists()` | `_subclasses.fake_tensor.FakeTensor.tolist` (private) | it asks for each element, and no mode for functions sees it | `export_steps_test.py test_numbers_that_are_no_data` |
 | `scheduler_arguments()` | `__init__` of `optim.lr_scheduler`'s classes | they do not store what they were made of | `export_files_test.py test_schedules` |
 """
 
@@ -16,13 +23,14 @@ import inspect
 import torch
 import torch.nn.functional as F
 
-VERSION = "2.13.0"
+VERSIONS = ("2.13.0",)  # for which what an export compiles, and the patches, are tested; a package is for one of them
 
 
 def check_version(found=torch.__version__):
-    """Raises ImportError for another torch: what an export compiles, and the patches, are tested with one version."""
-    if found.split("+")[0] != VERSION:
-        raise ImportError(f"levin_train.export() needs torch {VERSION}, and this is torch {found}: pip install torch=={VERSION}")
+    """Raises ImportError for a torch that is not tested."""
+    if found.split("+")[0] not in VERSIONS:
+        raise ImportError(f"levin_train.export() needs torch {' or '.join(VERSIONS)}, and this is torch {found}: "
+                          f"pip install torch=={VERSIONS[-1]}")
 
 
 @contextlib.contextmanager
@@ -66,6 +74,67 @@ def weights(module, state):
     """The module computes with these tensors instead of its own."""
     from torch.nn.utils import stateless
     return stateless._reparametrize_module(module, state, tie_weights=True)
+
+
+def checkpoint(reentrant, hooks):
+    """`reentrant` runs a function of checkpoint(use_reentrant=True), and `hooks`, a generator, runs before and after one of the other."""
+    from torch.utils import checkpoint as of_torch
+
+    class Direct:
+        apply = staticmethod(reentrant)
+
+    return _replaced(of_torch, CheckpointFunction=Direct, _checkpoint_without_reentrant_generator=hooks)
+
+
+def lists():
+    """tolist() of a tensor without values is asked as that of any other."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    return _replaced(FakeTensor, tolist=torch.Tensor.tolist)
+
+
+def compiling():
+    """What asks torch.compiler.is_compiling() is told so."""
+    return _replaced(torch.compiler, _is_compiling_flag=True)
+
+
+class _Paths:
+    """opt_einsum for torch.einsum(): the order of products is that for the sizes of the example."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def contract_path(self, equation, *operands, optimize):
+        shapes = [tuple(size if isinstance(size, int) else size.node.hint for size in operand.shape) for operand in operands]
+        return self._original.contract_path(equation, *shapes, shapes=True, optimize=optimize)
+
+
+def contraction_paths():
+    from torch.backends import opt_einsum
+    original = opt_einsum.get_opt_einsum()
+    return _replaced(opt_einsum, get_opt_einsum=lambda: _Paths(original))
+
+
+def ctc_loss(function):
+    return _replaced(F, ctc_loss=function)
+
+
+def grouped_products(function):
+    """`function`: what computes them."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(_replaced(F, grouped_mm=function))
+    stack.enter_context(_replaced(torch, _grouped_mm=function))
+    return stack
+
+
+def without_input_checks():
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+    return _replaced(CppWrapperCpu, generate_input_output_runtime_checks=lambda self: self.prefix.splice_aot(_NO_CHECKS))
+
+
+_NO_CHECKS = """
+static constexpr bool _check_aoti_runtime_check_inputs_env() { return false; }
+static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
+"""
 
 
 def open_sizes():

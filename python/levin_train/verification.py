@@ -5,8 +5,9 @@ import math
 import torch
 import torch._inductor.package
 
+from levin_train import reference
 from levin_train.errors import ExportError
-from levin_train.recording import NUMBERS
+from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
 
 
@@ -17,24 +18,31 @@ def tolerance(tensor, precision):
     return (1e-4, 1e-5) if tensor.dtype != torch.float64 else (1e-7, 1e-9)
 
 
-def verify(package, graphs, sizes, batches):
+def verify(package, graphs, sizes):
     """Raises ExportError when an output of an entry differs from the module's own, for any size of the batch, seed and weights.
     Gives the smallest size of each dimension that varies, by the entry's name: 1, or the smallest for which both agree."""
     smallest = {}
     for name, graph in graphs.items():
         loaded, layout = torch._inductor.package.load_package(package, name), graph.step.layout
         agreed = []
-        special = [layout.resized({**layout.sizes(), dimension: size}, size) for dimension, size in sorted(graph.special_sizes)]
-        for seed, batch in enumerate([*_batches(layout, sizes, batches), *special]):
+        for seed, batch in enumerate(layout.compared(sizes, graph.special_sizes)):
             if _compare(loaded, graph, batch, seed):
                 agreed.append(layout.sizes(batch))
+            elif layout.is_compared:
+                raise ExportError(f"{name} could not be compared for the batch with the sizes {layout.sizes(batch)}: the module refuses it, or "
+                                  "goes another way for it than for the batch at which it was recorded.")
         if not agreed:
             raise ExportError(f"{name} could not be compared: the module refuses batches of all sizes that were tried ({sizes}), or goes "
-                              "another way for them than for the example. Give export() sizes=, or a batch that is usual in training.")
+                              "another way for them than for the example. Give export() sizes=, or a batch that is usual in training. "
+                              + graph.step.refusal)
         smallest[name] = {}
         for dimension in layout.sizes():
-            one = layout.resized({**agreed[0], dimension: 1}, len(agreed))
-            smallest[name][dimension] = 1 if _agree(loaded, graph, one) else min(found[dimension] for found in agreed)
+            known = min(found[dimension] for found in agreed)
+            if layout.is_compared:  # of one or of none torch decides otherwise than of more, so that these must have been compared
+                smallest[name][dimension] = min(known, 2)
+            else:
+                one = layout.resized({**agreed[0], dimension: 1}, len(agreed))
+                smallest[name][dimension] = 1 if _agree(loaded, graph, one) else known
     return smallest
 
 
@@ -43,15 +51,6 @@ def _agree(loaded, graph, tensors):
         return _compare(loaded, graph, tensors, 1)
     except ExportError:
         return False
-
-
-def _batches(layout, sizes, others):
-    yield layout.tensors
-    for other in others:
-        yield [leaf for leaf in torch.utils._pytree.tree_leaves(other) if isinstance(leaf, torch.Tensor)]
-    example = layout.sizes()
-    for seed, size in enumerate(sizes if example else ()):
-        yield layout.resized({name: size if name == "batch" else max(2, old - seed) for name, old in example.items()}, seed + 1)
 
 
 def _moved(tensors, seed):
@@ -64,70 +63,119 @@ def _moved(tensors, seed):
     return moved
 
 
+class _Trial:
+    """One comparison: a batch, weights, numbers of the run and a seed."""
+
+    def __init__(self, graph, tensors, seed):
+        step = self.step = graph.step
+        self.graph, self.tensors, self.seed = graph, tensors, seed
+        self.numbers = {name: 3 * seed + position for position, name in enumerate(NUMBERS)}
+        self.parameters, self.buffers = _moved(step.weights.parameters, seed), _moved(step.weights.buffers, seed)
+        for name, parameter in self.parameters.items():
+            parameter.requires_grad_(step.weights.parameters[name].requires_grad)
+        self.shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in zip(step.layout.names, tensors))
+
+    def outcome(self, parameters=None):
+        """Of the module's own step, with other parameters if they are given."""
+        with random_state(self.seed):
+            return reference.outcome(self.step, dict(self.numbers), parameters or self.parameters, self.buffers, self.tensors)
+
+    def goes_another_way(self):
+        """Whether the conditions of the package do not hold for this batch."""
+        outputs = self.graph.outputs[:len(self.graph.outputs) - self.graph.conditions_on_sizes]
+        taken = [entry["taken"] for entry in outputs if entry["kind"] == "condition"]
+        if not taken:
+            return False
+        numbers = {name: torch.tensor(value) for name, value in self.numbers.items()}
+        with random_state(self.seed):
+            return self.step.ways(numbers, self.parameters, self.buffers, self.tensors) != taken
+
+    def package(self, loaded):
+        """What the package gives for each of its outputs."""
+        numbers = {name: torch.tensor(value) for name, value in self.numbers.items()}
+        sources = {"parameter": self.parameters, "buffer": self.buffers, "number": numbers, "batch": dict(zip(self.step.layout.names, self.tensors))}
+        inputs = [sources[entry["kind"]][entry["name"]].detach() for entry in self.graph.inputs]
+        with random_state(self.seed):
+            try:
+                return loaded.loader.boxed_run([tensor.contiguous() for tensor in inputs])
+            except RuntimeError as error:
+                raise ExportError(f"{self.step.name}: the compiled step fails for a batch that the module takes ({self.shapes}): {error}") from error
+
+    def rounding(self, expected):
+        """How far outputs move, as a share of their largest number, when weights are rounded otherwise, in their last digit: what another
+        order of sums does to a deep network, in which it lets some activations pass that were cut off."""
+        furthest = 0.0
+        for trial in range(5):
+            generator = torch.Generator().manual_seed(trial)
+            moved = {name: (parameter.detach() * (1 + 1.2e-7 * torch.randn(parameter.shape, generator=generator))).to(parameter.dtype)
+                     .requires_grad_(parameter.requires_grad) if parameter.is_floating_point() else parameter
+                     for name, parameter in self.parameters.items()}
+            outcome = self.outcome(moved)
+            for key, other in expected.items():
+                one = outcome.get(key)
+                if one is not None and one.is_floating_point() and one.shape == other.shape and one.numel() and other.abs().max() > 0:
+                    furthest = max(furthest, float((one.double() - other.double()).abs().max() / other.double().abs().max()))
+        return min(furthest, 1e-2)
+
+    def differs(self, what, how):
+        raise ExportError(f"{self.step.where}: {self.step.name}: {what} of the compiled step {how} (batch: {self.shapes}). "
+                          "The package is not written.")
+
+
 def _compare(loaded, graph, tensors, seed):
     """Whether there was something to compare for this batch."""
-    step = graph.step
-    numbers = {name: torch.tensor(3 * seed + position) for position, name in enumerate(NUMBERS)}
-    parameters, buffers = _moved(step.weights.parameters, seed), _moved(step.weights.buffers, seed)
-    for name, parameter in parameters.items():
-        parameter.requires_grad_(step.weights.parameters[name].requires_grad)
-    recorder = step.recorder(None, numbers)
-    with random_state(seed):
-        try:
-            expected, described = step.run(recorder, parameters, buffers, tensors)
-        except ExportError:
-            raise
-        except Exception:
-            return False  # the module itself refuses this batch
-        after = torch.random.get_rng_state()
-    if [entry.get("taken") for entry in described] != [entry.get("taken") for entry in graph.outputs]:
-        return False  # the module goes another way for this batch: the package's conditions say so
-    shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in zip(step.layout.names, tensors))
-    if [_what(entry) for entry in described] != [_what(entry) for entry in graph.outputs]:
-        raise ExportError(f"{step.where}: {step.name} gives or logs other things for another batch ({shapes}). A package gives the same "
-                          "ones always.")
-    sources = {"parameter": parameters, "buffer": buffers, "number": numbers, "batch": dict(zip(step.layout.names, tensors))}
-    inputs = [sources[entry["kind"]][entry["name"]].detach() for entry in graph.inputs]
-    with random_state(seed):
-        try:
-            found = loaded.loader.boxed_run([tensor.contiguous() for tensor in inputs])
-        except RuntimeError as error:
-            raise ExportError(f"{step.name}: the compiled step fails for a batch that the module takes ({shapes}): {error}") from error
-        same_random = torch.equal(after, torch.random.get_rng_state())
+    trial = _Trial(graph, tensors, seed)
+    try:
+        expected = trial.outcome()
+    except Exception as error:  # the module itself refuses this batch
+        graph.step.refusal = f"{type(error).__name__}: {error}"
+        return False
+    if trial.goes_another_way():
+        return False
+    found = {}
+    for entry, value in zip(graph.outputs, trial.package(loaded)):
+        if entry["kind"] != "condition":
+            found[_key(entry)] = value
+        elif bool(value) != entry["taken"]:
+            trial.differs(f"the condition at {entry['where']}", "differs from the module's")
+    # What the package does not change has the values that went in.
+    found |= {("buffer", name): tensor.detach() for tensors in (trial.buffers, trial.parameters) for name, tensor in tensors.items()
+              if ("buffer", name) not in found and ("buffer", name) in expected}
+    _compare_names(trial, expected, set(found))
     rounding = None
-    for entry, theirs, ours in zip(described, expected, found):
-        relative, absolute = tolerance(theirs, step.precision)
-        scale = float(theirs.detach().abs().max()) if theirs.numel() and theirs.is_floating_point() else 0.0
+    for key, theirs in expected.items():
+        ours = found[key]
+        relative, absolute = tolerance(theirs, graph.step.precision)
+        scale = float(theirs.abs().max()) if theirs.numel() and theirs.is_floating_point() else 0.0
         same_shape = theirs.shape == ours.shape
         if same_shape and torch.allclose(ours.to(theirs.dtype), theirs, relative, absolute * max(1.0, scale), equal_nan=True):
             continue
         difference = float((ours.double() - theirs.double()).abs().max()) if same_shape else math.inf
         if rounding is None:
-            rounding = _rounding(step, numbers, parameters, buffers, tensors, seed, expected)
+            rounding = trial.rounding(expected)
         if not difference <= 10 * rounding * scale:
-            distance = f"{difference:.3g}" if same_shape else "shape"
-            raise ExportError(f"{step.where}: {step.name}: {entry['kind']} {entry.get('name', '')} of the compiled step differs from the module's "
-                              f"by {distance} (batch: {shapes}; random numbers {'alike' if same_random else 'differ'}). "
-                              "The package is not written.")
+            trial.differs(_named(key), f"differs from the module's by {f'{difference:.3g}' if same_shape else 'shape'}")
     return True
 
 
-def _rounding(step, numbers, parameters, buffers, tensors, seed, expected):
-    """How far outputs move, as a share of their largest number, when weights are rounded otherwise, in their last digit: what another
-    order of sums does to a deep network, in which it lets some activations pass that were cut off."""
-    furthest = 0.0
-    for trial in range(5):
-        generator = torch.Generator().manual_seed(trial)
-        moved = {name: (parameter.detach() * (1 + 1.2e-7 * torch.randn(parameter.shape, generator=generator))).to(parameter.dtype)
-                 .requires_grad_(parameter.requires_grad) if parameter.is_floating_point() else parameter
-                 for name, parameter in parameters.items()}
-        with random_state(seed):
-            outputs, _ = step.run(step.recorder(None, numbers), moved, buffers, tensors)
-        for one, other in zip(outputs, expected):
-            if one.is_floating_point() and one.shape == other.shape and one.numel() and other.abs().max() > 0:
-                furthest = max(furthest, float((one.double() - other.double()).abs().max() / other.double().abs().max()))
-    return min(furthest, 1e-2)
+def _compare_names(trial, expected, found):
+    """Refuses a package that gives other gradients, logs or outputs than the module."""
+    optional = {key for key in found - set(expected) if key[0] in ("log", "weight", "metric") and key[1] in trial.step.optional}
+    for key in sorted(set(expected) ^ (found - optional), key=str):
+        if key[0] == "gradient":
+            ours, theirs = ("none", "one") if key in expected else ("a gradient", "none")
+            raise ExportError(f"{trial.step.where}: {trial.step.name}: {key[1]} gets {ours} from the compiled step and {theirs} by backward() in "
+                              f"PyTorch (batch: {trial.shapes}). A torch.autograd.Function that calls backward() itself, a hook on a gradient "
+                              "or requires_grad_() in the step does this. The package is not written.")
+        what = "does not have it" if key in expected else "has it and the module does not"
+        raise ExportError(f"{trial.step.where}: {trial.step.name} gives or logs {_named(key)} for another batch ({trial.shapes}), and the package "
+                          f"{what}. A package gives the same ones always.")
 
 
-def _what(entry):
-    return entry["kind"], entry.get("name")
+def _key(entry):
+    kind, name = entry["kind"], entry.get("name")
+    return (kind, name, entry["input"]) if kind == "metric" else (kind, name)
+
+
+def _named(key):
+    return f"{key[0]} {key[1] or ''}".strip()

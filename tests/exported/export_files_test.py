@@ -63,12 +63,46 @@ class Configuration(unittest.TestCase):
                 if name not in ("OneCycleLR", "CyclicLR"):  # they set the rate themselves
                     self.assertEqual(found["optimizer"]["init_args"]["lr"], 0.05)
 
-    def test_length_of_training_is_left_to_levin(self):
+    def scheduled(self, make, interval="epoch", **options):
         def configure(self):
-            optimizer = torch.optim.Adam(self.parameters())
-            return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs)]
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": make(self, optimizer), "interval": interval}}
 
-        self.assertEqual(self.sections(configure)["lr_scheduler"], {"class_path": "CosineAnnealingLR", "init_args": {}})
+        module = type("Model", (Base,), {"configure_optimizers": configure, "__module__": __name__})()
+        return configuration.sections(module, options.get("trainer"))["lr_scheduler"]
+
+    def test_length_of_training_is_left_to_levin(self):
+        schedules = torch.optim.lr_scheduler
+        found = self.scheduled(lambda self, optimizer: schedules.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs))
+        self.assertEqual(found, {"class_path": "CosineAnnealingLR", "init_args": {}})
+        found = self.scheduled(lambda self, optimizer: schedules.OneCycleLR(optimizer, 0.2, total_steps=self.trainer.estimated_stepping_batches), "step")
+        self.assertEqual(found, {"class_path": "OneCycleLR", "init_args": {"max_lr": 0.2}, "interval": "step"})
+
+    def test_length_of_training_that_levin_cannot_put_in(self):
+        schedules = torch.optim.lr_scheduler
+        for interval, make, name in (
+                ("step", lambda self, optimizer: schedules.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs), "max_epochs"),
+                ("epoch", lambda self, optimizer: schedules.StepLR(optimizer, self.trainer.max_epochs), "max_epochs"),
+                ("epoch", lambda self, optimizer: schedules.MultiStepLR(optimizer, [3, self.trainer.max_epochs]), "max_epochs"),
+                ("epoch", lambda self, optimizer: schedules.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs - 1), "max_epochs"),
+                ("step", lambda self, optimizer: schedules.LinearLR(optimizer, total_iters=int(0.1 * self.trainer.max_steps)), "max_steps"),
+                ("step", lambda self, optimizer: schedules.StepLR(optimizer, 5, gamma=0.5 ** (1.0 / float(self.trainer.max_steps))), "max_steps")):
+            with self.assertRaises(levin_train.ExportError) as raised:
+                self.scheduled(make, interval)
+            self.assertIn(f'trainer={{"{name}": …}}', str(raised.exception))
+            self.assertIn("export_files_test.py:", str(raised.exception))
+            self.scheduled(make, interval, trainer={name: 50})
+        found = self.scheduled(lambda self, optimizer: schedules.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs - 1), trainer={"max_epochs": 20})
+        self.assertEqual(found["init_args"], {"T_max": 19})
+
+    def test_the_trainers_section(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "m.pt2"
+            for options, wanted in (({}, 'trainer: {"accelerator": "cpu"}'),
+                                    ({"precision": "bf16-mixed"}, 'trainer: {"accelerator": "cpu", "precision": "bf16-mixed"}'),
+                                    ({"trainer": {"max_epochs": 7, "world_size": 2}}, 'trainer: {"accelerator": "cpu", "max_epochs": 7}')):
+                written = pathlib.Path(configuration.write(str(path), {}, **options)).read_text(encoding="utf-8")
+                self.assertIn(f"\n{wanted}\n", written)
 
     def test_groups(self):
         def configure(self):
@@ -78,6 +112,9 @@ class Configuration(unittest.TestCase):
 
     def test_refusals(self):
         class Own(torch.optim.SGD):
+            pass
+
+        class Lion(torch.optim.SGD):
             pass
 
         def schedule(make):
@@ -90,12 +127,14 @@ class Configuration(unittest.TestCase):
         lambda_lr, cosine = torch.optim.lr_scheduler.LambdaLR, torch.optim.lr_scheduler.CosineAnnealingLR
         for wanted, configure in {
             "levin has no optimizer Own": lambda self: Own(self.parameters(), lr=0.1),
+            "levin's Lion may compute otherwise": lambda self: Lion(self.parameters(), lr=0.1),
+            "gives 2 optimizers": lambda self: [torch.optim.SGD([each], lr=0.1) for each in self.parameters()],
             "no maximize=True": lambda self: torch.optim.AdamW(self.parameters(), maximize=True),
             "leaves out net.bias": lambda self: torch.optim.SGD([self.net.weight], lr=0.1),
             "that the module does not have": lambda self: torch.optim.SGD([*self.parameters(), nn.Parameter(torch.ones(1))], lr=0.1),
-            "trained by one optimizer": lambda self: [torch.optim.SGD([self.net.weight], lr=0.1), torch.optim.SGD([self.net.bias], lr=0.1)],
+            "YAML has one optimizer": lambda self: [torch.optim.SGD([self.net.weight], lr=0.1), torch.optim.SGD([self.net.bias], lr=0.1)],
             "LambdaLR": schedule(lambda self, optimizer: lambda_lr(optimizer, lambda epoch: 1.0)),
-            "length of training": schedule(lambda self, optimizer: cosine(optimizer, self.trainer.max_epochs // 2)),
+            "computes with self.trainer.max_epochs": schedule(lambda self, optimizer: cosine(optimizer, self.trainer.max_epochs // 2)),
         }.items():
             with self.subTest(wanted):
                 with self.assertRaises(levin_train.ExportError) as raised:
@@ -111,10 +150,11 @@ class Configuration(unittest.TestCase):
 
 class TorchPatches(unittest.TestCase):
     def test_another_torch_is_refused(self):
-        torch_patches.check_version(torch_patches.VERSION + "+cpu")
-        with self.assertRaisesRegex(ImportError, f"needs torch {torch_patches.VERSION}, and this is torch 2.99.0"):
+        for version in torch_patches.VERSIONS:
+            torch_patches.check_version(version + "+cpu")
+        with self.assertRaisesRegex(ImportError, f"needs torch {torch_patches.VERSIONS[0]}.*, and this is torch 2.99.0"):
             torch_patches.check_version("2.99.0+cpu")
-        self.assertEqual(torch_patches.VERSION, (ROOT / "cmake" / "torch_version.txt").read_text().strip())
+        self.assertIn((ROOT / "cmake" / "torch_version.txt").read_text().strip(), torch_patches.VERSIONS)
 
     def test_torch_is_as_before(self):
         functional, schedulers = torch.nn.functional, torch.optim.lr_scheduler
@@ -158,11 +198,11 @@ class HyperParameters(unittest.TestCase):
     def test_the_note_comes_with_the_export(self):
         module = Base()
         module.save_hyperparameters({"layers": [nn.ReLU()], "width": (3, 4)})
-        with unittest.mock.patch.object(exporting, "traced_sizes", side_effect=KeyboardInterrupt):
+        with unittest.mock.patch.object(exporting, "record", side_effect=KeyboardInterrupt):
             notes = []
-            step = unittest.mock.Mock(layout=unittest.mock.Mock(constants={}))
+            step = unittest.mock.Mock(layout=unittest.mock.Mock(notes=[]))
             with self.assertRaises(KeyboardInterrupt):
-                exporting._write_package(module, [step], (), "x.pt2", ("native", None), (), [], notes)
+                exporting._write_package(module, [step], (), "x.pt2", ("native", None), (), notes)
         self.assertIn("layers[0] is of torch.nn.modules.activation.ReLU", notes[0])
 
 
@@ -219,6 +259,24 @@ class Loading(unittest.TestCase):
             with self.subTest(length), self.assertRaises(levin_train.LoadError):
                 levin_train.load(self.module(), cut)
         levin_train.load(self.module(), cases["missing: net.bias"], strict=False)
+
+
+class RunMetrics(unittest.TestCase):
+    def test_columns_of_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = pathlib.Path(folder) / "version_0"
+            run.mkdir()
+            (run / "metrics.csv").write_text('epoch,step,"a,b",train_loss\n0,9,,0.5\n0,19,inf,NaN\n1,29,2.0,')
+            for path in (run, run / "metrics.csv"):
+                found = levin_train.metrics(path)
+                self.assertEqual(str(found), "{'epoch': [0, 0], 'step': [9, 19], 'a,b': [nan, inf], 'train_loss': [0.5, nan]}")
+            self.assertEqual(found.values_of("a,b"), [(19, float("inf"))])
+            with self.assertRaisesRegex(KeyError, "'val_loss' was not logged. There is epoch, step, a,b, train_loss"):
+                found.values_of("val_loss")
+            with self.assertRaisesRegex(FileNotFoundError, "Runs in it: version_0"):
+                levin_train.metrics(folder)
+            (run / "metrics.csv").write_text("")
+            self.assertEqual(levin_train.metrics(run), {})
 
 
 if __name__ == "__main__":

@@ -132,6 +132,58 @@ class Packages(unittest.TestCase):
         levin_train.export(Attending(), batch, self.path, without=["predict_step"])
         self.assertTrue(self.path.exists())
 
+    def test_ctc_loss(self):
+        """With targets that are padded and such as lie one behind another, with a sequence too short for its target, and all reductions."""
+        class Speech(Base):
+            def training_step(self, batch, batch_idx):
+                x, lengths, y, target_lengths = batch
+                scores = self.net(x).log_softmax(-1).transpose(0, 1)
+                per_word = F.ctc_loss(scores, y, lengths, target_lengths)
+                each = F.ctc_loss(scores, y, lengths - 3, target_lengths, blank=2, reduction="none", zero_infinity=True)
+                return per_word + (each * torch.arange(x.shape[0])).sum() + nn.CTCLoss(reduction="sum")(scores, y, lengths, target_lengths)
+
+            def validation_step(self, batch, batch_idx):
+                self.log("val_loss", self.training_step(batch, batch_idx))
+
+        batch = (torch.randn(4, 12, 6), torch.tensor([12, 7, 9, 12]), torch.randint(0, 2, (4, 5)), torch.tensor([5, 3, 5, 4]))
+        levin_train.export(Speech(), batch, self.path, without=["predict_step"])
+        self.assertIn("validation_step", self.description()["entries"])
+
+    def test_grouped_products(self):
+        """A mixture of experts: rows sorted by expert, and a group without rows."""
+        class Experts(Base):
+            def __init__(self):
+                super().__init__()
+                self.net, self.experts, self.head = nn.Linear(8, 5), nn.Parameter(torch.randn(5, 8, 4)), nn.Linear(4, 3)
+
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                chosen = self.net(x).argmax(1)
+                order = chosen.argsort()
+                ends = (chosen[:, None] == torch.arange(5)).sum(0).cumsum(0).to(torch.int32)
+                mixed = F.grouped_mm(x[order], self.experts, offs=ends)
+                return F.cross_entropy(self.head(mixed), y[order])
+
+        levin_train.export(Experts(), (torch.randn(8, 8), BATCH[1]), self.path, without=["predict_step"])
+        self.assertIn("gradient", {part["kind"] for part in self.description()["entries"]["training_step"]["outputs"] if part.get("name") == "experts"})
+
+    def test_views_of_permuted_tensors(self):
+        """Attention with weights, of heads that were split and permuted as GPT-2 has them."""
+        class Heads(Base):
+            def __init__(self):
+                super().__init__()
+                self.project, self.head = nn.Linear(6, 24), nn.Linear(8, 3)
+
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                parts = self.project(x).split(8, dim=2)
+                q, k, v = (part.view(part.shape[0], part.shape[1], 2, 4).permute(0, 2, 1, 3) for part in parts)
+                mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1, is_causal=True).transpose(1, 2).reshape(x.shape[0], x.shape[1], 8)
+                return F.cross_entropy(self.head(mixed).mean(1), y)
+
+        levin_train.export(Heads(), (torch.randn(4, 7, 6), torch.randint(0, 3, (4,))), self.path, without=["predict_step"])
+        self.assertTrue(self.path.exists())
+
     def test_gradients_of_parts_are_stacked(self):
         """The sum of tensors that are zero but for a part each would be a loop that decides on each element."""
         class Parts(Base):

@@ -6,64 +6,19 @@ Nothing is compiled here: export_packages_test.py does that.
 """
 
 import inspect
-import math
-import pathlib
 import random
-import sys
 import unittest
-import unittest.mock
-import warnings
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from recorded_graphs import BATCH, Base, recorded  # also makes levin known
 
-import lightning  # noqa: E402
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-import torchmetrics  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+import torch.nn.functional as F
+import torchmetrics
+from torch import nn
 
-import levin_train  # noqa: E402
+import levin_train
 
-BATCH = (torch.randn(8, 6), torch.randint(0, 3, (8,)))
 SEEN = []
-
-
-class Recorded(Exception):
-    """A step's graph, instead of what would be compiled."""
-
-    def __init__(self, graph):
-        super().__init__()
-        self.graph = graph
-
-
-def recorded(module, batch=BATCH, **options):
-    """The graph of the first step of a module. Raises ExportError where it cannot be exported."""
-    def stop(graph, *_):
-        raise Recorded(graph)
-
-    with unittest.mock.patch("levin_train.exporting.compiled", stop), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            levin_train.export(module, batch, "unwritten.pt2", **options)
-        except Recorded as found:
-            return found.graph
-    raise AssertionError("nothing was recorded")
-
-
-class Base(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Linear(6, 3)
-        self.count, self.kept, self.rng = 0, [], random.Random(0)
-        self.alpha = torch.ones(3)
-        self.register_buffer("rate", torch.ones(()))
-
-    def training_step(self, batch, batch_idx):
-        x, y = batch
-        return F.cross_entropy(self.net(x), y)
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
 def refused(advice, **options):
@@ -87,9 +42,13 @@ class Steps:
         return F.cross_entropy(self.net(x), y) * int(y.max())  # here
 
     @refused("torch.cos() is there for math.cos()")
-    def function_of_the_step(self, batch, batch_idx):
+    def python_number_of_a_value(self, batch, batch_idx):
         loss = Base.training_step(self, batch, batch_idx)
-        return loss * math.cos(self.global_step)  # here
+        return loss * float(loss)  # here
+
+    @refused("functions of math take it")
+    def python_number_of_the_step(self, batch, batch_idx):
+        return Base.training_step(self, batch, batch_idx) * float(self.global_step)  # here
 
     @refused("Keep tensors")
     def a_list(self, batch, batch_idx):
@@ -115,33 +74,33 @@ class Steps:
             return Base.training_step(self, batch, batch_idx)
         return self.net(rows).mean()
 
-    @refused("register_buffer")
+    @refused("the step changes self.count from 2 to 3, which")
     def counter(self, batch, batch_idx):
         self.count += 1  # here
         return Base.training_step(self, batch, batch_idx)
 
     @refused("Log the value, return it from the step")
-    def kept_outputs(self, batch, batch_idx):  # here
+    def kept_outputs(self, batch, batch_idx):
         loss = Base.training_step(self, batch, batch_idx)
-        self.kept.append(loss.detach())
+        self.kept.append(loss.detach())  # here
         return loss
 
     @refused("SEEN of ")
-    def global_list(self, batch, batch_idx):  # here
-        SEEN.append(len(SEEN))
+    def global_list(self, batch, batch_idx):
+        SEEN.append(len(SEEN))  # here
         return Base.training_step(self, batch, batch_idx)
 
     @refused("Use torch.rand()")
-    def random_of_python(self, batch, batch_idx):  # here
-        return Base.training_step(self, batch, batch_idx) * (2.0 if random.random() < 1e-9 else 1.0)
+    def random_of_python(self, batch, batch_idx):
+        return Base.training_step(self, batch, batch_idx) * (2.0 if random.random() < 1e-9 else 1.0)  # here
 
     @refused("the step changes self.rng")
-    def random_of_an_object(self, batch, batch_idx):  # here
-        return Base.training_step(self, batch, batch_idx) * self.rng.random()
+    def random_of_an_object(self, batch, batch_idx):
+        return Base.training_step(self, batch, batch_idx) * self.rng.random()  # here
 
-    @refused("the step changes self.alpha")
-    def tensor_that_is_no_buffer(self, batch, batch_idx):  # here
-        self.alpha.mul_(0.9)
+    @refused("the step changes self.alpha from a tensor [0.81, 0.81, 0.81] to a tensor [0.729, 0.729, 0.729]")
+    def tensor_that_is_no_buffer(self, batch, batch_idx):
+        self.alpha.mul_(0.9)  # here
         return (self.net(batch[0]) * self.alpha).mean()
 
     @refused("Do not make a Python number of a size")
@@ -173,8 +132,7 @@ class Steps:
 
     @refused("Manual optimization cannot be exported")
     def manual(self, batch, batch_idx):
-        optimizer = self.optimizers()  # here
-        return optimizer
+        self.optimizers().zero_grad()  # here
 
     @refused("Return the loss")
     def no_loss(self, batch, batch_idx):  # here
@@ -204,7 +162,7 @@ class Steps:
         self.net.bias.data.mul_(0.9)
         return Base.training_step(self, batch, batch_idx)
 
-    @refused("writes to net.bias, which did not show")
+    @refused("changes the parameter net.bias")
     def might_change_a_parameter(self, batch, batch_idx):  # here
         self.net.bias.data.clamp_(-1, 1)
         return Base.training_step(self, batch, batch_idx)
@@ -243,10 +201,10 @@ class Refusals(unittest.TestCase):
 
     def test_hooks(self):
         def on_train_epoch_end(self):  # here
-            pass
+            self.log("seen", 1.0)
 
-        def configure_gradient_clipping(self, *_):  # here
-            pass
+        def configure_gradient_clipping(self, optimizer, *_):  # here
+            self.clip_gradients(optimizer, 1.0)
 
         for hook in (on_train_epoch_end, configure_gradient_clipping):
             self.check(type("Model", (Base,), {hook.__name__: hook, "__module__": __name__}), hook, f'without=["{hook.__name__}"]')

@@ -1,8 +1,12 @@
 """Modules of the matrix on vectors, tables and sets."""
 
+import math
+
 import torch
 import torch.nn.functional as F
+import torchmetrics
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from cases import Module, case
 
@@ -330,6 +334,46 @@ class Bf16Mlp(Module):
 
     def loss(self, batch):
         return F.cross_entropy(self.net(batch[0]), batch[1])
+
+
+@case(classes(16, 4), ranks=())
+class Checkpointed(Module):
+    """Layers that run again in the backward pass, of both kinds: their running means are updated twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU())
+        self.second, self.last = nn.Sequential(nn.Linear(32, 32), nn.BatchNorm1d(32), nn.Tanh()), nn.Linear(32, 4)
+
+    def loss(self, batch):
+        hidden = checkpoint(self.first, batch[0].requires_grad_(self.training), use_reentrant=True)
+        return F.cross_entropy(self.last(checkpoint(self.second, hidden, use_reentrant=False)), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val_loss", self.loss(batch))
+
+
+@case(regression(8), ranks=())
+class Scheduled(Module):
+    """Numbers of the run in Python's arithmetic, an attribute that the first step sets, and a metric object as the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.net, self.mask, self.error = nn.Linear(8, 1), None, torchmetrics.MeanSquaredError()
+
+    def setup(self, stage):
+        self.period = 10.0
+
+    def loss(self, batch):
+        if self.mask is None:
+            self.mask = torch.arange(8) < 6
+        factor = 0.5 * (1 + math.cos(math.pi * self.global_step / self.period)) + min(1.0, self.global_step / 20) + 0.99 ** self.global_step
+        return self.error(self.net(batch[0] * self.mask).squeeze(1), batch[1].reshape(-1)) * factor + (self.global_step > 50) * self.net.weight.pow(2).sum()
+
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        self.log("item", math.exp(loss.item() / 10))
+        return loss
 
 
 @case(classes(16, 4), ranks=())

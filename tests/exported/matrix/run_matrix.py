@@ -11,9 +11,6 @@ modules change.
 
 import argparse
 import contextlib
-import copy
-import csv
-import hashlib
 import json
 import logging
 import pathlib
@@ -23,30 +20,22 @@ import time
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE), str(ROOT / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import lightning  # noqa: E402
 import torch  # noqa: E402
 
+from runs import ROOT, SEED, Recorded, difference, levin_program, overridden, sources_hash, with_levin, with_lightning, write_batches  # noqa: E402
+
 import levin_train  # noqa: E402
 from cases import CASES  # noqa: E402
 from levin_train import safetensors  # noqa: E402
-from levin_train.batches import named_leaves  # noqa: E402
+from levin_train.structure import named_leaves  # noqa: E402
 
 import dense, images, sequences  # noqa: E402,E401,F401 - they fill CASES
 
-SEED, STEPS, ALLOWED = 1, 100, 1e-5
-
-
-def sources_hash():
-    digest = hashlib.sha256(torch.__version__.encode())
-    for path in sorted([*(ROOT / "python/levin_train").glob("*.py"), *HERE.glob("*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-SOURCES = sources_hash()
+STEPS, ALLOWED = 100, 1e-5
+SOURCES = sources_hash(HERE)
 
 
 def exported(case, folder, module, batches):
@@ -58,70 +47,6 @@ def exported(case, folder, module, batches):
         except levin_train.ExportError as error:
             refusal.write_text(str(error))
     return refusal.read_text() if refusal.exists() else None
-
-
-class Recorded:
-    """A loader of batches that draws no random numbers. A step may change its batch."""
-
-    def __init__(self, batches):
-        self._batches = batches
-
-    def __iter__(self):
-        return iter(copy.deepcopy(self._batches))
-
-    def __len__(self):
-        return len(self._batches)
-
-
-def with_lightning(case, module, train, validation, epochs=1, ckpt_path=None):
-    """What Lightning logs: values of each step, and those at the end, by name."""
-    steps = []
-
-    class Watch(lightning.Callback):
-        def on_train_start(self, trainer, module):
-            torch.manual_seed(SEED)
-            self.random = torch.get_rng_state()
-
-        def on_train_end(self, trainer, module):
-            module.draws_random_numbers = not torch.equal(self.random, torch.get_rng_state())
-
-        def on_train_batch_end(self, trainer, *_):
-            steps.append({name: float(value) for name, value in trainer.callback_metrics.items()})
-
-    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_model_summary=False,
-                                enable_progress_bar=False, num_sanity_val_steps=0, callbacks=[Watch()], **case.trainer)
-    trainer.fit(module, Recorded(train), Recorded(validation) if overridden(module, "validation_step") else None, ckpt_path=ckpt_path)
-    return steps, {name: float(value) for name, value in trainer.callback_metrics.items()}
-
-
-def overridden(module, name):
-    return getattr(type(module), name) is not getattr(lightning.LightningModule, name)
-
-
-def levin_program(folder, build, *arguments):
-    run = subprocess.run(list(map(str, [build / "bin/levin", *arguments])), capture_output=True, text=True, timeout=300, cwd=folder)
-    if run.returncode != 0:
-        raise RuntimeError(next(iter(line for line in run.stderr.splitlines() if "error" in line), run.stderr[-300:]))
-
-
-def with_levin(case, folder, build, ranks, entry="fit", **trainer):
-    """The rows of metrics.csv of a run with so many ranks, and the folder of the run."""
-    strategy = {"class_path": "ddp", "init_args": {"find_unused_parameters": True}} if case.unused else "ddp"
-    root = folder / f"{entry}-{ranks}-{trainer.get('max_epochs', 1)}"
-    ckpt_path = trainer.pop("ckpt_path", None)
-    data = {"plugins": [str(build / "lib/librecorded_batches.so")], "seed_everything": SEED,
-            "data": {"class_path": "RecordedBatches", "init_args": {"path": str(folder / "batches.safetensors")}},
-            "trainer": {"max_epochs": 1, "devices": ranks, "strategy": strategy if ranks > 1 else "auto", "threads": 1, "log_every_n_steps": 1,
-                        "num_sanity_val_steps": 0, "enable_progress_bar": False, "enable_model_summary": False,
-                        "default_root_dir": str(root), "logger": {"class_path": "CSVLogger"}, **case.trainer, **trainer}}
-    (folder / "data.yaml").write_text(json.dumps(data))
-    levin_program(folder, build, entry, "--config", folder / "m.yaml", "--config", folder / "data.yaml",
-                  *([f"--ckpt_path={ckpt_path}"] if ckpt_path else []))
-    version = max((root / "logs").iterdir(), key=lambda path: path.stat().st_mtime)
-    if entry == "predict":
-        return [], version
-    with open(version / "metrics.csv", encoding="utf-8") as file:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)], version
 
 
 def furthest(theirs, ours):
@@ -146,8 +71,8 @@ def back(case, module, folder, build, train, validation, rows, version):
         found = lightning.Trainer(**quiet).validate(mine, Recorded(validation), verbose=False)[0]
         off["validate"] = furthest(values, {name: float(value) for name, value in found.items()})
     if overridden(module, "predict_step"):
-        _, predicted = with_levin(case, folder, build, 1, "predict", ckpt_path=checkpoint, enable_checkpointing=False, callbacks=[
-            {"class_path": "PredictionWriter", "init_args": {"format": "safetensors"}}])
+        _, predicted = with_levin(folder, build, 1, "predict", ckpt_path=checkpoint, enable_checkpointing=False, callbacks=[
+            {"class_path": "PredictionWriter", "init_args": {"format": "safetensors"}}], **case.trainer)
         tensors = safetensors.from_file(str(next(predicted.glob("*.safetensors"))))[0]
         mine.eval()
         with torch.no_grad():
@@ -155,27 +80,10 @@ def back(case, module, folder, build, train, validation, rows, version):
         off["predict"] = furthest({name: torch.cat([dict(each)[name] for each in outputs]) for name, _ in outputs[0]}, tensors)
     if not module.draws_random_numbers:
         levin_program(folder, build, "export", checkpoint, "--to", "lightning", "--output", folder / "lightning.ckpt", "--force")
-        further, _ = with_levin(case, folder, build, 1, ckpt_path=checkpoint, max_epochs=2)
-        steps, last = with_lightning(case, case.module(), train, validation, 2, folder / "lightning.ckpt")
+        further, _ = with_levin(folder, build, 1, ckpt_path=checkpoint, max_epochs=2, **case.trainer)
+        steps, last = with_lightning(case.module(), train, validation, 2, folder / "lightning.ckpt", **case.trainer)
         off["continue"] = difference(steps, last, [row for row in further if row["epoch"] == 1])[0]
     return off
-
-
-def difference(steps, last, rows):
-    """The largest difference of a value, relative to the larger of its size and 0.1, and the name of the value."""
-    worst = (0.0, "")
-    names = {name for name in last if name not in ("epoch", "step")}
-    if not names:
-        raise RuntimeError("nothing is logged")
-    for name in names:
-        theirs = [row[name] for row in rows if name in row]
-        ours = [step[name] for step in steps] if name in steps[0] else [last[name]]
-        if len(theirs) != len(ours):
-            raise RuntimeError(f"{name}: {len(ours)} values of Lightning, {len(theirs)} of levin")
-        for a, b in zip(ours, theirs):
-            off = abs(a - b) / max(0.1, abs(a))
-            worst = max(worst, (off if off == off else float("inf"), name))
-    return worst
 
 
 def run(case, build, ranks_wanted):
@@ -190,13 +98,11 @@ def run(case, build, ranks_wanted):
     line = {"seconds": time.monotonic() - begin, "refused": refused, "differences": {}, "back": {}, "problem": ""}
     if refused:
         return line
-    tensors = {f"{stage}.{index}.{name}": leaf for stage, batches in (("train", train), ("val", validation), ("predict", validation))
-               for index, batch in enumerate(batches) for name, leaf in named_leaves(batch)[0]}
-    (folder / "batches.safetensors").write_bytes(safetensors.to_bytes(tensors))
-    steps, last = with_lightning(case, module, train, validation)
+    write_batches(folder / "batches.safetensors", {"train": train, "val": validation, "predict": validation})
+    steps, last = with_lightning(module, train, validation, **case.trainer)
     for ranks in [1, *(count for count in case.ranks if count in ranks_wanted)]:
         try:
-            rows, version = with_levin(case, folder, build, ranks)
+            rows, version = with_levin(folder, build, ranks, unused=case.unused, **case.trainer)
             off, name = difference(steps, last, rows)
             line["differences"][str(ranks)] = off
             if off > allowed(case):

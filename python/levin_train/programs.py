@@ -1,0 +1,167 @@
+"""What `levin export --to program` and `--to onnx` do: from a checkpoint of a package to a file that runs without levin.
+
+    python -m levin_train.programs best.ckpt --to onnx --output digits.onnx
+
+A package holds the graph of its predict_step as Python code of aten operations (PROGRAM). It is traced again with the checkpoint's
+weights in it, and with what a TableDataModule has learnt, so that the file takes the data's own values.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+import zipfile
+
+import torch
+from torch.export.pt2_archive._package import PT2ArchiveWriter
+
+from levin_train import preparation, safetensors
+from levin_train.compiling import movable, shims_of
+from levin_train.errors import ExportError, LoadError
+
+PROGRAM = "data/levin/predict_step.py"
+CONSTANTS = "data/levin/predict_step.safetensors"
+# What torch.fx writes into code without importing it.
+_GLOBALS = {"torch": "import torch", "inf": "from math import inf", "nan": "from math import nan", "device": "from torch import device",
+            "NoneType": "NoneType = type(None)", "fx_pytree": "from torch.fx import _pytree as fx_pytree",
+            "pytree": "from torch.utils import _pytree as pytree"}
+
+
+def stored(graph):
+    """What a package holds of a graph: its code, and the tensors in it. Nothing where it is more than a function of tensors."""
+    module = graph.module
+    code = module.graph.python_code("self")
+    imports = [f"from {value.__module__} import {value.__qualname__} as {name}" for name, value in code.globals.items()
+               if name not in _GLOBALS and hasattr(value, "__qualname__")]
+    constants = {node.target: getattr(module, node.target, None) for node in module.graph.nodes if node.op == "get_attr"}
+    if not all(isinstance(tensor, torch.Tensor) and tensor.dtype in safetensors.NAMES for tensor in constants.values()):
+        return {}
+    text = "\n".join([*_GLOBALS.values(), *imports, code.src])
+    return {PROGRAM: text.encode(), CONSTANTS: safetensors.to_bytes(constants)}
+
+
+class Program(torch.nn.Module):
+    """The predict_step of a package with these weights. Takes the tensors of a batch, and gives a dictionary."""
+
+    def __init__(self, code, constants, entry, weights, prepare):
+        super().__init__()
+        names = {}
+        exec(compile(code, "predict_step of the package", "exec"), names)  # noqa: S102 - a package is code: docs/security.md
+        self._function = names["forward"]
+        self._entry = entry
+        self._prepare = prepare
+        for name, tensor in constants.items():
+            self.register_buffer(name, tensor)
+        self._weights = []
+        for index, each in enumerate(part for part in entry["inputs"] if part["kind"] in ("parameter", "buffer")):
+            self.register_buffer(f"weight_{index}", weights[each["name"]])
+            self._weights.append(f"weight_{index}")
+
+    def forward(self, *batch):
+        values, weights, given = list(self._prepare(*batch)), iter(self._weights), []
+        for each in self._entry["inputs"]:
+            given.append(getattr(self, next(weights)) if each["kind"] in ("parameter", "buffer")
+                         else values.pop(0) if each["kind"] == "batch" else torch.tensor(0))
+        outputs = self._function(self, *given)
+        return {described["name"]: output for described, output in zip(self._entry["outputs"], outputs) if described["kind"] == "extra"}
+
+
+def program_of(file, package=None):
+    """The Program of a checkpoint or a package, with an example of its inputs and the dimensions that vary."""
+    tensors, manifest = _opened(file)
+    path = file if manifest is None else package or manifest.get("hyper_parameters", {}).get("package")
+    if path is None:
+        raise LoadError(f"'{file}' is of a {manifest.get('module_class', 'module')}, a class in C++, whose code is in its own program. "
+                        "Its weights: levin export --to state_dict.")
+    description, code, constants, weights = _package(path)
+    weights.update({name.removeprefix("state_dict."): tensor for name, tensor in tensors.items() if name.startswith("state_dict.")})
+    entry = description["entries"]["predict_step"]
+    prepare, examples = preparation.of(manifest or {}, [each for each in entry["inputs"] if each["kind"] == "batch"])
+    return Program(code, constants, entry, weights, prepare).eval(), examples
+
+
+def _opened(file):
+    """The tensors and the manifest of a checkpoint; of a package nothing."""
+    if zipfile.is_zipfile(file):
+        return {}, None
+    try:
+        tensors, metadata = safetensors.from_file(file)
+    except (OSError, ValueError, KeyError) as error:
+        raise LoadError(f"'{file}' is neither a checkpoint of levin nor a package: {error}") from error
+    return tensors, json.loads(metadata.get("levin_manifest", "{}"))
+
+
+def _package(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = {name.split("/", 1)[1]: name for name in archive.namelist()}
+            description = json.loads(archive.read(files["extra/levin.json"]))
+            if PROGRAM not in files:
+                raise LoadError(f"'{path}' has no predict_step, one that is no function of tensors, or was made by an earlier levin: export the "
+                                "module again, with forward() or predict_step().")
+            weights = safetensors.from_bytes(archive.read(files["data/levin/weights.safetensors"]))
+            constants = safetensors.from_bytes(archive.read(files[CONSTANTS]))
+            return description, archive.read(files[PROGRAM]).decode(), constants, weights
+    except OSError as error:
+        raise LoadError(f"The package '{path}' cannot be read ({error.strerror}). Say where it is: --package.") from error
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise LoadError(f"'{path}' is no package of levin_train.export(): {error}") from error
+
+
+def _exported(program, examples):
+    shared = {}
+    dynamic = tuple({axis: shared.setdefault(name, torch.export.Dim.DYNAMIC) for axis, name in enumerate(each.dimensions) if isinstance(name, str)}
+                    for each in examples)
+    with torch.no_grad():
+        return torch.export.export(program, tuple(each.tensor for each in examples), dynamic_shapes=(dynamic,))
+
+
+def write_program(program, examples, output):
+    """A .pt2 that torch::inductor::AOTIModelPackageLoader runs: the tensors of a batch in, those of predict_step out."""
+    graph = _exported(program, examples).module(check_guards=False)
+    options = {"aot_inductor.package": True, "aot_inductor.custom_ops_to_c_shims": shims_of(graph)}
+    files = torch._inductor.aot_compile(graph, tuple(each.tensor for each in examples), options=options)
+    with PT2ArchiveWriter(output) as archive:
+        for file in movable(files):
+            archive.write_file(f"data/aotinductor/model/{os.path.basename(file)}", file)
+
+
+def write_onnx(program, examples, output):
+    """ONNX, whose inputs and outputs have the names of the package's."""
+    try:
+        import onnxscript  # noqa: F401 - torch.onnx needs it, and says so less plainly
+    except ImportError as error:
+        raise ExportError("ONNX needs the packages onnx and onnxscript: pip install onnx onnxscript") from error
+    outputs = [each["name"] for each in program._entry["outputs"] if each["kind"] == "extra"]
+    torch.onnx.export(_exported(program, examples), args=(), f=output, input_names=[each.name for each in examples], output_names=outputs,
+                      dynamo=True, external_data=False, verbose=False)
+
+
+WRITERS = {"program": (write_program, ".pt2"), "onnx": (write_onnx, ".onnx")}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="levin export", description="Write the predict_step of an exported module, with trained weights.")
+    parser.add_argument("file", help="a checkpoint of a run of ExportedModule, or a package")
+    parser.add_argument("--to", choices=WRITERS, required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--package", help="where the package is, if not where it was when the run began")
+    options = parser.parse_args(arguments)
+    try:
+        program, examples = program_of(options.file, options.package)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            WRITERS[options.to][0](program, examples, os.path.abspath(options.output))
+    except Exception as error:  # torch's exporters raise what they like
+        own = isinstance(error, (LoadError, ExportError, OSError))
+        text = str(error) if own else f"torch cannot make {options.to} of it: {str(error).strip().splitlines()[0]} ({type(error).__name__})"
+        print(f"levin: error: {text}", file=sys.stderr)
+        return 1
+    inputs = ", ".join(f"{each.name} {each.tensor.dtype} {each.dimensions}" for each in examples)
+    print(f"{options.output} written. It takes {inputs}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What is changed in the graph of a step before it is compiled."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from levin_train import grouped
+from levin_train.errors import calling_line, refuse
+
+_aten = torch.ops.aten
+_WITH_ALPHA = (_aten.add.Tensor, _aten.add_.Tensor, _aten.sub.Tensor, _aten.sub_.Tensor)
+
+
+def rewrite(step, module):
+    """Makes of a step's graph, which does the same, one that Inductor and levin take."""
+    module.graph.eliminate_dead_code()
+    _replace_operators(step, module)
+    _write_alpha_out(module)
+    _open_views(module)
+    _stack_parts(module)
+
+
+def _write_alpha_out(module):
+    """a + alpha * b instead of add(a, b, alpha): Inductor makes addmm(a, …) of add(a, mm(…), alpha), and loses alpha."""
+    for node in list(module.graph.nodes):
+        if node.target in _WITH_ALPHA and "alpha" in node.kwargs:
+            other, alpha = node.args[1], node.kwargs["alpha"]
+            with module.graph.inserting_before(node):
+                scaled = module.graph.call_function(_aten.mul.Scalar, (other, alpha)) if isinstance(other, torch.fx.Node) else other * alpha
+            node.args, node.kwargs = (node.args[0], scaled), {}
+    module.recompile()
+
+
+_OPERATORS = ("aten", "prims", "prim", "levin")
+
+
+def _replace_operators(step, module):
+    """Puts levin's own operators in the place of those that a library has written in Python. Refuses others: a package has torch's alone."""
+    for node in module.graph.nodes:
+        name = node.target.name().rsplit(".", 1)[0] if isinstance(node.target, torch._ops.OpOverload) else ""
+        if name in grouped.SAME:
+            node.target = grouped.SAME[name]
+        elif name and name.split("::")[0] not in _OPERATORS:
+            with _Calls(node.target) as calls:
+                step.probe(step.layout.tensors)
+            refuse(f"{step.name} calls the operator {name}, which is not torch's own and is not there when levin trains",
+                   "Compute it with torch's functions", calls.line or step.where)
+    module.recompile()
+
+
+class _Calls(TorchDispatchMode):
+    """Sees from which line of the user an operator is called."""
+
+    def __init__(self, operator):
+        super().__init__()
+        self._operator, self.line = operator, ""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is self._operator:
+            self.line = self.line or calling_line()
+        return function(*args, **(kwargs or {}))
+
+
+def _open_views(module):
+    """reshape() instead of view(): Inductor decomposes operations into others, which give other strides, so that a view may need a copy."""
+    for node in module.graph.nodes:
+        if node.target is _aten.view.default:
+            node.target = _aten.reshape.default
+    module.recompile()
+
+
+def _stack_parts(module):
+    """stack(parts) instead of the sum of tensors that are zero but for a part each, as the gradients of x[0], x[1] and x[2] give of
+    x: Inductor makes of the sum a loop that decides on each element."""
+    def leaves_of(node):
+        if node.target is not _aten.add.Tensor or node.kwargs:
+            return [node]
+        return [leaf for part in node.args for leaf in (leaves_of(part) if isinstance(part, torch.fx.Node) else [None])]
+
+    def whole(leaves):
+        if any(leaf is None or leaf.target is not _aten.select_backward.default for leaf in leaves):
+            return False
+        _, sizes, dim, _ = leaves[0].args
+        return all(leaf.args[1:3] == (sizes, dim) for leaf in leaves) and \
+            sorted(leaf.args[3] for leaf in leaves) == list(range(sizes[dim] if isinstance(sizes[dim], int) else 0))
+
+    for node in reversed(list(module.graph.nodes)):
+        leaves = leaves_of(node)
+        if len(leaves) > 1 and whole(leaves):
+            parts = [leaf.args[0] for leaf in sorted(leaves, key=lambda leaf: leaf.args[3])]
+            with module.graph.inserting_before(node):
+                stacked = module.graph.call_function(_aten.stack.default, (parts, leaves[0].args[2]))
+            stacked.meta = dict(node.meta)
+            node.replace_all_uses_with(stacked)
+    module.graph.eliminate_dead_code()
+    module.recompile()

@@ -1,0 +1,106 @@
+"""The user's own modules of Python, and what their names mean while a step runs.
+
+A step that calls len(), min(), max() or math's functions on tensors and numbers of the run stays one for all batches; the time is
+Unknown; and what torch.compile() and torch.jit.script() have made of a function is that function.
+"""
+
+import contextlib
+import math
+import sys
+import time
+import types
+
+import torch
+
+from levin_train import python_numbers
+from levin_train.errors import is_users
+from levin_train.python_numbers import Unknown
+
+_LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
+_CLOCKS = [name for name in ("time", "perf_counter", "monotonic", "process_time") for name in (name, f"{name}_ns")]
+_TIME_ADVICE = "levin's progress bar and its callback ThroughputMonitor measure steps"
+
+
+def sources_of(module, function):
+    """The modules of Python that the user's code is in: those of the classes, and all in the same folders."""
+    names = {base.__module__ for part in module.modules() for base in type(part).__mro__} | {getattr(function, "__module__", None)}
+    found = []
+    for name, source in list(sys.modules.items()):
+        file = getattr(source, "__file__", None) if not name.startswith("_") or name == "__main__" else None
+        if file and is_users(file) and (name in names or "site-packages" not in file) and name.split(".")[0] not in _LIBRARIES:
+            found.append(source)
+    return found
+
+
+def _length(value):
+    if isinstance(value, torch.Tensor) and value.dim() > 0:
+        return value.shape[0]
+    own = getattr(type(value), "__len__", None)  # may give a size, which len() would make a number
+    return own(value) if isinstance(own, types.FunctionType) else len(value)
+
+
+def _like_module(module, functions):
+    """A module of Python with other functions."""
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update({**vars(module), **functions})
+    return copy
+
+
+def _meaning(log, everything):
+    """What names of builtins mean, and objects that may have any name, by their identity. `everything`: also what only the recording
+    needs, and not the reference."""
+    clocks = {name: lambda *_, _name=name: Unknown(f"the time (time.{_name}())", _TIME_ADVICE, log.decide_unknown) for name in _CLOCKS}
+    names, objects = {"print": log.print}, {id(getattr(time, name)): clock for name, clock in clocks.items()}
+    objects[id(time)] = _like_module(time, clocks)
+    if everything:
+        functions = {name: python_numbers.of_math(name, log.number_of) for name in vars(math) if callable(getattr(math, name)) and name[0] != "_"}
+        names |= {"len": _length, "min": python_numbers.extreme("min"), "max": python_numbers.extreme("max")}
+        objects |= {id(getattr(math, name)): function for name, function in functions.items()}
+        objects[id(math)] = _like_module(math, functions)
+    return names, objects
+
+
+def _original(value):
+    """The function that was scripted or compiled, where `value` is what came out."""
+    if isinstance(value, torch.jit.ScriptFunction):
+        return getattr(value, "_torchdynamo_inline", None)
+    return getattr(value, "_torchdynamo_orig_callable", None) if isinstance(value, types.FunctionType) else None
+
+
+@contextlib.contextmanager
+def replaced(module, function, log, everything=True):
+    """While it lasts, names of the user's sources have these meanings."""
+    names, objects = _meaning(log, everything)
+    added, changed = [], []
+    for source in map(vars, sources_of(module, function)):
+        changed += [(source, name, value, objects.get(id(value)) or _original(value)) for name, value in list(source.items())
+                    if not name.startswith("__") and (id(value) in objects or _original(value) is not None)]
+        added += [(source, name) for name in names if name not in source]
+    for source, name, _, value in changed:
+        source[name] = value
+    for source, name in added:
+        source[name] = names[name]
+    try:
+        yield
+    finally:
+        for source, name in added:
+            del source[name]
+        for source, name, value, _ in changed:
+            source[name] = value
+
+
+@contextlib.contextmanager
+def uncompiled(module):
+    """While it lasts, parts that torch.compile() has wrapped run as they were."""
+    kept = []
+    for part in module.modules():
+        changes = {"forward": part._orig_mod.__call__} if isinstance(getattr(part, "_orig_mod", None), torch.nn.Module) else {}
+        if vars(part).get("_compiled_call_impl") is not None:  # of part.compile()
+            changes["_compiled_call_impl"] = None
+        kept += [(vars(part), name, vars(part)[name]) for name in changes if name in vars(part)]
+        vars(part).update(changes)
+    try:
+        yield
+    finally:
+        for attributes, name, value in kept:
+            attributes[name] = value

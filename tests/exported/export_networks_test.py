@@ -1,0 +1,176 @@
+"""Tests of what networks of libraries do: operators of their own, questions whether they are compiled, sums of Einstein.
+
+    python tests/exported/export_networks_test.py
+
+Nothing is compiled here: what is recorded is compared with the module.
+"""
+
+import io
+import os
+import types
+import unittest
+import unittest.mock
+
+from recorded_graphs import BATCH, Base, recorded, verified
+
+import torch
+import torch.backends.opt_einsum
+import torch.nn.functional as F
+
+import levin_train
+from levin_train import parallel
+
+
+@torch.library.custom_op("levin_test::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@doubled.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@doubled.register_autograd
+def _(ctx, outer):
+    return outer * 2
+
+
+class Parallel(unittest.TestCase):
+    """Entries that are compiled in copies of the process."""
+
+    def compiled(self, work, count=3):
+        graphs = {name: types.SimpleNamespace(name=name, special_sizes=set()) for name in ("training_step", "validation_step", "predict_step")}
+        lines = io.StringIO()
+        lines.isatty = lambda: True
+        with unittest.mock.patch("levin_train.parallel._processors", lambda: count):
+            files = parallel.compiled_entries(graphs, work, parallel.Progress(lines))
+        return graphs, files, lines.getvalue()
+
+    def test_entries_are_compiled_in_other_processes(self):
+        def work(graph):
+            graph.special_sizes.add((graph.name, 7))
+            return [graph.name, os.getpid()]
+
+        for count in (1, 2, 3):
+            graphs, files, lines = self.compiled(work, count)
+            self.assertEqual([name for name, _ in files.values()], list(graphs))
+            self.assertEqual(len({process for _, process in files.values()}), min(count, 3))
+            self.assertTrue(all(graph.special_sizes == {(name, 7)} for name, graph in graphs.items()))
+            self.assertIn("levin: training_step, validation_step, predict_step: compiling", lines)
+
+    def test_what_fails_elsewhere_is_compiled_here(self):
+        here = os.getpid()
+
+        def work(graph):
+            if os.getpid() != here:
+                if graph.name == "predict_step":
+                    os._exit(1)
+                raise RuntimeError("no device in a copy")
+            return [os.getpid()]
+
+        self.assertEqual(self.compiled(work)[1], {name: [here] for name in ("training_step", "validation_step", "predict_step")})
+
+    def test_errors_come_through(self):
+        def work(graph):
+            if graph.name == "validation_step":
+                raise levin_train.ExportError("model.py:12: it cannot be compiled")
+            return []
+
+        with self.assertRaisesRegex(levin_train.ExportError, "model.py:12: it cannot be compiled"):
+            self.compiled(work)
+
+
+class Networks(unittest.TestCase):
+    def test_operators_of_libraries(self):
+        class Doubled(Base):
+            def training_step(self, batch, batch_idx):
+                return F.cross_entropy(doubled(self.net(batch[0])), batch[1])  # here
+
+        with self.assertRaises(levin_train.ExportError) as raised:
+            recorded(Doubled())
+        with open(__file__, encoding="utf-8") as file:
+            line = next(number for number, text in enumerate(file, 1) if text.endswith("# here\n"))
+        self.assertIn(f"export_networks_test.py:{line}: training_step calls the operator levin_test::doubled", str(raised.exception))
+
+    def test_what_libraries_ask_of_a_compiler(self):
+        """As transformers: it decides on a mask's values unless it is compiled."""
+        class Masked(Base):
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                loss = F.cross_entropy(self.net(x), y, reduction="none")
+                if torch.compiler.is_compiling() or not (y > 0).all():
+                    return (loss * (y > 0)).sum() / (y > 0).sum().clamp(min=1)
+                return loss.mean()
+
+        graphs, _ = verified(Masked(), (BATCH[0], torch.ones(8, dtype=torch.long)), without=["predict_step"])
+        self.assertEqual([entry for entry in graphs["training_step"].outputs if entry["kind"] == "condition"], [])
+        self.assertFalse(torch.compiler.is_compiling())
+
+    def test_writes_that_leave_the_values_as_they_were(self):
+        """A teacher that begins as a copy of the student, and follows it through .data, in two ways."""
+        class Teacher(Base):
+            def __init__(self, assigns):
+                super().__init__()
+                self.teacher, self.assigns = torch.nn.Linear(6, 3).requires_grad_(False), assigns
+                self.teacher.load_state_dict(self.net.state_dict())
+
+            def training_step(self, batch, batch_idx):
+                for theirs, ours in zip(self.teacher.parameters(), self.net.parameters()):
+                    if self.assigns:
+                        theirs.data = theirs.data * 0.9 + ours.data * 0.1
+                    else:
+                        theirs.data.mul_(0.9).add_(ours.data, alpha=0.1)
+                return F.cross_entropy(self.net(batch[0]), batch[1]) + (self.teacher(batch[0]) - self.net(batch[0])).square().mean()
+
+        for assigns in (True, False):
+            graphs, _ = verified(Teacher(assigns), without=["predict_step"])
+            self.assertEqual([entry["name"] for entry in graphs["training_step"].outputs if entry["kind"] == "buffer"],
+                             ["teacher.weight", "teacher.bias"])
+
+    def test_data_that_is_assigned_to_itself(self):
+        """As pytorch-metric-learning moves its weights to the device of the batch."""
+        class Moving(Base):
+            def training_step(self, batch, batch_idx):
+                self.net.weight.data = self.net.weight.data.to(batch[0].device)
+                return super().training_step(batch, batch_idx)
+
+        graphs, _ = verified(Moving(), without=["predict_step"])
+        self.assertEqual([entry for entry in graphs["training_step"].outputs if entry["kind"] == "buffer"], [])
+
+    def test_rows_that_a_mask_takes(self):
+        """The message names the mask, and the line that depends on how many rows it takes."""
+        class Inside(Base):
+            def training_step(self, batch, batch_idx):
+                rows = batch[0][batch[1] > 0]
+                return self.net(rows).mean() * (2 if rows.shape[0] > 3 else 1)
+
+        with self.assertRaises(levin_train.ExportError) as raised:
+            recorded(Inside())
+        self.assertRegex(str(raised.exception), r"^export_networks_test.py:(\d+): training_step cannot be recorded: what follows of rows that are taken by a "
+                                                r"mask at export_networks_test.py:\d+, as many as the data say, depends on their number .*masks of a fixed length")
+
+    def test_einsum_of_three(self):
+        """With opt_einsum torch computes the order of products from sizes."""
+        asked = []
+
+        class Paths:
+            @staticmethod
+            def contract_path(equation, *operands, optimize=None, shapes=False):
+                asked.extend(operands if shapes else [])
+                return [(1, 2), (0, 1)], None
+
+        class Sums(Base):
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                return F.cross_entropy(torch.einsum("bi,oi,op->bp", x, self.net.weight, torch.eye(3)), y)
+
+        with unittest.mock.patch.multiple(torch.backends.opt_einsum, is_available=lambda: True, get_opt_einsum=lambda: Paths, _opt_einsum=Paths):
+            graph = recorded(Sums())
+        self.assertEqual([entry["shape"] for entry in graph.inputs if entry["kind"] == "batch"], [["batch", 6], ["batch"]])
+        self.assertEqual([len(shape) for shape in asked], [2, 2, 2])
+        self.assertTrue(all(type(size) is int for shape in asked for size in shape))
+
+
+if __name__ == "__main__":
+    unittest.main()
