@@ -76,6 +76,16 @@ module levin
     procedure :: log_dir => session_log_dir
   end type levin_session
 
+  ! A trained model for prediction alone, with the numbers of `levin predict`.
+  type, public :: levin_predictor
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: open => predictor_open
+    procedure :: predict => predictor_predict
+    procedure :: close => predictor_close
+  end type levin_predictor
+
   type, bind(c) :: step_result
     real(c_double) :: loss
     integer(c_int32_t) :: ends_epoch
@@ -187,6 +197,24 @@ module levin
     function c_session_predict(session, batch, prediction) bind(c, name="levin_session_predict") result(status)
       import :: c_ptr, c_int32_t
       type(c_ptr), value :: session, batch
+      type(c_ptr), intent(out) :: prediction
+      integer(c_int32_t) :: status
+    end function
+    function c_predictor_open(file, plugins, count, predictor) bind(c, name="levin_predictor_open") result(status)
+      import :: c_ptr, c_char, c_int32_t, c_size_t
+      character(kind=c_char), intent(in) :: file(*)
+      type(c_ptr), intent(in) :: plugins(*)
+      integer(c_size_t), value :: count
+      type(c_ptr), intent(out) :: predictor
+      integer(c_int32_t) :: status
+    end function
+    subroutine c_predictor_close(predictor) bind(c, name="levin_predictor_close")
+      import :: c_ptr
+      type(c_ptr), value :: predictor
+    end subroutine
+    function c_predictor_predict(predictor, batch, prediction) bind(c, name="levin_predictor_predict") result(status)
+      import :: c_ptr, c_int32_t
+      type(c_ptr), value :: predictor, batch
       type(c_ptr), intent(out) :: prediction
       integer(c_int32_t) :: status
     end function
@@ -551,6 +579,35 @@ contains
     integer, intent(out), optional :: status
     call prediction%free()
     call conclude(c_session_predict(self%handle, batch%handle, prediction%handle), status)
+  end subroutine
+
+  ! `file`: a checkpoint, the folder of a run, "logs/version_0:best", or a package. `plugins`: libraries with its classes.
+  subroutine predictor_open(self, file, plugins, status)
+    class(levin_predictor), intent(inout) :: self
+    character(*), intent(in) :: file
+    character(*), intent(in), optional :: plugins(:)
+    integer, intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: texts(:, :)
+    type(c_ptr), allocatable :: pointers(:)
+    call self%close()
+    call c_texts(plugins, texts, pointers)
+    call conclude(c_predictor_open(c_text(file), pointers, size(pointers, kind=c_size_t), self%handle), status)
+  end subroutine
+
+  ! Predicts for a batch with the data's own values.
+  subroutine predictor_predict(self, batch, prediction, status)
+    class(levin_predictor), intent(in) :: self
+    type(levin_batch), intent(in) :: batch
+    type(levin_batch), intent(inout) :: prediction
+    integer, intent(out), optional :: status
+    call prediction%free()
+    call conclude(c_predictor_predict(self%handle, batch%handle, prediction%handle), status)
+  end subroutine
+
+  subroutine predictor_close(self)
+    class(levin_predictor), intent(inout) :: self
+    call c_predictor_close(self%handle)
+    self%handle = c_null_ptr
   end subroutine
 
   ! Writes a checkpoint from which begin() resumes exactly here.

@@ -177,6 +177,23 @@ LEVIN_C_API int32_t levin_session_world_size(levin_session* session);
 /* The folder of the run's files. Valid until the next call for this session. */
 LEVIN_C_API levin_status levin_session_log_dir(levin_session* session, const char** folder);
 
+/* ---- predictors --------------------------------------------------------------------------------------------------------- */
+
+/* A trained model for prediction alone, with the numbers of `levin predict` (docs/deploy.md). */
+typedef struct levin_predictor levin_predictor;
+/* `file`: a checkpoint, the folder of a run, "logs/version_0:best", or a package of levin_train.export(). `plugins`: libraries
+   with its classes; NULL for none. */
+LEVIN_C_API levin_status levin_predictor_open(const char* file, const char* const* plugins, size_t plugin_count,
+                                              levin_predictor** predictor);
+/* NULL is ignored. */
+LEVIN_C_API void levin_predictor_close(levin_predictor* predictor);
+/* Predicts for a batch with the data's own values. From any number of threads, each with batches of its own. The caller frees
+   the prediction. */
+LEVIN_C_API levin_status levin_predictor_predict(const levin_predictor* predictor, const levin_batch* batch,
+                                                 levin_batch** prediction);
+/* The name of a class by its number in "label"; NULL where the data has none. */
+LEVIN_C_API const char* levin_predictor_class_name(const levin_predictor* predictor, int64_t number);
+
 #ifdef __cplusplus
 }
 #endif

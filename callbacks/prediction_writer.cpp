@@ -55,8 +55,14 @@ void append_number(std::string& text, Number number) {
 struct CsvColumn {
   std::string header;
   at::Tensor values;
+  const std::vector<std::string>* texts = nullptr;  ///< for which the numbers stand
 
   void append(std::string& line, std::int64_t row) const {
+    if (texts != nullptr) {
+      const std::int64_t number = values.const_data_ptr<std::int64_t>()[row];
+      if (number >= 0 && number < std::ssize(*texts)) append_csv_text(line, (*texts)[static_cast<std::size_t>(number)]);
+      return;
+    }
     if (values.scalar_type() == at::kLong) return append_number(line, values.const_data_ptr<std::int64_t>()[row]);
     if (values.scalar_type() == at::kDouble) return append_number(line, values.const_data_ptr<double>()[row]);
     append_number(line, values.const_data_ptr<float>()[row]);
@@ -75,9 +81,16 @@ void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const
     columns.push_back({is_vector ? format("{}_{}", name, column) : name, plain(rows.select(1, column).to(type))});
 }
 
-fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) {
+/// `classes`: the texts of "label", which then has a column "class" beside it.
+fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items, const std::vector<std::string>& classes) {
   std::vector<CsvColumn> columns;
-  for (const auto& [name, tensor] : items) add_columns(columns, name, tensor);
+  const bool has_classes = std::ranges::any_of(items, [](const auto& item) { return item.first == "class"; });
+  for (const auto& [name, tensor] : items) {
+    add_columns(columns, name, tensor);
+    const at::Tensor numbers = columns.back().values;
+    if (!classes.empty() && !has_classes && columns.back().header == "label" && numbers.scalar_type() == at::kLong)
+      columns.push_back({"class", numbers, &classes});
+  }
   const fs::path path = with_ending(stem, ".csv");
   AtomicFile file(path);
   std::vector<std::string> header;
@@ -123,8 +136,8 @@ fs::path write_npy(const fs::path& path, const at::Tensor& tensor) {
 
 /// Writes tensors with a row for each sample, and gives the files: one, or of several arrays in .npy one for each.
 std::vector<fs::path> write_predictions(const fs::path& stem, PredictionFormat format_of_files,
-                                        const std::vector<Batch::Item>& columns) {
-  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns)};
+                                        const std::vector<Batch::Item>& columns, const std::vector<std::string>& classes) {
+  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns, classes)};
   if (format_of_files == PredictionFormat::kSafetensors) {
     Checkpoint tensors;
     for (const auto& [name, tensor] : columns) tensors.tensors[name] = tensor;
@@ -204,6 +217,7 @@ void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
   folder_ = expand_home(options_.dirpath.value_or(trainer.log_dir()));
   kept_.assign(trainer.num_evaluation_batches().size(), {});
   written_.clear();
+  classes_ = trainer.data_module() == nullptr ? std::vector<std::string>() : trainer.data_module()->facts().class_names;
 }
 
 void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch,
@@ -230,7 +244,7 @@ void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Bat
   }
   const std::filesystem::path folder = folder_ / options_.filename;
   write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
-                    items);
+                    items, classes_);
   if (written_.empty()) written_.push_back(as_typed(folder) + "/");
 }
 
@@ -259,7 +273,7 @@ void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t
   }
   if (columns.empty() || !trainer.is_global_zero()) return;
   const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
-  for (const auto& file : write_predictions(folder_ / name, options_.format, columns)) {
+  for (const auto& file : write_predictions(folder_ / name, options_.format, columns, classes_)) {
     written_.push_back(
         format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
   }

@@ -46,8 +46,9 @@ struct LEVIN_API PredictionWriterOptions {
 /// kept. Its column `sample` is the sample's index in the dataset, where the loader knows it.
 ///
 /// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
-/// `prediction_0`, `prediction_1`, …. A `.npy` file holds one array: of several tensors each has a file, `predictions-KEY.npy`.
-/// Existing files are replaced, each in one instant. fast_dev_run writes nothing.
+/// `prediction_0`, `prediction_1`, …, and beside a class number `label` the name of the class is `class`, where the data has
+/// such names (DataFacts::class_names). A `.npy` file holds one array: of several tensors each has a file,
+/// `predictions-KEY.npy`. Existing files are replaced, each in one instant. fast_dev_run writes nothing.
 class LEVIN_API PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
  public:
   /// Throws ConfigError as checked() does.
@@ -66,6 +67,7 @@ class LEVIN_API PredictionWriter final : public WithOptions<Callback, Prediction
   void write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx);
 
   std::filesystem::path folder_;
+  std::vector<std::string> classes_;                         ///< names of the data's classes
   std::vector<std::vector<std::vector<Batch::Item>>> kept_;  ///< by loader and batch
   std::vector<std::string> written_;                         ///< what the end of the run reports
 };

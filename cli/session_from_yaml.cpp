@@ -1,4 +1,3 @@
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +30,6 @@ Session session_of(cli::ConfigFile file, const std::vector<std::string>& overrid
   line.command = "fit";
   line.sources.emplace_back(std::move(file));
   for (const std::string& text : overrides) line.sources.emplace_back(override_of(text));
-  // A plug-in adds its classes to registries that all threads look into.
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
   const cli::RunConfig config = load_config(line);
   require_model(line, config);
   return {config.trainer, [&](Trainer& trainer) {

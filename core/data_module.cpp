@@ -1,5 +1,12 @@
 #include "levin/core/data_module.h"
 
+#include <typeinfo>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/batch.h"
+
 namespace levin {
 
 namespace {
@@ -17,6 +24,13 @@ class BatchList final : public BatchLoader {
 };
 
 }  // namespace
+
+Batch DataModule::prepare(Batch batch) const { return batch; }
+
+Batch DataModule::prepare_records(const std::vector<Value>&) const {
+  throw MisuseError(format("{} makes no batches of records: pass a batch of tensors, or override DataModule::prepare_records.",
+                           class_name_of(typeid(*this))));
+}
 
 LoaderList::LoaderList(std::vector<Batch> batches) { emplace_back(std::make_shared<BatchList>(std::move(batches))); }
 

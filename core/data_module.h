@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ struct LEVIN_API DataFacts {
   std::optional<std::int64_t> classes = {};  ///< batch["label"] is from 0 to classes - 1
   double label_mean = 0.0;                   ///< of the training data, where batch["label"] is a measurement
   double label_deviation = 1.0;
+  std::vector<std::string> class_names = {};  ///< texts that batch["label"] stands for, by number; empty: it is a number
 };
 
 /// The source of a run's data. Override the loaders that you have; the others are not called.
@@ -68,6 +70,16 @@ class LEVIN_API DataModule {
   virtual Value state_dict() const { return {}; }
   virtual void load_state_dict(const Value&) {}
   virtual void on_exception(const std::exception&) {}
+
+  // For a Predictor, which has no files: called after load_state_dict(), without setup(), on any thread.
+
+  /// Makes a batch with the data's own values, in its units, into one as the loaders give it. Default: it is one.
+  virtual Batch prepare(Batch batch) const;
+  /// Makes such a batch of records, each a map by the names of columns: {"color": "red", "weight": 3.5}. Default: throws
+  /// MisuseError.
+  virtual Batch prepare_records(const std::vector<Value>& records) const;
+  /// What prepare() does, for messages and checkpoints: "standardize: each feature has mean 0 and deviation 1". Empty: nothing.
+  virtual std::vector<std::string> preparations() const { return {}; }
 
  private:
   Value hparams_;

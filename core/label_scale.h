@@ -20,10 +20,10 @@ class LEVIN_API ScalesLabels {
   virtual LabelScale label_scale() const = 0;
 };
 
-/// The scale of a run's data, `trainer().data_module()`; {0, 1} for null and for data that does not scale labels.
+/// The scale of a module's data, `data_module()`; {0, 1} for null and for data that does not scale labels.
 ///
 ///     Batch predict_step(const Batch& batch, std::int64_t) override {
-///       const auto [mean, deviation] = levin::label_scale_of(trainer().data_module());
+///       const auto [mean, deviation] = levin::label_scale_of(data_module());
 ///       return {{"strength", net_(batch["features"]) * deviation + mean}};
 ///     }
 inline LabelScale label_scale_of(const DataModule* data) {

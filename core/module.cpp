@@ -16,6 +16,7 @@
 #include "levin/core/run/gathered_rows.h"
 #include "levin/core/run/scalar_value.h"
 #include "levin/core/state/module_attachment.h"
+#include "levin/core/state/predictor_parts.h"
 #include "levin/core/state/trainer_state.h"
 #include "levin/core/step/gradients.h"
 #include "levin/core/step/precision.h"
@@ -248,6 +249,12 @@ void Module::on_predict_model_eval() { eval(); }
 
 Trainer& Module::trainer() const {
   if (!has_trainer()) {
+    if (attachment_.predictor != nullptr) {
+      throw MisuseError(
+          "The module is in a Predictor, which has no Trainer: its data_module() and device() are there, and has_trainer() "
+          "says "
+          "that there is no run.");
+    }
     throw MisuseError(
         "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in their module and "
         "in its submodules (register_module()).");
@@ -255,10 +262,17 @@ Trainer& Module::trainer() const {
   return *attachment_.trainer;
 }
 bool Module::has_trainer() const { return ModuleAttachment::find(*this); }
+const DataModule* Module::data_module() const {
+  if (has_trainer()) return attachment_.trainer->data_module();
+  return attachment_.predictor != nullptr ? attachment_.predictor->data.get() : nullptr;
+}
 bool Module::is_global_zero() const { return trainer().is_global_zero(); }
 std::int64_t Module::current_epoch() const { return trainer().current_epoch(); }
 std::int64_t Module::global_step() const { return trainer().global_step(); }
-at::Device Module::device() const { return has_trainer() ? attachment_.trainer->device() : at::Device(at::kCPU); }
+at::Device Module::device() const {
+  if (has_trainer()) return attachment_.trainer->device();
+  return attachment_.predictor != nullptr ? attachment_.predictor->device : at::Device(at::kCPU);
+}
 at::Generator Module::rank_generator() const { return trainer().rank_generator(); }
 at::Generator Module::shared_generator() const { return trainer().shared_generator(); }
 at::Tensor Module::all_gather(const at::Tensor& tensor, const GatherOptions& options, SourceLocation where) const {

@@ -30,6 +30,7 @@ namespace levin {
 
 class MetricCollection;
 class MetricObject;
+struct PredictorParts;
 
 /// An optimizer with its schedulers.
 struct LEVIN_API OptimizerSetup {
@@ -330,6 +331,8 @@ class LEVIN_API Module : public torch::nn::Module {
   /// Throws MisuseError outside of an entry point.
   Trainer& trainer() const;
   bool has_trainer() const;
+  /// The data of the run, or of the Predictor that has the module: its facts() and label_scale(). Null: there is none.
+  const DataModule* data_module() const;
   bool is_global_zero() const;
   std::int64_t current_epoch() const;
   std::int64_t global_step() const;
@@ -415,8 +418,9 @@ class LEVIN_API Module : public torch::nn::Module {
   // ---- Weights -------------------------------------------------------------------------------------------------------------
 
   /// Makes a module from a checkpoint: with its hyper-parameters (Derived::Options, if the class has them) and its weights, on
-  /// options.map_location or the CPU. `hparams` replaces some hyper-parameters. Throws as load_weights() and read_options() do,
-  /// and ConfigError when the checkpoint has no hyper-parameters of the module.
+  /// options.map_location or the CPU. `hparams` replaces some hyper-parameters. Nothing of the data module is taken, which is
+  /// a warning where it prepared batches: levin::Predictor takes it. Throws as load_weights() and read_options() do, and
+  /// ConfigError when the checkpoint has no hyper-parameters of the module.
   ///
   ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
   template <class Derived>
@@ -434,6 +438,7 @@ class LEVIN_API Module : public torch::nn::Module {
     }
     if (!options.map_location.empty()) module->to(at::Device(options.map_location));
     load_weights(*module, file, options);
+    detail::warn_of_prepared_data(file);
     return module;
   }
   /// Call levin::freeze() and levin::unfreeze() for this module.
@@ -450,6 +455,7 @@ class LEVIN_API Module : public torch::nn::Module {
 
     Trainer* trainer = nullptr;
     MetricStore* metrics = nullptr;
+    const PredictorParts* predictor = nullptr;  ///< of the Predictor that has the module
   };
   void own_object(std::string name, std::shared_ptr<MetricObject> object);
   template <class Derived>

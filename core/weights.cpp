@@ -143,6 +143,17 @@ Value saved_hyperparameters(const std::filesystem::path& file, const std::vector
   return hyperparameters;
 }
 
+void warn_of_prepared_data(const std::filesystem::path& file) {
+  const TensorFile opened = TensorFile::open(file);
+  const Value* const prepares = opened.content.manifest.find(kPreparations);
+  if (prepares == nullptr || prepares->size() == 0) return;
+  const std::string all = join(OptionType<std::vector<std::string>>::read(*prepares), "; ");
+  rank_zero_warn(format(
+      "'{}' was trained on batches that its data module prepared, and load_from_checkpoint() takes nothing of that ({}). "
+      "Predict with levin::Predictor, which prepares batches as `levin predict` does, or prepare yours.",
+      file, all));
+}
+
 }  // namespace detail
 
 }  // namespace levin

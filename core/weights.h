@@ -64,6 +64,8 @@ namespace detail {
 /// The hyper-parameters of a checkpoint that are in `names`, replaced by those in `overrides`. Errors name the file.
 LEVIN_API Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names,
                                       const Value& overrides);
+/// Warns where the file's weights were trained on batches that a data module had prepared.
+LEVIN_API void warn_of_prepared_data(const std::filesystem::path& file);
 }  // namespace detail
 
 }  // namespace levin

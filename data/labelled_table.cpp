@@ -123,19 +123,6 @@ bool has_more_than_32_bits(const at::Tensor& values) {
   return values.scalar_type() == at::kDouble || values.scalar_type() == at::kLong || values.scalar_type() == at::kInt;
 }
 
-/// Scaled, with as many bits as are needed yet.
-at::Tensor scaled(const LabelledTable& table, const TableDataOptions& options) {
-  const at::Tensor& read = table.features;
-  const bool keeps_bits = has_more_than_32_bits(read) && (options.standardize || !table.texts.empty());
-  const at::Tensor features = read.to(keeps_bits ? at::kDouble : at::kFloat);
-  if (options.scale == 1.0) return features;
-  if (table.texts.empty()) return features * options.scale;
-  at::Tensor scale = at::ones({features.size(1)}, features.options());
-  for (std::int64_t column = 0; column < features.size(1); ++column)
-    if (!table.texts.contains(column)) scale[column] = options.scale;
-  return features * scale;
-}
-
 void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options) {
   const auto warn = [&](const std::string& what, const char* option) {
     rank_zero_warn(
@@ -282,6 +269,18 @@ void take_labels(LabelledTable& table, const at::Tensor& labels, const TableData
 }
 
 }  // namespace
+
+at::Tensor scaled(const LabelledTable& table, const TableDataOptions& options) {
+  const at::Tensor& read = table.features;
+  const bool keeps_bits = has_more_than_32_bits(read) && (options.standardize || !table.texts.empty());
+  const at::Tensor features = read.to(keeps_bits ? at::kDouble : at::kFloat);
+  if (options.scale == 1.0) return features;
+  if (table.texts.empty()) return features * options.scale;
+  at::Tensor scale = at::ones({features.size(1)}, features.options());
+  for (std::int64_t column = 0; column < features.size(1); ++column)
+    if (!table.texts.contains(column)) scale[column] = options.scale;
+  return features * scale;
+}
 
 std::string LabelledTable::place_of(std::int64_t row) const {
   const std::int64_t in_file = rows.defined() ? rows[row].item<std::int64_t>() : row;

@@ -50,6 +50,9 @@ bool are_distinct_names(const std::vector<std::string>& names);
 /// A table with these features alone, in this order. Each must be among its columns.
 LabelledTable with_features(const LabelledTable& table, const std::vector<std::string>& names);
 
+/// A table's features scaled, with as many bits as are needed yet.
+at::Tensor scaled(const LabelledTable& table, const TableDataOptions& options);
+
 /// Reads the files of a TableDataModule. Throws IoError on a damaged file, ConfigError when options do not fit what it holds.
 class TableReader {
  public:

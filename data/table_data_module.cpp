@@ -15,6 +15,7 @@
 #include "levin/data/labelled_table.h"
 #include "levin/data/reading_options.h"
 #include "levin/data/table_encoder.h"
+#include "levin/data/table_input.h"
 
 namespace levin {
 
@@ -222,22 +223,23 @@ void TableDataModule::tell_what_is_learnt() const {
 
 DataFacts TableDataModule::facts() const {
   DataFacts facts;
-  if (!train_) return facts;
+  if (!encoder_->knows_data()) return facts;
   facts.features = options_.shape.empty() ? encoder_->shape() : options_.shape;
   if (options_.task == TableTask::kRegression) {
-    if (options_.standardize_labels) return facts;  // 0 and 1
+    if (options_.standardize_labels || !train_) return facts;  // 0 and 1
     facts.label_mean = train_->labels.mean().item<double>();
     const double deviation = train_->labels.std(/*unbiased=*/false).item<double>();
     if (deviation > 0) facts.label_deviation = deviation;
   } else {
     facts.classes = number_of_classes();
+    facts.class_names = classes();
   }
   return facts;
 }
 
 std::optional<std::int64_t> TableDataModule::number_of_classes() const {
   if (!classes().empty()) return std::ssize(classes());
-  if (saved_classes_) return saved_classes_;
+  if (saved_classes_ || !train_) return saved_classes_;
   std::optional<std::int64_t> least;
   std::int64_t most = 0, samples = 0;
   for (const Parts& parts : {Parts{train_}, val_, test_}) {
@@ -268,15 +270,34 @@ LabelScale TableDataModule::label_scale() const { return encoder_->label_scale()
 const std::vector<std::string>& TableDataModule::classes() const { return encoder_->classes(); }
 const std::vector<TableCategories>& TableDataModule::categories() const { return encoder_->categories(); }
 
+Batch TableDataModule::prepare(Batch batch) const {
+  LabelledTable table = detail::table_of(*encoder_, options_, batch.contains("features") ? batch["features"] : batch[0]);
+  table.features = detail::scaled(table, options_);
+  if (batch.size() == 1) batch = {};
+  batch.set("features", features_of(encoder_->encoded(table)));
+  return batch;
+}
+
+Batch TableDataModule::prepare_records(const std::vector<Value>& records) const {
+  LabelledTable table = detail::table_of(*encoder_, options_, records);
+  table.features = detail::scaled(table, options_);
+  return {{"features", features_of(encoder_->encoded(table))}};
+}
+
+std::vector<std::string> TableDataModule::preparations() const { return encoder_->preparations(); }
+
+/// As batches have them.
+at::Tensor TableDataModule::features_of(const at::Tensor& encoded) const {
+  const at::Tensor features = encoder_->finished(encoded);
+  if (options_.shape.empty()) return features;
+  std::vector<std::int64_t> shape{features.size(0)};
+  shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
+  return features.reshape(shape);
+}
+
 DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const {
   const at::Tensor encoded = encoder_->encoded(*part);
-  at::Tensor features = encoder_->finished(encoded);
-  if (!options_.shape.empty()) {
-    std::vector<std::int64_t> shape{features.size(0)};
-    shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
-    features = features.reshape(shape);
-  }
-  Batch batch{{"features", features}};
+  Batch batch{{"features", features_of(encoded)}};
   Batch read{{"features", encoded.to(at::kFloat)}};
   if (part->labels.defined()) {
     batch.set("label", encoder_->labels(*part));

@@ -136,6 +136,11 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
   void load_state_dict(const Value& state) override;
   /// With standardize_labels, mean and deviation of the training data's labels; else {0, 1}.
   LabelScale label_scale() const override;
+  /// Of "features", or of a tensor alone: [N, …] with the columns of the file but the label and ignored ones, those of
+  /// categories as numbers into categories(). A checkpoint's state is enough for it.
+  Batch prepare(Batch batch) const override;
+  Batch prepare_records(const std::vector<Value>& records) const override;
+  std::vector<std::string> preparations() const override;
   /// The texts of labels by their number in batches, once setup() has run; empty where labels are numbers.
   const std::vector<std::string>& classes() const;
   /// Of one_hot_columns and code_columns, in the order of the file, once setup() has run.
@@ -144,6 +149,7 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
  private:
   void tell_what_is_learnt() const;
   std::optional<std::int64_t> number_of_classes() const;
+  at::Tensor features_of(const at::Tensor& encoded) const;
   DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
   using Parts = std::vector<std::shared_ptr<detail::LabelledTable>>;
   LoaderList evaluation_loaders(const Parts& parts) const;

@@ -64,9 +64,15 @@ void check_number_of_features(const std::vector<std::int64_t>& there, const std:
 using Texts = OptionType<std::vector<std::string>>;
 using Shape = OptionType<std::vector<std::int64_t>>;
 
+std::vector<std::string> names_in(const Value& state) {
+  const Value* const names = state.find("columns");
+  return names == nullptr ? std::vector<std::string>() : Texts::read(*names);
+}
+
 }  // namespace
 
 void TableEncoder::learn(const LabelledTable& training, const std::vector<std::string>& classes) {
+  knows_data_ = true;
   classes_ = classes;
   file_ = training.file;
   label_column_ = training.label_column;
@@ -128,11 +134,13 @@ Value TableEncoder::state_dict() const {
   if (!classes_.empty()) state["classes"] = Texts::write(classes_);
   if (!read_shape_.empty()) state["shape"] = Shape::write(read_shape_);
   if (!columns_.empty()) state["columns"] = Texts::write(columns_);
-  for (const TableCategories& categories : categories_) {
+  for (std::size_t index = 0; index < categories_.size(); ++index) {
+    const TableCategories& categories = categories_[index];
     Value saved;
     saved["column"] = categories.column;
     saved["one_hot"] = categories.one_hot;
     saved["texts"] = Texts::write(categories.texts);
+    saved["place"] = category_columns_[index];
     state["categories"].push_back(std::move(saved));
   }
   if (options_.standardize && mean_.defined()) {
@@ -148,10 +156,11 @@ Value TableEncoder::state_dict() const {
 
 void TableEncoder::load_state_dict(const Value& state) {
   if (const Value* texts = state.find("classes")) classes_ = Texts::read(*texts);
-  load_categories(state.find("categories"));
-  if (const Value* shape = state.find("shape")) {
-    const Value* names = state.find("columns");
-    load_columns(names == nullptr ? std::vector<std::string>() : Texts::read(*names), Shape::read(*shape));
+  if (knows_data_) {
+    load_categories(state.find("categories"));
+    if (const Value* shape = state.find("shape")) load_columns(names_in(state), Shape::read(*shape));
+  } else {
+    take_columns(state);
   }
   find_shape();
   if (const Value* mean = state.find("mean"); mean != nullptr && options_.standardize) {
@@ -160,6 +169,47 @@ void TableEncoder::load_state_dict(const Value& state) {
   }
   if (const Value* mean = state.find("label_mean"); mean != nullptr && options_.standardize_labels)
     label_scale_ = {mean->as_double(), state.at("label_deviation").as_double()};
+}
+
+/// Of a checkpoint alone, without files.
+void TableEncoder::take_columns(const Value& state) {
+  const Value* const shape = state.find("shape");
+  if (shape == nullptr) return;
+  knows_data_ = true;
+  read_shape_ = Shape::read(*shape);
+  columns_ = names_in(state);
+  const Value* const saved = state.find("categories");
+  if (saved == nullptr) return;
+  for (const Value& each : saved->as_list()) {
+    const std::string& column = each.at("column").as_string();
+    const Value* const place = each.find("place");
+    const auto named = std::find(columns_.begin(), columns_.end(), column);
+    if (place == nullptr && named == columns_.end()) {
+      throw ConfigError(
+          format("TableDataModule: the checkpoint does not say where its column {} is: an earlier levin wrote it. Train again, "
+                 "or name the columns in the first line of the file.",
+                 quoted_text(column, 40)));
+    }
+    const Value* const one_hot = each.find("one_hot");
+    categories_.push_back(
+        {.column = column, .texts = Texts::read(each.at("texts")), .one_hot = one_hot != nullptr && one_hot->as_bool()});
+    category_columns_.push_back(place != nullptr ? place->as_int() : named - columns_.begin());
+    if (category_columns_.back() < 0 || category_columns_.back() >= (read_shape_.empty() ? 0 : read_shape_[0])) {
+      throw ConfigError(format("TableDataModule: the checkpoint says that its column {} is at {}, which no row has.",
+                               quoted_text(column, 40), category_columns_.back()));
+    }
+  }
+}
+
+std::vector<std::string> TableEncoder::preparations() const {
+  std::vector<std::string> all;
+  if (options_.scale != 1.0) all.push_back(format("scale: features are multiplied by {}", options_.scale));
+  std::vector<std::string> names;
+  for (const TableCategories& categories : categories_) names.push_back(categories.column);
+  if (!names.empty()) all.push_back(format("categories of {} become numbers", quoted_list(names)));
+  if (options_.standardize) all.emplace_back("standardize: features have mean 0 and deviation 1");
+  if (options_.standardize_labels) all.emplace_back("standardize_labels: labels have mean 0 and deviation 1");
+  return all;
 }
 
 void TableEncoder::load_columns(const std::vector<std::string>& names, const std::vector<std::int64_t>& shape) {

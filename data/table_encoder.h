@@ -24,10 +24,20 @@ class TableEncoder {
   /// one-hot.
   void learn(const LabelledTable& training, const std::vector<std::string>& classes);
   Value state_dict() const;
-  /// Columns with names then are the training data's, in its order, whatever else the file has. Throws ConfigError when
-  /// the file lacks some, has another number of columns without names, or categories of other columns.
+  /// After learn(): columns with names then are the training data's, in its order, whatever else the file has. Throws
+  /// ConfigError when the file lacks some, has another number of columns without names, or categories of other columns.
   void load_state_dict(const Value& state);
+  /// False before learn() and load_state_dict().
+  bool knows_data() const { return knows_data_; }
+  /// What is done to features and labels, in words: see DataModule::preparations().
+  std::vector<std::string> preparations() const;
 
+  /// Names of the columns of a row as it is read; empty where they have none, or some the same.
+  const std::vector<std::string>& columns() const { return columns_; }
+  /// The shape of such a row, with a column of categories as one number.
+  const std::vector<std::int64_t>& read_shape() const { return read_shape_; }
+  /// The columns that have the categories, in the order of categories().
+  const std::vector<std::int64_t>& category_columns() const { return category_columns_; }
   const std::vector<std::string>& classes() const { return classes_; }
   const std::vector<TableCategories>& categories() const { return categories_; }
   LabelScale label_scale() const { return label_scale_; }
@@ -48,10 +58,12 @@ class TableEncoder {
   std::vector<double> codes_of(const TextFeature& feature, const TableCategories& categories) const;
   at::Tensor columns_of(const LabelledTable& table, std::int64_t column, const TableCategories& categories) const;
   void find_shape();
+  void take_columns(const Value& state);
   void load_columns(const std::vector<std::string>& names, const std::vector<std::int64_t>& shape);
   void load_categories(const Value* saved);
 
   TableDataOptions options_;
+  bool knows_data_ = false;
   std::vector<std::string> classes_;
   std::vector<TableCategories> categories_;
   std::vector<std::int64_t> category_columns_;  ///< where these are among the columns that are read

@@ -164,10 +164,13 @@ const ExportedModule::Step* ExportedModule::step(std::string_view name) const {
 }
 
 at::Tensor ExportedModule::number(std::string_view name, std::int64_t batch_idx) const {
-  const std::int64_t value = name == "dataloader_idx"  ? dataloader_idx()
-                             : name == "global_step"   ? trainer().global_step()
-                             : name == "current_epoch" ? trainer().current_epoch()
-                                                       : batch_idx;
+  // In a Predictor they are those of a run that predicts.
+  const std::int64_t value = name == "batch_idx"        ? batch_idx
+                             : !has_trainer()           ? 0
+                             : name == "dataloader_idx" ? dataloader_idx()
+                             : name == "global_step"    ? trainer().global_step()
+                             : name == "current_epoch"  ? trainer().current_epoch()
+                                                        : batch_idx;
   return at::scalar_tensor(value, at::kLong);
 }
 

@@ -11,7 +11,7 @@ namespace levin {
 
 void BuiltInModule::configure_model() {
   if (network_) return;
-  const DataModule* const data = trainer().data_module();
+  const DataModule* const data = data_module();
   make(data != nullptr ? data->facts() : DataFacts());
 }
 

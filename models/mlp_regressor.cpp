@@ -19,7 +19,7 @@ namespace {
 /// Labels in the unit of the data.
 at::Tensor measures(const Module& module, const at::Tensor& given, const Batch& batch) {
   const at::Tensor& labels = batch["label"];
-  const LabelScale scale = label_scale_of(module.has_trainer() ? module.trainer().data_module() : nullptr);
+  const LabelScale scale = label_scale_of(module.data_module());
   if (labels.is_floating_point()) return labels.to(given.scalar_type()) * scale.deviation + scale.mean;
   throw MisuseError("the labels are classes, not measurements: set data.task to regression, or take MLPClassifier");
 }
@@ -44,9 +44,9 @@ void MLPRegressor::make(const DataFacts& facts) {
 
 void MLPRegressor::configure_model() {
   BuiltInModule::configure_model();
-  const DataModule* const data = trainer().data_module();
+  const DataModule* const data = data_module();
   const bool has_scale = label_scale_[0].item<double>() != 0 || label_scale_[1].item<double>() != 1;
-  if (data == nullptr || has_scale || !trainer().fitting()) return;
+  if (data == nullptr || has_scale || !has_trainer() || !trainer().fitting()) return;
   const DataFacts facts = data->facts();
   const LabelScale scale = label_scale_of(data);
   label_scale_.copy_(

@@ -54,7 +54,7 @@ def stage(build, folder, version):
     shared.mkdir(parents=True)
     for name in ("man", "bash-completion", "zsh", "fish"):
         shutil.move(folder / PACKAGE / "share" / name, shared / name)
-    for module in (ROOT / "python" / PACKAGE).glob("*.py"):
+    for module in [*(ROOT / "python" / PACKAGE).glob("*.py"), ROOT / "python" / PACKAGE / "py.typed"]:
         shutil.copy(module, folder / PACKAGE / module.name)
 
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -134,6 +135,9 @@ fs::path find_plugin(const Value& name) {
 
 void load_plugin(const fs::path& file, const Mark& mark) {
   static std::set<fs::path> loaded;
+  // Held for the whole of a loading: what it registers, and its errors, are then of this plug-in.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   std::error_code ignored;
   const fs::path canonical = fs::canonical(file, ignored);
   if (loaded.contains(canonical)) return;
@@ -156,3 +160,9 @@ void load_plugin(const fs::path& file, const Mark& mark) {
 }
 
 }  // namespace levin::cli
+
+namespace levin {
+
+void load_plugin(const std::filesystem::path& file) { cli::load_plugin(cli::find_plugin(Value(file.string())), Mark{}); }
+
+}  // namespace levin

@@ -22,6 +22,13 @@ inline constexpr std::string_view kTrainedWeightsPrefix = "current_model_state."
 inline constexpr std::string_view kAveragesPrefix = "averaged_model_state.";
 /// Where a checkpoint's manifest has the name of the module's class. Files of an earlier levin lack it.
 inline constexpr const char* kModuleClass = "module_class";
+// The same of the data module: its class, its options, and what it does to batches (DataModule::preparations()).
+inline constexpr const char* kDataModuleClass = "datamodule_class";
+inline constexpr const char* kDataModuleOptions = "datamodule_hyper_parameters";
+inline constexpr const char* kPreparations = "datamodule_preparations";
+// The run's, with which a Predictor computes.
+inline constexpr const char* kPrecision = "precision";
+inline constexpr const char* kChannelsLast = "channels_last";
 
 /// Puts a module's parameters and buffers into a checkpoint, as `state_dict.<name>`. They share memory with the module: save
 /// the checkpoint before the next step. A tensor that the module holds under two names is saved under both.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <type_traits>
 
 #include "levin/core/base/format.h"
@@ -17,8 +18,12 @@ std::string_view last_part(std::string_view name) {
   return separator == std::string_view::npos ? name : name.substr(separator + 1);
 }
 
-std::vector<std::string>& registration_errors() {
-  static std::vector<std::string> errors;
+struct RegistrationErrors {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+};
+RegistrationErrors& registration_errors() {
+  static RegistrationErrors errors;
   return errors;
 }
 
@@ -37,7 +42,11 @@ std::string kind_among(const std::string& name) {
 
 namespace detail {
 
-std::vector<std::string> take_registration_errors() { return std::exchange(registration_errors(), {}); }
+std::vector<std::string> take_registration_errors() {
+  RegistrationErrors& errors = registration_errors();
+  const std::lock_guard lock(errors.mutex);
+  return std::exchange(errors.texts, {});
+}
 
 ClassPathAndArgs read_class_path(const Value& value, const std::string& expected) {
   if (value.is_string()) return {value, Value(Value::Map{}).with_mark(value.mark())};
@@ -69,6 +78,7 @@ Registry<Base>& Registry<Base>::instance() {
 
 template <class Base>
 void Registry<Base>::add(ClassInfo info, Factory factory) {
+  const std::lock_guard lock(mutex_);
   const auto position = std::lower_bound(entries_.begin(), entries_.end(), info.name,
                                          [](const auto& entry, const std::string& name) { return entry->info.name < name; });
   if (position != entries_.end() && (*position)->info.name == info.name)
@@ -82,12 +92,15 @@ void Registry<Base>::add_at_load(const char* name, const char* help, std::vector
   try {
     add({name, help, options(), complete}, make);
   } catch (const std::exception& error) {
-    registration_errors().emplace_back(error.what());
+    RegistrationErrors& errors = registration_errors();
+    const std::lock_guard lock(errors.mutex);
+    errors.texts.emplace_back(error.what());
   }
 }
 
 template <class Base>
 const typename Registry<Base>::Entry* Registry<Base>::find_entry(std::string_view class_path) const {
+  const std::shared_lock lock(mutex_);
   const Entry* found = nullptr;
   int fitting = 0;
   for (const auto& entry : entries_) {
@@ -104,11 +117,11 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
   const std::string& name = class_path.as_string();
   if (const Entry* entry = find_entry(name)) return *entry;
   std::vector<std::string> known, fitting;
-  for (const auto& entry : entries_) {
-    known.push_back(entry->info.name);
-    if (last_part(entry->info.name) == last_part(name)) fitting.push_back(entry->info.name);
+  for (const ClassInfo* info : classes()) {
+    known.push_back(info->name);
+    if (last_part(info->name) == last_part(name)) fitting.push_back(info->name);
   }
-  if (entries_.empty()) {
+  if (known.empty()) {
     throw ConfigError(
         class_path.mark(),
         format("unknown {} class {}: no {} class is registered; name the library that has yours under `plugins:`, or "
@@ -148,6 +161,7 @@ const ClassInfo* Registry<Base>::find(std::string_view class_path) const {
 
 template <class Base>
 std::vector<const ClassInfo*> Registry<Base>::classes() const {
+  const std::shared_lock lock(mutex_);
   std::vector<const ClassInfo*> infos;
   for (const auto& entry : entries_) infos.push_back(&entry->info);
   return infos;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <concepts>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,8 +130,8 @@ LEVIN_API std::vector<std::string> take_registration_errors();
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
 /// Module, DataModule, Dataset, Sampler, Metric, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by
 /// the program, the library and its plug-ins. A class is found by the last part of a dotted name:
-/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: the program or a plug-in registers classes while
-/// it loads, in one thread.
+/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: any thread may call any function, also while
+/// another one loads a plug-in; entries stay where they are.
 template <class Base>
 class LEVIN_API Registry {
  public:
@@ -177,6 +179,7 @@ class LEVIN_API Registry {
                    std::shared_ptr<Base> (*make)(const Value&)) noexcept;
   const Entry* find_entry(std::string_view class_path) const;
   const Entry& entry_of(const Value& class_path) const;
+  mutable std::shared_mutex mutex_;  // guards entries_, but not the entries, which do not change
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
@@ -192,6 +195,10 @@ extern template class LEVIN_API Registry<OptimizerFactory>;
 extern template class LEVIN_API Registry<Profiler>;
 extern template class LEVIN_API Registry<Sampler>;
 extern template class LEVIN_API Registry<Strategy>;
+
+/// Loads a library with classes of modules, data modules, callbacks and others, as `plugins:` of YAML, once. Threading: any.
+/// Throws ConfigError for a file that is missing or was built for another levin, LibTorch or compiler.
+LEVIN_API void load_plugin(const std::filesystem::path& file);
 
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
 template <class Base, class Derived>

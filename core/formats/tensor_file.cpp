@@ -222,12 +222,16 @@ void export_file(const fs::path& file, const fs::path& output, const ExportOptio
     return;
   }
   TorchWriter writer;
+  PickleItems items;
+  for (const auto& [name, tensor] : weights) items.emplace_back(writer.tree.add(name), writer.add(tensor));
+  if (options.format == ExportFormat::kStateDict) {
+    // LibTorch's pickle_load() fills no OrderedDict, which Python's state_dict() is.
+    writer.write(*writer.tree.add(PickleDict{std::move(items)}), output);
+    return;
+  }
   PickleValue* state_dict = nullptr;
-  PickleObject* const items = writer.tree.add_ordered_dict(state_dict);
-  for (const auto& [name, tensor] : weights) items->items.emplace_back(writer.tree.add(name), writer.add(tensor));
-  if (options.format == ExportFormat::kLightning)
-    state_dict = lightning_checkpoint(opened.content, state_dict, trained, writer);
-  writer.write(*state_dict, output);
+  writer.tree.add_ordered_dict(state_dict)->items = std::move(items);
+  writer.write(*lightning_checkpoint(opened.content, state_dict, trained, writer), output);
 }
 
 }  // namespace levin

@@ -60,7 +60,7 @@ struct LEVIN_API TensorFile {
 /// The formats that export_file() writes.
 enum class ExportFormat : std::uint8_t {
   kSafetensors,  ///< for Python's safetensors, without a manifest
-  kStateDict,    ///< for torch.load(weights_only=True)
+  kStateDict,    ///< for torch.load(weights_only=True), and torch::pickle_load() of LibTorch
   kLightning     ///< for Lightning's fit(ckpt_path=…), which resumes if the file has more than weights
 };
 

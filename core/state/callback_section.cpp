@@ -2,9 +2,12 @@
 
 #include <set>
 #include <string>
+#include <typeinfo>
+#include <vector>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/module_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/state/trainer_state.h"
 
@@ -37,10 +40,22 @@ void CallbackSection::load_early(TrainerState& run, const Checkpoint& checkpoint
              join(left)));
 }
 
-void DataSection::save(TrainerState& run, Checkpoint& checkpoint) {
-  if (run.parts.data == nullptr) return;
+Value DataSection::values(TrainerState& run) {
+  Value all;
+  all[kDataModuleOptions] = hyperparams_of(run.parts).at("data");
+  if (run.parts.data == nullptr) return all;
+  const DataModule& data = *run.parts.data;
   const auto scope = run.hooks.enter(Hook::kStateDict);
-  checkpoint.manifest["datamodule"] = run.parts.data->state_dict();
+  all["datamodule"] = data.state_dict();
+  all[kDataModuleClass] = class_name_of(typeid(data));
+  const std::vector<std::string> preparations = data.preparations();
+  if (!preparations.empty()) all[kPreparations] = OptionType<std::vector<std::string>>::write(preparations);
+  return all;
+}
+
+void DataSection::save(TrainerState& run, Checkpoint& checkpoint) {
+  const bool has_gone = run.parts.data == nullptr && kept_.is_map();
+  for (auto& [key, value] : (has_gone ? kept_ : values(run)).as_map()) checkpoint.manifest[key] = value;
 }
 
 void DataSection::load_early(TrainerState& run, const Checkpoint& checkpoint, LoadStep step) {

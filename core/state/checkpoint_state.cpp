@@ -195,7 +195,7 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
 
 std::vector<std::string> different_options(const RunParts& parts, const Checkpoint& checkpoint) {
   const Value* saved = checkpoint.manifest.find("hyper_parameters");
-  const Value* saved_of_data = checkpoint.manifest.find("datamodule_hyper_parameters");
+  const Value* saved_of_data = checkpoint.manifest.find(kDataModuleOptions);
   // Older checkpoints of levin have the options of both in one map.
   if (saved_of_data == nullptr && is_of_levin(checkpoint)) saved_of_data = saved;
   std::vector<std::string> others;
@@ -217,7 +217,6 @@ std::vector<std::string> different_options(const RunParts& parts, const Checkpoi
 
 Checkpoint module_state(TrainerState& run) {
   Checkpoint checkpoint = collect(run, /*weights_only=*/true);
-  run.sections->get<DataSection>().save(run, checkpoint);
   for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.clone();
   return checkpoint;
 }

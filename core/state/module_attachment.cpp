@@ -107,6 +107,13 @@ void ModuleAttachment::forget(Module& module) {
   if (!module.metrics_.empty()) set_metric_objects(run);
 }
 
+void ModuleAttachment::set_predictor(const Module& module, const PredictorParts* parts) {
+  module.attachment_.predictor = parts;
+  for (const auto& below : module.modules(/*include_self=*/false)) {
+    if (const auto* child = dynamic_cast<const Module*>(below.get())) child->attachment_.predictor = parts;
+  }
+}
+
 bool ModuleAttachment::find(const Module& module) {
   if (module.attachment_.trainer != nullptr) return true;
   if (run_of_thread == nullptr || run_of_thread->parts.module == nullptr) return false;

@@ -10,6 +10,7 @@ namespace levin {
 
 class MetricStore;
 class Module;
+struct PredictorParts;
 struct TrainerState;
 
 /// Attaches a module and those below it to the Trainer that runs it, from one entry point to the next, or until either is
@@ -50,6 +51,8 @@ class ModuleAttachment {
   /// Called: by a module's destructor.
   static void forget(Module& module);
 
+  /// Lets the module and those below it ask a Predictor's parts; null: no longer.
+  static void set_predictor(const Module& module, const PredictorParts* parts);
   /// True when the module is part of a run.
   static bool find(const Module& module);
   /// Gives the run's metrics the metric objects of the module and those below it.

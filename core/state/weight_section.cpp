@@ -10,11 +10,11 @@ namespace levin {
 
 void WeightSection::save(TrainerState& run, Checkpoint& checkpoint) {
   Value& manifest = checkpoint.manifest;
-  const Value hyperparams = hyperparams_of(run.parts);
   const Module& module = run.module();
-  manifest["hyper_parameters"] = hyperparams.at("model");
+  manifest["hyper_parameters"] = hyperparams_of(run.parts).at("model");
   manifest[kModuleClass] = class_name_of(typeid(module));
-  manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
+  manifest[kPrecision] = OptionType<PrecisionFormat>::write(run.options().precision);
+  if (run.options().channels_last) manifest[kChannelsLast] = true;
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
 }
 

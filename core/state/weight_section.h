@@ -8,7 +8,8 @@ namespace levin {
 ///
 ///     state_dict.<name>                          tensors: weights and buffers; the averages to evaluate, if there are some
 ///     current_model_state.<name>                 tensors: the trained weights, if state_dict has averages
-///     module_class, hyper_parameters, datamodule_hyper_parameters
+///     module_class, hyper_parameters
+///     precision, channels_last                   of the forward passes
 class WeightSection final : public Section {
  public:
   WeightSection() : Section("weights") {}

@@ -460,6 +460,7 @@ void EntryPoint::finish() {
     run_.files.wait();
   }
   set_up_parts_done_ = false;
+  run_.sections->get<DataSection>().keep(run_);
   tear_down_hooks();
   {
     const auto scope = run_.hooks.enter(Hook::kLogMetrics);

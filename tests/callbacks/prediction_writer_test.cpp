@@ -70,6 +70,30 @@ TEST_CASE("named predictions are columns of their names, whole numbers stay whol
         "1152921504606846978,0,inf,0.6666666666666666\n");
 }
 
+TEST_CASE("a class number has the name of the class beside it, where the data names classes") {
+  const TemporaryFolder folder;
+  struct Named final : DataModule {
+    LoaderList predict_dataloaders() override { return {samples(3)}; }
+    DataFacts facts() const override { return {.classes = 2, .class_names = {"cat", "dog, large"}}; }
+  } data;
+  TrainerOptions options = quiet_options(1);
+  options.default_root_dir = folder.path();
+  options.callbacks = {PredictionWriter()};
+  const auto written = [&](const std::function<Batch(const Batch&)>& function) {
+    Predicts module(function);
+    Trainer(options).predict(module, data);
+    return read_text(folder / "predictions.csv");
+  };
+  const auto number = [](const Batch& batch) { return batch["x"].squeeze(1).to(torch::kLong); };
+  CHECK(written([&](const Batch& batch) {
+          return Batch{{"label", number(batch)}, {"score", batch["x"]}};
+        }) == "label,class,score\n0,cat,0\n1,\"dog, large\",1\n2,,2\n");
+  CHECK(written([&](const Batch& batch) {
+          return Batch{{"label", number(batch)}, {"class", number(batch)}};
+        }) == "label,class\n0,0\n1,1\n2,2\n");
+  CHECK(written([&](const Batch& batch) { return Batch{{"label", batch["x"]}}; }) == "label\n0\n1\n2\n");
+}
+
 TEST_CASE("npy files hold one array each, and safetensors all under their names") {
   const TemporaryFolder folder;
   const auto both = [](const Batch& batch) {

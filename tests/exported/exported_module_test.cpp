@@ -12,6 +12,8 @@
 #include "exported/packages.h"
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/weight_averaging.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/predictor.h"
 #include "levin/core/trainer.h"
 #include "levin/optim/fused_optimizers.h"
 #include "levin/optim/lr_schedulers.h"
@@ -195,6 +197,36 @@ TEST_CASE("a class below ExportedModule adds hooks, logs and terms of the loss")
   at::Tensor gradient;
   one_step(extended, {recorded_batch("train.0")}, [&] { gradient = extended.gradient("first.weight"); });
   CHECK(is_close(gradient, 2 * gradient_of({recorded_batch("train.0")}) + weight));
+}
+
+TEST_CASE("a Predictor of a package, and of a checkpoint of its run, gives the predictions of a Trainer") {
+  ExportedModule untrained({.package = package_file("steps.pt2")});
+  const Batch batch = recorded_batch("val.0");
+  const auto check = [&](const Predictor& predictor, const Batch& expected) {
+    const Batch found = predictor.predict(batch);
+    REQUIRE(found.size() == expected.size());
+    for (const auto& [name, tensor] : expected.items()) CHECK(at::equal(found[name], tensor));
+  };
+  const auto predicted = [&](Module& module, const RunOptions& options = {}) {
+    return Trainer(quiet({})).predict(module, recorded_loader("val"), options).at(0).at(0);
+  };
+  check(Predictor::load(package_file("steps.pt2")), predicted(untrained));
+
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(package_file("steps.pt2"), folder / "moved.pt2");
+  ExportedModule module({.package = folder / "moved.pt2"});
+  module.set_hparams(Value::Map{{"package", (folder / "moved.pt2").string()}});
+  Trainer trainer(quiet({.max_epochs = 1, .callbacks = {EMAWeightAveraging({.decay = 0.5})}}));
+  trainer.override_optimizers(Registry<OptimizerFactory>::instance().make("SGD", Value::Map{{"lr", 0.1}}), nullptr);
+  trainer.fit(module, recorded_loader("train"));
+  trainer.save_checkpoint(folder / "a.ckpt");
+  const Batch expected = predicted(untrained, {.ckpt_path = (folder / "a.ckpt").string()});
+  CHECK_FALSE(at::equal(expected[0], predicted(*std::make_shared<ExportedModule>(
+                                         ExportedModuleOptions{.package = package_file("steps.pt2")}))[0]));
+  check(Predictor::load(folder / "a.ckpt"), expected);
+  std::filesystem::remove(folder / "moved.pt2");
+  CHECK_THROWS_WITH(Predictor::load(folder / "a.ckpt"), Catch::Contains("moved.pt2"));
+  check(Predictor::load(folder / "a.ckpt", {.hparams = Value::Map{{"package", package_file("steps.pt2").string()}}}), expected);
 }
 
 TEST_CASE("predictions have the names that predict_step gives them") {

@@ -68,6 +68,17 @@ struct World {
   void set_state(const levin::Value& state);
 };
 
+struct Robot {
+  bool is_on() const;
+  void read(float* state);
+  void act(float action);
+};
+struct Request {
+  std::string color;
+  double weight;
+};
+std::vector<char> read_file(const std::filesystem::path& file);
+
 struct CartPole : levin::Environment {
   explicit CartPole(std::uint64_t seed);
   at::Tensor reset() override;
@@ -84,12 +95,15 @@ extern Net module;
 extern MyData data;
 extern levin::Session session;
 extern World world;
+extern Robot robot;
+extern std::vector<Request> requests;
+extern const levin::Predictor predictor;
 extern levin::VectorEnvironment environments;
 extern levin::ReplayBuffer replay;
 extern levin::RolloutBuffer rollout;
 extern std::shared_ptr<Network> network;
 extern std::shared_ptr<PageDataset> dataset;
-extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, x;
+extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, rows, x;
 extern int files;
 extern double best;
 extern std::filesystem::path folder;

@@ -175,6 +175,35 @@ static void check_memory(void) {
   levin_session_close(session); /* without its end */
 }
 
+/* A checkpoint predicts alone what a session with its weights does. */
+static void check_predictor(void) {
+  levin_session* session = open_session();
+  CHECK(levin_session_begin(session, NULL) == LEVIN_OK);
+  CHECK(levin_session_load(session, "middle.ckpt") == LEVIN_OK);
+  fill(1);
+  levin_batch* batch = make_batch();
+  levin_batch *expected = NULL, *found = NULL;
+  CHECK(levin_session_predict(session, batch, &expected) == LEVIN_OK);
+  levin_predictor* predictor = NULL;
+  CHECK(levin_predictor_open("middle.ckpt", NULL, 0, &predictor) == LEVIN_OK);
+  CHECK(levin_predictor_predict(predictor, batch, &found) == LEVIN_OK);
+  const int64_t shape[] = {rows};
+  float by_session[rows], by_predictor[rows];
+  CHECK(levin_batch_copy(expected, "value", by_session, LEVIN_FLOAT32, 1, shape, NULL) == LEVIN_OK);
+  CHECK(levin_batch_copy(found, "value", by_predictor, LEVIN_FLOAT32, 1, shape, NULL) == LEVIN_OK);
+  CHECK(memcmp(by_session, by_predictor, sizeof by_session) == 0 && by_session[0] != 0);
+  CHECK(levin_predictor_class_name(predictor, 0) == NULL);
+  levin_batch_free(expected);
+  levin_batch_free(found);
+  levin_predictor_close(predictor);
+  levin_predictor_close(NULL);
+  CHECK_FAILS(levin_predictor_open("no.ckpt", NULL, 0, &predictor), LEVIN_CONFIG_ERROR, "no.ckpt");
+  CHECK_FAILS(levin_predictor_open(NULL, NULL, 0, &predictor), LEVIN_MISUSE, "'file' is NULL");
+  CHECK_FAILS(levin_predictor_predict(NULL, batch, &found), LEVIN_MISUSE, "'predictor' is NULL");
+  levin_batch_free(batch);
+  levin_session_close(session);
+}
+
 /* DLPack's structures, as its header has them. */
 typedef struct DLManagedTensor {
   struct {
@@ -276,6 +305,7 @@ int main(void) {
   levin_set_log(count, (void*)"mine");
   check_training();
   check_memory();
+  check_predictor();
   check_dlpack();
   check_errors();
   CHECK(messages > 0);

@@ -15,6 +15,7 @@ program interface
 
   call check_training()
   call check_memory()
+  call check_predictor()
   call check_errors()
   if (failures > 0) error stop 1
   print "(a)", "all hold"
@@ -119,6 +120,31 @@ contains
     call prediction%free()
     call batch%free()
     call session%end()
+    call session%close()
+  end subroutine
+
+  subroutine check_predictor()
+    type(levin_session) :: session
+    type(levin_predictor) :: predictor
+    type(levin_batch) :: batch, prediction
+    real(real32), target :: by_session(samples), by_predictor(samples)
+    integer :: status
+    call session%open_text(yaml)
+    call session%begin()
+    call session%load("middle.ckpt")
+    call fill(1)
+    call batch%set("features", features)
+    call session%predict(batch, prediction)
+    call prediction%get("value", by_session)
+    call predictor%open("middle.ckpt")
+    call predictor%predict(batch, prediction)
+    call prediction%get("value", by_predictor)
+    call check(all(by_session == by_predictor), "a predictor")
+    call predictor%open("no.ckpt", status=status)
+    call check(status == levin_config_error, "no checkpoint")
+    call prediction%free()
+    call batch%free()
+    call predictor%close()
     call session%close()
   end subroutine
 

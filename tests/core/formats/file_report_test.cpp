@@ -58,6 +58,17 @@ TEST_CASE("an error about a file says nothing of others in its folder") {
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.safetensors"), !Contains("whole.ckpt"));
 }
 
+TEST_CASE("LibTorch's pickle_load() reads an exported state_dict as a dict of tensors") {
+  const TemporaryFolder folder;
+  export_file(kTorchFiles / "lightning_SGD.ckpt", folder / "weights.pt", {.format = ExportFormat::kStateDict});
+  const std::string bytes = read_text(folder / "weights.pt");
+  const auto read = torch::pickle_load({bytes.begin(), bytes.end()}).toGenericDict();
+  const TensorFile original = TensorFile::open(kTorchFiles / "lightning_SGD.ckpt");
+  const auto weights = original.weights();
+  REQUIRE(read.size() == weights.size());
+  for (const auto& [name, tensor] : weights) CHECK(at::equal(read.at(name).toTensor(), tensor));
+}
+
 TEST_CASE("what is exported reads back the same, in each format") {
   const TemporaryFolder folder;
   const TensorFile original = TensorFile::open(kTorchFiles / "state_dict.pt");
