@@ -17,13 +17,8 @@ levin_status levin_predictor_open(const char* file, const char* const* plugins, 
   return guarded([&] {
     require(file, "file");
     require(predictor, "predictor");
-    if (plugin_count > 0) require(plugins, "plugins");
-    levin::PredictorOptions options;
-    for (size_t index = 0; index < plugin_count; ++index) {
-      require(plugins[index], "plugins[i]");
-      options.plugins.emplace_back(plugins[index]);
-    }
-    *predictor = new levin_predictor{levin::Predictor::load(file, std::move(options))};
+    const std::vector<std::string> names = levin::c::texts_of(plugins, plugin_count, "plugins");
+    *predictor = new levin_predictor{levin::Predictor::load(file, {.plugins = {names.begin(), names.end()}})};
   });
 }
 

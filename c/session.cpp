@@ -47,13 +47,7 @@ levin_status opened(const char* source, const char* name, const char* const* ove
   return guarded([&] {
     require(source, name);
     require(session, "session");
-    if (override_count > 0) require(overrides, "overrides");
-    std::vector<std::string> texts;
-    for (size_t index = 0; index < override_count; ++index) {
-      require(overrides[index], "overrides[i]");
-      texts.emplace_back(overrides[index]);
-    }
-    *session = new levin_session{open(source, texts)};
+    *session = new levin_session{open(source, texts_of(overrides, override_count, "overrides"))};
   });
 }
 

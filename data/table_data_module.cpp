@@ -271,17 +271,14 @@ const std::vector<std::string>& TableDataModule::classes() const { return encode
 const std::vector<TableCategories>& TableDataModule::categories() const { return encoder_->categories(); }
 
 Batch TableDataModule::prepare(Batch batch) const {
-  LabelledTable table = detail::table_of(*encoder_, options_, batch.contains("features") ? batch["features"] : batch[0]);
-  table.features = detail::scaled(table, options_);
+  const LabelledTable table = detail::table_of(*encoder_, options_, batch.contains("features") ? batch["features"] : batch[0]);
   if (batch.size() == 1) batch = {};
   batch.set("features", features_of(encoder_->encoded(table)));
   return batch;
 }
 
 Batch TableDataModule::prepare_records(const std::vector<Value>& records) const {
-  LabelledTable table = detail::table_of(*encoder_, options_, records);
-  table.features = detail::scaled(table, options_);
-  return {{"features", features_of(encoder_->encoded(table))}};
+  return {{"features", features_of(encoder_->encoded(detail::table_of(*encoder_, options_, records)))}};
 }
 
 std::vector<std::string> TableDataModule::preparations() const { return encoder_->preparations(); }

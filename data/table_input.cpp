@@ -84,6 +84,7 @@ LabelledTable table_of(const TableEncoder& encoder, const TableDataOptions& opti
     }
     table.texts.emplace(column, std::move(feature));
   }
+  table.features = scaled(table, options);
   return table;
 }
 
@@ -113,6 +114,7 @@ LabelledTable table_of(const TableEncoder& encoder, const TableDataOptions& opti
                                              : static_cast<double>(number_of(feature->second.texts, text_of(*value)));
     }
   }
+  table.features = scaled(table, options);
   return table;
 }
 

@@ -8,7 +8,7 @@
 #include "levin/data/labelled_table.h"
 #include "levin/data/table_encoder.h"
 
-// What a program predicts from, as a table that its file might have been.
+// What a program predicts from, as a table that TableReader might have read: scaled.
 namespace levin::detail {
 
 /// Of a tensor, [N, …]: columns of categories have numbers into the encoder's texts. Throws MisuseError where rows have another

@@ -40,10 +40,15 @@ def load(module: torch.nn.Module | str | os.PathLike, path: str | os.PathLike | 
 
 
 def _read(path):
+    return opened(path)[0]
+
+
+def opened(path):
+    """The tensors of a checkpoint or safetensors file by name, and its metadata. Raises LoadError."""
     if os.path.isdir(path):
         raise LoadError(f"'{path}' is a folder. Make one file of it: levin export {path} --to safetensors")
     try:
-        return safetensors.from_file(path)[0]
+        return safetensors.from_file(path)
     except OSError as error:
         raise LoadError(f"'{path}' cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, RuntimeError, MemoryError, OverflowError) as error:

@@ -8,8 +8,6 @@ import torch
 
 from levin_train.errors import LoadError
 
-_DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")}
-
 
 @dataclasses.dataclass
 class Example:
@@ -25,7 +23,7 @@ def of(manifest, inputs):
     examples = []
     for each in inputs:
         sizes = [size if isinstance(size, int) else 3 for size in each["shape"]]
-        examples.append(Example(each["name"], torch.zeros(sizes, dtype=_DTYPES[each["dtype"]]), each["shape"]))
+        examples.append(Example(each["name"], torch.zeros(sizes, dtype=getattr(torch, each["dtype"])), each["shape"]))
     prepares = manifest.get("datamodule_preparations")
     if not prepares:
         return lambda *batch: batch, examples

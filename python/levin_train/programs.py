@@ -19,6 +19,7 @@ from torch.export.pt2_archive._package import PT2ArchiveWriter
 from levin_train import preparation, safetensors
 from levin_train.compiling import movable, shims_of
 from levin_train.errors import ExportError, LoadError
+from levin_train.loading import opened
 
 PROGRAM = "data/levin/predict_step.py"
 CONSTANTS = "data/levin/predict_step.safetensors"
@@ -53,16 +54,14 @@ class Program(torch.nn.Module):
         self._prepare = prepare
         for name, tensor in constants.items():
             self.register_buffer(name, tensor)
-        self._weights = []
-        for index, each in enumerate(part for part in entry["inputs"] if part["kind"] in ("parameter", "buffer")):
-            self.register_buffer(f"weight_{index}", weights[each["name"]])
-            self._weights.append(f"weight_{index}")
+        for index, each in enumerate(entry["inputs"]):
+            if each["kind"] in ("parameter", "buffer"):
+                self.register_buffer(f"input_{index}", weights[each["name"]])
 
     def forward(self, *batch):
-        values, weights, given = list(self._prepare(*batch)), iter(self._weights), []
-        for each in self._entry["inputs"]:
-            given.append(getattr(self, next(weights)) if each["kind"] in ("parameter", "buffer")
-                         else values.pop(0) if each["kind"] == "batch" else torch.tensor(0))
+        values, given = iter(self._prepare(*batch)), []
+        for index, each in enumerate(self._entry["inputs"]):
+            given.append(next(values) if each["kind"] == "batch" else torch.tensor(0) if each["kind"] == "number" else getattr(self, f"input_{index}"))
         outputs = self._function(self, *given)
         return {described["name"]: output for described, output in zip(self._entry["outputs"], outputs) if described["kind"] == "extra"}
 
@@ -85,10 +84,7 @@ def _opened(file):
     """The tensors and the manifest of a checkpoint; of a package nothing."""
     if zipfile.is_zipfile(file):
         return {}, None
-    try:
-        tensors, metadata = safetensors.from_file(file)
-    except (OSError, ValueError, KeyError) as error:
-        raise LoadError(f"'{file}' is neither a checkpoint of levin nor a package: {error}") from error
+    tensors, metadata = opened(os.fspath(file))
     return tensors, json.loads(metadata.get("levin_manifest", "{}"))
 
 
@@ -110,8 +106,7 @@ def _package(path):
 
 
 def _exported(program, examples):
-    shared = {}
-    dynamic = tuple({axis: shared.setdefault(name, torch.export.Dim.DYNAMIC) for axis, name in enumerate(each.dimensions) if isinstance(name, str)}
+    dynamic = tuple({axis: torch.export.Dim.DYNAMIC for axis, name in enumerate(each.dimensions) if isinstance(name, str)}
                     for each in examples)
     with torch.no_grad():
         return torch.export.export(program, tuple(each.tensor for each in examples), dynamic_shapes=(dynamic,))
