@@ -61,6 +61,8 @@ class LEVIN_API RankGroup {
   /// Called: on the failing rank only. Reports its error, not null, to the other ranks and the launcher. Never throws or waits
   /// for ranks.
   virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
+  /// Publishes that this rank saves what it can after a failure, or that it has done so: until then it gets more time to end.
+  virtual void post_saving(bool /*saving*/) noexcept {}
   /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
   /// then a consequence. Never waits.
   virtual std::optional<std::string> failure_elsewhere() const { return std::nullopt; }
@@ -82,6 +84,18 @@ class LEVIN_API RankGroup {
 
   /// Called: at the end of an entry point. From here to the first hook of the next, the end of a process is not a failure.
   virtual void end_entry_point() noexcept {}
+};
+
+/// While it lives, this rank saves what it can after a failure.
+class SavingScope {
+ public:
+  explicit SavingScope(RankGroup& ranks) : ranks_(ranks) { ranks_.post_saving(true); }
+  ~SavingScope() { ranks_.post_saving(false); }
+  SavingScope(const SavingScope&) = delete;
+  SavingScope& operator=(const SavingScope&) = delete;
+
+ private:
+  RankGroup& ranks_;
 };
 
 }  // namespace levin

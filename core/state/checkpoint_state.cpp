@@ -4,6 +4,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/module_state.h"
 #include "levin/core/config/masked_value.h"
 #include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/config/value_json.h"
@@ -120,6 +121,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   }
   if (run.entry.failing) {
     if (!run.is_global_zero()) return;
+    const SavingScope saving(run.strategy().ranks());
     // To lose the gradients of a window is better than to count those of one batch twice.
     if (gradients_are_between(run)) run.accumulation.window = {};
     run.files.save(assemble(run, weights_only), file);

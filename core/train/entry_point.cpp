@@ -505,6 +505,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   {
     const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
     guarded([&] { save_requested(run_); });
+    const SavingScope saving(run_.strategy().ranks());
     guarded([&] { run_.files.wait(); });
   }
   {

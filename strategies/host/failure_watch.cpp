@@ -33,6 +33,10 @@ void FailureWatch::run() {
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
+      // One that ends by itself gets as long as the rank that has failed.
+      const bool is_ending = !own && board_->has_explained();
+      if (is_ending && stopped_within(settings_.own_grace - settings_.grace)) return;
+      if (stopped_while_saving()) return;
       // The rank that found this one stalled has reported it.
       if (own) write_error_file(*failure);
       return settings_.end_process(own ? "" : last_word_on(*failure));
@@ -43,6 +47,14 @@ void FailureWatch::run() {
           {.rank = *ended, .where = {}, .error = "its process ended in the middle of the run", .is_lost = true});
     }
   }
+}
+
+bool FailureWatch::stopped_while_saving() {
+  const auto last = std::chrono::steady_clock::now() + settings_.saving_grace;
+  while (board_->is_saving() && std::chrono::steady_clock::now() < last) {
+    if (stopped_within(std::chrono::milliseconds(20))) return true;
+  }
+  return false;
 }
 
 std::string FailureWatch::last_word_on(const FailureRecord& failure) {

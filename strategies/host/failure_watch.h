@@ -29,9 +29,10 @@ struct Timeouts {
 class FailureWatch {
  public:
   struct Settings {
-    std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
-    std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
-    Timeouts timeouts{};                        ///< the timeout is of gradient reductions; other waits have their own
+    std::chrono::milliseconds grace{2000};                 ///< after the failure of another rank
+    std::chrono::milliseconds own_grace{4000};             ///< after this rank's own failure
+    std::chrono::milliseconds saving_grace{kSavingGrace};  ///< then, while the rank saves what it can
+    Timeouts timeouts{};  ///< the timeout is of gradient reductions; other waits have their own
     /// Receives the table of where all ranks are.
     std::function<void(const std::string& report)> print = print_report;
     /// Ends the process, and reports the reason, if any.
@@ -50,6 +51,8 @@ class FailureWatch {
   void check_wait();
   /// The last message before this process is ended because of another rank's failure.
   std::string last_word_on(const FailureRecord& failure);
+  /// Gives this rank time to save what it can. True when the watch was stopped meanwhile.
+  bool stopped_while_saving();
   /// True when the watch was stopped during it.
   bool stopped_within(std::chrono::milliseconds time);
 

@@ -162,6 +162,9 @@ class RestartState {
   std::atomic<std::uint32_t> newest_;
 };
 
+/// What a rank that saves what it can after a failure gets in addition: a large checkpoint on a slow disk takes a while.
+inline constexpr std::chrono::seconds kSavingGrace{60};
+
 /// Everything one rank says. Only that rank writes it.
 struct alignas(64) RankSlot {
   std::atomic<std::int32_t> process;  ///< 0 until the rank has joined
@@ -169,6 +172,7 @@ struct alignas(64) RankSlot {
   std::array<std::atomic<std::uint64_t>, CPU_SETSIZE / 64> cores;  ///< on which it may run, as a cpu_set_t has them
   std::atomic<std::uint32_t> busy;            ///< inside an entry point: ending now is a failure, whatever the exit status
   std::atomic<std::uint32_t> explained;       ///< the rank says itself why it ends
+  std::atomic<std::uint32_t> saving;          ///< after a failure: it saves what it can, which takes time
   std::atomic<std::uint32_t> failed_alike;    ///< with the very error of the rank that failed first
   std::atomic<std::uint32_t> device_missing;  ///< started again, it found that its device is gone
   std::atomic<std::uint32_t> entered;         ///< an entry point has begun

@@ -103,6 +103,10 @@ void StatusBoard::post_explained() noexcept { slot_.explained.store(1, std::memo
 
 bool StatusBoard::has_explained() const noexcept { return slot_.explained.load(std::memory_order_acquire) != 0; }
 
+void StatusBoard::post_saving(bool saving) noexcept { slot_.saving.store(saving ? 1 : 0, std::memory_order_release); }
+
+bool StatusBoard::is_saving() const noexcept { return slot_.saving.load(std::memory_order_acquire) != 0; }
+
 void StatusBoard::post_failed_alike() noexcept { slot_.failed_alike.store(1, std::memory_order_release); }
 
 void StatusBoard::begin_reduction() noexcept {

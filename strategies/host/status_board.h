@@ -48,6 +48,9 @@ class StatusBoard {
   /// This rank now prints, in one line, why it ends: no other process needs to.
   void post_explained() noexcept;
   bool has_explained() const noexcept;
+  /// Posts that this rank saves what it can after a failure, or that it has done so.
+  void post_saving(bool saving) noexcept;
+  bool is_saving() const noexcept;
   /// Posts that this rank has failed with the same error as the first.
   void post_failed_alike() noexcept;
   /// Posts that this rank starts a gradient reduction, which ends only when all ranks have started it. Ends are cheap and may

@@ -156,11 +156,11 @@ class Supervisor {
     }
     note_failure();
     if (!failed_rank_) return;
-    const bool time_is_over = std::chrono::steady_clock::now() >= kill_time_;
+    const auto since_failure = std::chrono::steady_clock::now() - failed_at_;
     for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
       // A rank that has failed by being stopped will not end by itself.
       const bool hopeless = rank == *failed_rank_ && process_state(segment_->process_of(rank)) == ProcessState::kStopped;
-      if (at(rank).wait_status || at(rank).killed || !(time_is_over || hopeless)) continue;
+      if (at(rank).wait_status || at(rank).killed || !(since_failure >= grace_of(rank) || hopeless)) continue;
       kill(at(rank).process, SIGKILL);
       at(rank).killed = true;
     }
@@ -256,8 +256,10 @@ class Supervisor {
 
   void begin_end_after(int failed_rank) {
     failed_rank_ = failed_rank;
-    kill_time_ = std::chrono::steady_clock::now() + kGrace;
+    failed_at_ = std::chrono::steady_clock::now();
   }
+
+  std::chrono::seconds grace_of(int rank) const { return has_raised(rank, &RankSlot::saving) ? kGrace + kSavingGrace : kGrace; }
 
   /// The rank has printed its own line.
   bool has_said_why(int rank) const {
@@ -277,7 +279,7 @@ class Supervisor {
   std::string end_of(int rank) const {
     const Rank& ended = at(rank);
     const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
-    if (ended.killed) return format("did not end within {} s and was killed{}", kGrace.count(), place);
+    if (ended.killed) return format("did not end within {} s and was killed{}", grace_of(rank).count(), place);
     return text_of(*ended.wait_status) + place;
   }
 
@@ -299,7 +301,7 @@ class Supervisor {
   std::vector<Rank> ranks_;         ///< by local rank
   std::optional<int> failed_rank_;  ///< which may be another host's
   bool asked_to_stop_ = false;
-  std::chrono::steady_clock::time_point kill_time_{};
+  std::chrono::steady_clock::time_point failed_at_{};
 };
 
 /// The attempts of a run, one after the other.

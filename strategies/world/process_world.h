@@ -71,6 +71,7 @@ class ProcessWorld final : public JobRankGroup {
   void barrier(const std::string& what, SourceLocation where) override;
   void post_whereabouts(const Whereabouts& whereabouts) override;
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
+  void post_saving(bool saving) noexcept override { board_->post_saving(saving); }
   std::optional<std::string> failure_elsewhere() const override;
   std::optional<int> lost_rank() const override;
   void end_entry_point() noexcept override;

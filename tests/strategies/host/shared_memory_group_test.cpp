@@ -287,6 +287,30 @@ TEST_CASE("the watch ends a rank that does not notice another's failure, and not
         "step 2)");
 }
 
+TEST_CASE("the watch lets a rank save what it can, for a limited time") {
+  const bool saves_for_ever = GENERATE(false, true);
+  std::atomic<bool> was_saving{false};
+  std::atomic<int> ended{0};
+  run_ranks(1, [&](Rank& rank) {
+    FailureWatch::Settings settings;
+    settings.own_grace = std::chrono::milliseconds(1);
+    settings.saving_grace = saves_for_ever ? std::chrono::milliseconds(50) : std::chrono::seconds(1000);
+    settings.end_process = [&](const std::string&) {
+      was_saving = rank.board->is_saving();
+      ++ended;
+    };
+    rank.board->post_saving(true);
+    rank.board->report_failure({0, {Stage::kTrain, Hook::kTrainingStep, 1, 2}, "boom"});
+    const FailureWatch watch(rank.board, settings);
+    if (!saves_for_ever) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      rank.board->post_saving(false);
+    }
+    while (ended == 0) std::this_thread::yield();
+  });
+  CHECK(was_saving == saves_for_ever);
+}
+
 TEST_CASE("a gradient reduction that does not end is reported, and then fails the run") {
   std::atomic<int> ended{0};
   std::atomic<int> reports{0};

@@ -118,6 +118,20 @@ const std::map<std::string, Scenario> kScenarios = {
        if (world.rank() == 1) std::abort();
        loop_for_ever();
      }},
+    {"abort_while_another_saves",
+     [](World& world) -> int {
+       const levin::FailureWatch watch(world.board, {});
+       world.begin_run();
+       if (world.rank() == 1) std::abort();
+       world.board->post_saving(true);
+       // Longer than a rank that does not save would get, of its own watch or of the launcher.
+       std::this_thread::sleep_for(std::chrono::milliseconds(4500));
+       std::printf("rank %d has saved\n", world.rank());
+       std::fflush(stdout);
+       world.board->post_explained();
+       world.board->post_saving(false);
+       return 1;
+     }},
     {"loop_for_ever",
      [](World& world) -> int {
        const levin::FailureWatch watch(world.board, {});

@@ -156,6 +156,8 @@ TEST_CASE("the run ends with the status of the rank that failed, and says which 
        2,
        128 + SIGABRT,
        {"levin:   rank 0 ended in training_step (train, epoch 2, step 30), because rank 1 failed in ", "rank 0 "}},
+      // A rank that saves its state after another's failure gets the time for it.
+      {"abort_while_another_saves", 2, 128 + SIGABRT, {"rank 0 has saved"}},
       // Ranks that cannot act are killed by the launcher.
       {"abort_while_others_are_stopped", 2, 128 + SIGABRT, {"levin:   rank 0 did not end within 3 s and was killed"}},
       {"two_calls", 2, 1, {"rank 0 throws: " + calls, "rank 1 throws: " + calls}},
