@@ -204,7 +204,11 @@ StepOutput ExportedModule::take(const Step& step, const std::vector<at::Tensor>&
   return result;
 }
 
-void ExportedModule::check_run(const Step& step) const {
+void ExportedModule::setup(Stage stage) {
+  if (stage == Stage::kTrain) check_run();
+}
+
+void ExportedModule::check_run() const {
   if (!trainer().device().is_cpu()) {
     throw ConfigError(format("'{}' was compiled for the CPU, and the run computes on {}. Set trainer.accelerator to cpu.",
                              package_.path, trainer().device().str()));
@@ -216,6 +220,9 @@ void ExportedModule::check_run(const Step& step) const {
                "precision=\"{}\".",
                package_.path, package_.precision, precision, package_.precision, precision));
   }
+}
+
+void ExportedModule::check_frozen(const Step& step) const {
   for (const auto& [name, parameter] : frozen_) {
     if (!parameter.requires_grad()) continue;
     throw ConfigError(
@@ -228,7 +235,8 @@ void ExportedModule::check_run(const Step& step) const {
 StepOutput ExportedModule::training_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("training_step");
   if (step == nullptr) return Module::training_step(batch, batch_idx);
-  check_run(*step);
+  check_run();  // a class below this one may have its own setup()
+  check_frozen(*step);
   std::vector<at::Tensor> outputs = run(*step, batch, batch_idx);
   StepOutput result = take(*step, outputs);
   outputs.erase(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(step->first_gradient));

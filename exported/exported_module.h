@@ -45,9 +45,11 @@ class LEVIN_API ExportedModule : public Module {
   explicit ExportedModule(const Options& options);
   ~ExportedModule() override;
 
+  /// Throws ConfigError when a fit's device or precision is not the package's.
+  void setup(Stage stage) override;
   /// The loss of the package's training step; its backward pass gives the gradients that were computed with it. Throws
-  /// MisuseError for a batch that the package does not take, and ConfigError when the run's precision is not the package's, or
-  /// a parameter is to be trained that was frozen when it was exported.
+  /// MisuseError for a batch that the package does not take, and ConfigError when a parameter is to be trained that was frozen
+  /// when it was exported, or for what setup() refuses.
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override;
   void validation_step(const Batch& batch, std::int64_t batch_idx) override;
   void test_step(const Batch& batch, std::int64_t batch_idx) override;
@@ -68,7 +70,8 @@ class LEVIN_API ExportedModule : public Module {
   /// returns.
   StepOutput take(const Step& step, const std::vector<at::Tensor>& outputs);
   at::Tensor number(std::string_view name, std::int64_t batch_idx) const;
-  void check_run(const Step& step) const;
+  void check_run() const;
+  void check_frozen(const Step& step) const;
 
   PackageFile package_;
   std::vector<std::pair<std::string, at::Tensor>> frozen_;  ///< parameters without a gradient in the package

@@ -81,7 +81,11 @@ void PackageFile::check_fits() const {
   for (const Value& feature : description.at("processor_features").as_list()) {
     if (!features.contains(feature.as_string())) missing.push_back(feature.as_string());
   }
-  if (!missing.empty()) refuse("a processor with", join(missing, ", "), "one without");
+  if (missing.empty()) return;
+  throw ConfigError(
+      format("'{}' was compiled for a processor with {}, and this machine has one without. Export it here, or with "
+             "processor=\"x86-64-v3\" for every processor with AVX2, or \"x86-64-v2\" for older ones.",
+             path, join(missing, ", ")));
 }
 
 }  // namespace levin

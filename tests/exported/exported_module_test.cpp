@@ -266,6 +266,20 @@ TEST_CASE("what a package does not take is refused, with what it takes") {
   CHECK(error_with(Batch::of({x, label})).empty());  // by position
 }
 
+TEST_CASE("a run of another precision than the package's is refused before its sanity check") {
+  class Validated : public Trained {
+   public:
+    Validated() : Trained("steps.pt2") {}
+    void validation_step(const Batch&, std::int64_t) override { ++batches; }
+    int batches = 0;
+  };
+  Validated module;
+  Trainer trainer(quiet({.max_steps = 1, .precision = PrecisionFormat::kBfloat16Mixed, .num_sanity_val_steps = 2}));
+  CHECK_THROWS_WITH(trainer.fit(module, recorded_loader("train"), recorded_loader("val")),
+                    Catch::Contains("was exported for precision 32-true, and the run has bf16-mixed"));
+  CHECK(module.batches == 0);
+}
+
 TEST_CASE("a package is refused on another device than it was compiled for") {
   Trained module("plain.pt2");
   Trainer trainer(quiet({.max_steps = 1, .accelerator = "QueuedAccelerator"}));
