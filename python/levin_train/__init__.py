@@ -18,19 +18,21 @@ from levin_train.installed import __version__, cmake_dir
 from levin_train.run_metrics import metrics
 
 if TYPE_CHECKING:
-    from levin_train.exporting import Export, export, export_function
-    from levin_train.loading import load
+    from levin_train.exporting import Export as Export, export as export, export_function as export_function
+    from levin_train.loading import load as load
 
 _LATE = {"Export": "exporting", "export": "exporting", "export_function": "exporting", "load": "loading"}
 
 __all__ = ["ExportError", "LoadError", "__version__", "cmake_dir", "metrics", *_LATE]
 
 
-def __getattr__(name):
-    """What needs torch, imported at its first use."""
-    if name not in _LATE:
-        raise AttributeError(f"module 'levin_train' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"levin_train.{_LATE[name]}"), name)
+if not TYPE_CHECKING:  # for which any name would be there
+
+    def __getattr__(name):
+        """What needs torch, imported at its first use."""
+        if name not in _LATE:
+            raise AttributeError(f"module 'levin_train' has no attribute '{name}'")
+        return getattr(importlib.import_module(f"levin_train.{_LATE[name]}"), name)
 
 
 def __dir__():

@@ -118,9 +118,14 @@ def _tensors(batch, leaves):
             raise ExportError(f'"{name}" of the batch is an array of {leaf.dtype}, which a package does not take. Leave it out in the dataset.')
         tensor = torch.as_tensor(leaf) if _is_tensor(leaf) else None
         if tensor is not None and (tensor.layout != torch.strided or tensor.dtype not in SUPPORTED):
-            raise ExportError(f'"{name}" of the batch is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take. '
-                              "Convert it in the dataset.")
+            raise ExportError(f'"{name}" of the batch is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take.'
+                              + (complex_advice(tensor) or " Convert it in the dataset."))
     return names
+
+
+def complex_advice(tensor):
+    """What to do about a tensor of complex numbers: packages and files of weights hold real ones."""
+    return " Hold torch.view_as_real() of it, and compute with torch.view_as_complex() in the step." if tensor.is_complex() else ""
 
 
 def _check_alike(names, examples):

@@ -8,7 +8,8 @@ _LOGGERS = ("logger", "loggers", "logging", "warnings")
 
 
 @functools.lru_cache(maxsize=None)
-def _tree(filename):
+def syntax_of_file(filename):
+    """The syntax of a file of Python, or None."""
     try:
         with open(filename, encoding="utf-8") as file:
             return ast.parse(file.read())
@@ -84,7 +85,7 @@ def _position(frame):
 def idle_condition(frame):
     """Of an `if a and b`, in which a frame is deciding on `a`: the source of a `b` that does not hold, whatever `a` is. An empty string
     where there is none."""
-    tree = frame and _tree(frame.f_code.co_filename)
+    tree = frame and syntax_of_file(frame.f_code.co_filename)
     branch = tree and _around(tree, ast.If, frame.f_lineno, lambda node: node.test)
     if not branch or not isinstance(branch.test, ast.BoolOp) or not isinstance(branch.test.op, ast.And):
         return ""
@@ -108,7 +109,7 @@ def _has(node, position):
 def logging_condition(frame):
     """What a condition that a frame is deciding must be so that a branch runs which only logs, and the lines of that branch, as (file,
     number). None instead of the first: it decides on more."""
-    tree = frame and _tree(frame.f_code.co_filename)
+    tree = frame and syntax_of_file(frame.f_code.co_filename)
     branch = tree and _around(tree, ast.If, frame.f_lineno, lambda node: node.test)
     function = tree and _around(tree, (ast.FunctionDef, ast.AsyncFunctionDef), frame.f_lineno)
     if not branch or not function or branch.orelse:
@@ -125,3 +126,20 @@ def logging_condition(frame):
         return None, set()
     lines = range(branch.body[0].lineno, branch.body[-1].end_lineno + 1)
     return _wanted(branch.test, position), {(frame.f_code.co_filename, line) for line in lines}
+
+
+def only_raises(filename, line):
+    """Whether what is decided in this line is an `assert`, or whether a branch is taken that only raises."""
+    tree = syntax_of_file(filename)
+    if tree is None:
+        return False
+    branch = _around(tree, ast.If, line, lambda node: node.test)
+    return _around(tree, ast.Assert, line) is not None or branch is not None and not branch.orelse and isinstance(branch.body[0], ast.Raise)
+
+
+def gives_nothing(frame):
+    """Whether a frame is deciding on a branch of training_step that returns no loss."""
+    tree = frame.f_code.co_name == "training_step" and syntax_of_file(frame.f_code.co_filename)
+    branch = tree and _around(tree, ast.If, frame.f_lineno, lambda node: node.test)
+    last = branch.body[-1] if branch else None
+    return isinstance(last, ast.Return) and (last.value is None or isinstance(last.value, ast.Constant) and last.value.value is None)

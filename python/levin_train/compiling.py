@@ -1,5 +1,6 @@
 """From a step to a compiled library: its graph, recorded on tensors without values, and Inductor."""
 
+import contextlib
 import math
 import os
 import warnings
@@ -14,13 +15,15 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin_train import attention, ctc, grouped, recurrent, torch_patches
-from levin_train.conditions import add_conditions, line_of_guard
+from levin_train import attention, courses, ctc, grouped, recurrent, torch_patches
+from levin_train.conditions import add_conditions, is_check, line_of_guard
 from levin_train.elf import forget_folders, replace_needed, strip
 from levin_train.errors import ExportError, raising_line, refuse
+from levin_train.processors import PROCESSORS
 from levin_train.rewriting import rewrite
 from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
+from levin_train.watching import line_of_change
 
 
 class Graph:
@@ -37,6 +40,7 @@ class Graph:
         self.scale = 1.0  # of the example's batch to the one at which it was recorded
         self.conditions_on_sizes = 0  # outputs at the end, which the step itself does not have
         self.special_sizes = set()  # (name of a dimension, size): to be compared too
+        self.line_that_fixes = str  # gives the user's line that fixes a size, an empty text where it is not known
 
 
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
@@ -90,57 +94,76 @@ def _fake(mode, tensor, dynamic=()):
     return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
 
+class _Traced:
+    """A step on tensors without values, in all of its courses. `described`: what it gives, after run()."""
+
+    def __init__(self, step, found, tensors):
+        self._step, self._found, self._count = step, found, len(tensors)
+        self.described = []
+        self.shapes = ShapeEnv()
+        mode = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
+        self.example = [_fake(mode, parameter.detach().contiguous()).requires_grad_(parameter.requires_grad)
+                        for parameter in step.weights.parameters.values()]
+        self.example += [_fake(mode, buffer.contiguous()) for buffer in step.weights.buffers.values()]
+        self.example += [_fake(mode, tensor, [axis for axis, name in enumerate(dimensions) if isinstance(name, str)])
+                         for tensor, dimensions in zip(tensors, step.layout.dimensions)]
+        self.example += [_fake(mode, torch.tensor(0)) for _ in NUMBERS]
+
+    def _outputs(self, *flat):
+        values, step = iter(flat), self._step
+        weights = {name: next(values) for name in step.weights.parameters}
+        state = {name: next(values) for name in step.weights.buffers}
+        batch = [next(values) for _ in range(self._count)]
+        numbers, runs, drawn = {name: next(values) for name in NUMBERS}, [], []
+        for course in self._found:
+            recorder = step.recorder(course.recorder, numbers)
+            with courses.Draws(drawn) if len(self._found) > 1 else contextlib.nullcontext():
+                runs.append((*step.run(recorder, weights, state, batch), recorder))
+        outputs, self.described = runs[0][:2] if len(runs) == 1 else courses.merged(step, runs)
+        return tuple(outputs)
+
+    def run(self):
+        """The module of its graph."""
+        with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for), torch_patches.attention(attention.attention), \
+                grouped.recorded(), ctc.recorded(), torch_patches.contraction_paths(), torch_patches.open_sizes(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return make_fx(self._outputs, tracing_mode="symbolic")(*self.example)
+            except ExportError:
+                raise
+            except Exception as error:
+                raise _explained(self._step, error) from error
+
+    def line_that_fixes(self):
+        """The user's line that makes a fixed number of a size."""
+        return line_of_change(self.run, lambda: [symbol for symbol, value in self.shapes.replacements.items() if not value.free_symbols])
+
+
 def record(step):
     """The graph of a step."""
     tensors = _recorded_batch(step)
-    eager = step.probe(tensors)
+    found = step.probe(tensors)
     if step.layout.is_compared:
         tensors = _separate_sizes(step, tensors)
-    parameters, buffers = list(step.weights.parameters), list(step.weights.buffers)
-    shapes = ShapeEnv()
-    mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
-    example = [_fake(mode, step.weights.parameters[name].detach().contiguous()).requires_grad_(step.weights.parameters[name].requires_grad)
-               for name in parameters]
-    example += [_fake(mode, step.weights.buffers[name].contiguous()) for name in buffers]
-    example += [_fake(mode, tensor, [axis for axis, name in enumerate(dimensions) if isinstance(name, str)])
-                for tensor, dimensions in zip(tensors, step.layout.dimensions)]
-    example += [_fake(mode, torch.tensor(0)) for _ in NUMBERS]
-    described = []
-
-    def function(*flat):
-        values = iter(flat)
-        weights = {name: next(values) for name in parameters}
-        state = {name: next(values) for name in buffers}
-        batch = [next(values) for _ in tensors]
-        recorder = step.recorder(eager, {name: next(values) for name in NUMBERS})
-        outputs, found = step.run(recorder, weights, state, batch)
-        described[:] = found
-        return tuple(outputs)
-
-    with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for), torch_patches.attention(attention.attention), \
-            grouped.recorded(), ctc.recorded(), torch_patches.contraction_paths(), torch_patches.open_sizes(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            module = make_fx(function, tracing_mode="symbolic")(*example)
-        except ExportError:
-            raise
-        except Exception as error:
-            raise _explained(step, error) from error
-    inputs = [{"kind": "parameter", "name": name} for name in parameters] + [{"kind": "buffer", "name": name} for name in buffers]
+    traced = _Traced(step, found, tensors)
+    module, described = traced.run(), traced.described
+    inputs = [{"kind": "parameter", "name": name} for name in step.weights.parameters]
+    inputs += [{"kind": "buffer", "name": name} for name in step.weights.buffers]
     inputs += [{"kind": "batch", "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "shape": dimensions}
                for name, tensor, dimensions in zip(step.layout.names, tensors, step.layout.dimensions)]
     inputs += [{"kind": "number", "name": name} for name in NUMBERS]
+    if len(found) > 1:
+        courses.share(module)
     rewrite(step, module)
-    _refuse_conditions_on_numbers(module, inputs, described)
-    graph = Graph(step, module, inputs, example, described, shapes, _constants(step, module))
+    graph = Graph(step, module, inputs, traced.example, described, traced.shapes, _constants(step, module))
+    graph.line_that_fixes = lambda: _Traced(step, found, tensors).line_that_fixes()
     sizes = step.layout.sizes()
     graph.scale = math.prod(sizes.values()) / math.prod(step.layout.sizes(tensors).values())
     unseen = _unseen_writes(graph)
     if unseen:
         step.also_written = unseen
         return record(step)
-    if step.layout.is_compared:
-        add_conditions(graph)
+    add_conditions(graph)
     _drop_unread_inputs(graph)
     check_sizes(graph)
     return graph
@@ -153,7 +176,7 @@ def _explained(step, error):
     advice = "Change this line so that it computes with tensors alone, or move it out of the step"
     if "DataDependent" in kind or "data-dependent" in str(error) or "Unbacked" in str(error):
         if step.picked_rows and step.picked_rows != where:
-            first = f"what follows of rows that are taken by a mask at {step.picked_rows}, as many as the data say, depends on their number"
+            first = f"what follows of rows that are taken by their values at {step.picked_rows}, as many as the data say, depends on their number"
         advice = "A size or a path depends on values: use masks of a fixed length, or torch.where, instead"
     return ExportError(f"{where + ': ' if where else ''}{step.name} cannot be recorded: {first} ({kind}). {advice}.")
 
@@ -197,7 +220,7 @@ def _unseen_writes(graph):
         for root in pytree.tree_leaves(written):
             if not isinstance(root, torch.fx.Node):
                 continue
-            while root.op == "call_function" and (root.target is _aten.clone.default and root.args[0] in placeholders or _is_view(root)):
+            while root.op == "call_function" and (_is_view(root) or root.target is _aten.clone.default and _copies_first(graph.step, placeholders.get(root.args[0]))):
                 root = root.args[0]
             entry = placeholders.get(root)
             frozen = entry and (entry["kind"] == "buffer" or entry["kind"] == "parameter" and not weights.parameters[entry["name"]].requires_grad)
@@ -208,6 +231,11 @@ def _unseen_writes(graph):
                 refuse(f"{graph.step.name} writes to {what}, which did not show on the example batch",
                        "Write to a buffer, without .data, or compute a new tensor", graph.step.where)
     return unseen
+
+
+def _copies_first(step, entry):
+    """Whether a step copies an input before it begins, so that what it writes to the copy is meant for the input."""
+    return entry is not None and (entry["kind"] == "buffer" or entry["name"] in step.changes())
 
 
 def _is_view(node):
@@ -231,22 +259,6 @@ def _drop_unread_inputs(graph):
     graph.module.recompile()
 
 
-def _refuse_conditions_on_numbers(module, inputs, described):
-    nodes = list(module.graph.nodes)
-    numbers = {node: entry["name"] for node, entry in zip((n for n in nodes if n.op == "placeholder"), inputs)
-               if entry["kind"] == "number"}
-    reached = {}
-    for node in nodes:
-        sources = [reached.get(source) or numbers.get(source) for source in node.all_input_nodes]
-        reached[node] = next((source for source in sources if source), None)
-    outputs = nodes[-1].args[0]
-    for entry, output in zip(described, outputs):
-        name = (reached.get(output) or numbers.get(output)) if entry["kind"] == "condition" else None
-        if name:
-            refuse(f"what the step does depends on {name}, which changes in a run",
-                   "Compute both ways and take one with torch.where, or clamp with torch.clamp", entry["where"])
-
-
 _LARGE = 10007
 
 
@@ -263,31 +275,24 @@ def check_sizes(graph):
             if not getattr(value, "free_symbols", None):
                 where = next((line_of_guard(guard) for guard in graph.shapes.guards if symbol in guard.expr.free_symbols), "")
                 refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}" to {value}',
-                       "Do not make a Python number of a size: x.shape[0] in torch's functions stays open, int(), range() and "
-                       "lists of that length do not", where)
+                       "A loop over it, range(), a list of that length, and some functions of torch need its number: compute with the whole "
+                       "tensor", where or graph.line_that_fixes() or graph.step.where)
             symbols.setdefault(name, set()).update({symbol, *value.free_symbols})
     hints = {symbol: int(hint) for symbol, hint in graph.shapes.backed_var_to_val.items()}
     for guard in [] if graph.step.layout.is_compared else graph.shapes.guards:
         named = {int(number) for number in guard.expr.atoms(sympy.Integer) if 1 < number < _LARGE}
         for name, alike in symbols.items():
-            if not guard.expr.free_symbols & alike:
+            if not guard.expr.free_symbols & alike or is_check(guard):
                 continue
             others = {size for size in {*range(2, 65), *named, 100, 256, 1024, 4096, _LARGE}
                       if guard.expr.xreplace({**hints, **dict.fromkeys(alike, size)}) == False}  # noqa: E712 - sympy's false
             few, where = _LARGE not in others and len(others) <= 12, line_of_guard(guard)
             if where and not few:
                 refuse(f'{graph.step.name} goes another way when "{name}" is {max(others)} than when it is {hints[next(iter(alike))]}',
-                       "Do not decide on the size of a dimension that varies, as int() of a part of it does (len(x) // 2 does not), or export it "
-                       "with a fixed one", where)
+                       "Do not decide on the size of a dimension that varies. Or give export() several batches of your loader that go one way, which "
+                       "is a condition of the package then: batches=[…]", where)
             moderate = sorted(size for size in others if size <= 1024)
             graph.special_sizes |= {(name, size) for size in (moderate if few else moderate[:1] + moderate[-1:])}
-
-
-# Of processors that a package may be compiled for instead of this one: Inductor's width of vectors, and what they have.
-PROCESSORS = {
-    "x86-64-v2": (1, ("popcnt", "sse4_1", "sse4_2", "ssse3")),
-    "x86-64-v3": (256, ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt", "sse4_1", "sse4_2", "ssse3")),
-}
 
 
 def _inductor(graph, options):

@@ -1,10 +1,12 @@
-"""Decisions on sizes, where several examples say which sizes vary: what a step has decided becomes a condition that the package checks."""
+"""Decisions on sizes that become conditions, which the package checks: all of a step where several examples say which sizes vary, and else
+those with which the user's code refuses a batch."""
 
 import sympy
 import torch
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from levin_train.branches import only_raises
 from levin_train.errors import is_users, refuse, shown_path
 
 _aten = torch.ops.aten
@@ -20,9 +22,15 @@ def line_of_guard(guard):
     return f"{shown_path(frame.filename)}:{frame.lineno}" if known else ""
 
 
+def is_check(guard):
+    """Whether the user's code refuses the other sizes itself: `assert`, or a branch that raises."""
+    frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
+    return bool(line_of_guard(guard)) and only_raises(frame.filename, frame.lineno)
+
+
 def add_conditions(graph):
-    """Adds an output for each decision of the user's code on sizes, which says whether a batch goes the way of the examples. Raises
-    ExportError when the examples go different ways."""
+    """Adds an output for each decision of the user's code on sizes, which says whether a batch goes the way of the examples. Of one example
+    only what the code checks is such a decision. Raises ExportError when the examples go different ways."""
     layout = graph.step.layout
     places = _places(graph)
     canonical = {}  # one symbol for each name
@@ -31,6 +39,8 @@ def add_conditions(graph):
     added = set()
     for guard in graph.shapes.guards:
         where, decided = line_of_guard(guard), guard.expr.xreplace(alike)
+        if not layout.is_compared and not is_check(guard):
+            continue
         if not where or decided in added or not decided.free_symbols <= set(alike.values()) or _always_holds(decided):
             continue
         other = next((sizes for sizes in examples if decided.xreplace(sizes) == False), None)  # noqa: E712 - sympy's false

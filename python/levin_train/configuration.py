@@ -1,5 +1,6 @@
 """The YAML of a run: the package, and the optimizer and scheduler of configure_optimizers()."""
 
+import contextlib
 import inspect
 import json
 import math
@@ -9,15 +10,14 @@ import sys
 
 import torch
 
-from levin_train import torch_patches
+from levin_train import schedules, torch_patches
 from levin_train.errors import ExportError, is_users, line_of, refuse
 from levin_train.python_numbers import Unknown
 from levin_train.registered import LR_SCHEDULERS, OPTIMIZERS
 
 # How a step is computed, and not what it is.
 _IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "params", "param_names"}
-# Schedules that are functions of Python have no counterpart in YAML.
-SCHEDULERS = [name for name, options in LR_SCHEDULERS.items() if "lr_lambda" not in options and hasattr(torch.optim.lr_scheduler, name)]
+SCHEDULERS = [name for name in LR_SCHEDULERS if torch_patches.scheduler_class(name)]
 _IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
 
 
@@ -78,16 +78,21 @@ class Training:
         return Unknown(f"self.trainer.{name}", f'Give export() trainer={{"{name}": …}}', refuse)
 
 
-def _configured(module, training):
+@contextlib.contextmanager
+def _seeing(module, training):
+    """While it lasts, self.trainer of the module is `training`."""
     module_class = type(module)
-    attributes = {"__module__": module_class.__module__, "trainer": training}
+    module.__class__ = type(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, "trainer": training})
+    try:
+        yield
+    finally:
+        module.__class__ = module_class
+
+
+def _configured(module):
     with torch_patches.scheduler_arguments(SCHEDULERS):
-        module.__class__ = type(module_class)(module_class.__name__, (module_class,), attributes)
-        try:
-            configured = module.configure_optimizers()
-        finally:
-            module.__class__ = module_class
-    where = line_of(module_class.configure_optimizers)
+        configured = module.configure_optimizers()
+    where = line_of(type(module).configure_optimizers)
     if isinstance(configured, torch.optim.Optimizer):
         return configured, {}, where
     if isinstance(configured, dict):
@@ -95,13 +100,31 @@ def _configured(module, training):
         return configured["optimizer"], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
     if isinstance(configured, (tuple, list)) and configured and all(isinstance(part, torch.optim.Optimizer) for part in configured):
         configured = (configured, [])
-    if isinstance(configured, (tuple, list)) and len(configured) == 2 and len(configured[0]) == 1 and len(configured[1]) < 2:
+    if isinstance(configured, (tuple, list)) and len(configured) == 2 and isinstance(configured[0], (tuple, list)) and len(configured[0]) == 1 and len(configured[1]) < 2:
         scheduler = configured[1][0] if configured[1] else None
         return configured[0][0], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
-    optimizers = configured[0] if isinstance(configured, (tuple, list)) and configured and isinstance(configured[0], (tuple, list)) else ()
-    given = f"{len(optimizers)} optimizers" if len(optimizers) > 1 else f"a {type(configured).__name__}"
-    raise ExportError(f"{where}: configure_optimizers gives {given}, and YAML has one optimizer, with one schedule. Write configure_optimizers in "
-                      "C++, in a class below levin::ExportedModule, and give export() config=False.")
+    turns = "optimizer_idx" in inspect.signature(type(module).training_step).parameters if hasattr(module, "training_step") else False
+    raise ExportError(f"{where}: {_of_several(configured, turns)}")
+
+
+def _of_several(configured, turns):
+    """What is said of what configure_optimizers() gives, where it is not one optimizer with one schedule. `turns`: whether the optimizers
+    have steps of their own."""
+    optimizers, schedules = [], []
+    if isinstance(configured, (tuple, list)) and configured:
+        parts = configured[0] if isinstance(configured[0], (tuple, list)) else configured
+        optimizers = [part["optimizer"] if isinstance(part, dict) else part for part in parts]
+        schedules = configured[-1] if isinstance(configured[-1], (tuple, list)) else []
+    in_code = "Write configure_optimizers in C++, in a class below levin::ExportedModule, and give export() config=False."
+    kinds = {type(optimizer) for optimizer in optimizers}
+    if len(optimizers) > 1:
+        groups = f"Make them one with groups: {kinds.pop().__name__}([{{\"params\": …, \"lr\": …}}, …]). Or w" if len(kinds) == 1 and not turns else "W"
+        return (f"configure_optimizers gives {len(optimizers)} optimizers, and automatic optimization has one, in Lightning as in levin. "
+                f"{groups}{in_code[1:]}")
+    if len(schedules) > 1:
+        return (f"configure_optimizers gives {len(schedules)} schedules for one optimizer, and YAML has one. Make them one: SequentialLR one after "
+                f"another, ChainedScheduler at the same time. Or w{in_code[1:]}")
+    return f"configure_optimizers gives a {type(configured).__name__}, and YAML has one optimizer, with one schedule. {in_code}"
 
 
 def _plain(value):
@@ -165,8 +188,7 @@ def _lengths_in(value):
 def _scheduler_section(scheduler, interval, where):
     name = type(scheduler).__name__
     if name not in SCHEDULERS or not hasattr(scheduler, "_levin_arguments"):
-        raise ExportError(f"{where}: the schedule {name} is a function of Python, or one that levin does not have. "
-                          + _IN_CODE.format("lr_scheduler") + " (LambdaLR takes an expression: lr_lambda: \"0.95 ** epoch\").")
+        raise ExportError(f"{where}: levin has no schedule {name}. " + _IN_CODE.format("lr_scheduler") + ".")
     arguments = {}
     for key, value in scheduler._levin_arguments.items():
         if key in ("optimizer", "last_epoch", "verbose") or value is None:
@@ -179,10 +201,24 @@ def _scheduler_section(scheduler, interval, where):
             continue
         if key == "schedulers":
             value = [_scheduler_section(part, interval, where) for part in value]
+        if key == "lr_lambda":
+            value = _expressions(name, value, where)
         if callable(value):
             raise ExportError(f"{where}: {name} has {key}, a function of Python. " + _IN_CODE.format("lr_scheduler") + ".")
         arguments[key] = _plain(value) if key != "schedulers" else value
     return {"class_path": name, "init_args": arguments}
+
+
+def _expressions(name, functions, where):
+    """levin's expressions for the functions of LambdaLR and MultiplicativeLR: one for all groups of parameters, or one for each."""
+    found = []
+    for function in functions if isinstance(functions, (list, tuple)) else [functions]:
+        try:
+            found.append(schedules.expression(function))
+        except schedules.NotAnExpression as error:
+            raise ExportError(f"{line_of(function) or where}: the function of {name} is none that levin can write as an expression: {error}. "
+                              + _IN_CODE.format("lr_scheduler") + ", where lr_lambda is an expression such as \"0.95 ** epoch\".") from error
+    return found[0] if len(set(found)) == 1 else found
 
 
 def sections(module, trainer=None):
@@ -199,10 +235,12 @@ def sections(module, trainer=None):
 
 
 def _sections_with(module, training):
-    optimizer, schedule, where = _configured(module, training)
-    found = {"optimizer": _optimizer_section(module, optimizer, where)}
-    if schedule.get("scheduler") is not None:
-        section = _scheduler_section(schedule["scheduler"], schedule.get("interval", "epoch"), where)
+    with _seeing(module, training):
+        optimizer, schedule, where = _configured(module)
+        found = {"optimizer": _optimizer_section(module, optimizer, where)}
+        scheduler = schedule.get("scheduler")
+        section = None if scheduler is None else _scheduler_section(scheduler, schedule.get("interval", "epoch"), where)
+    if section is not None:
         for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None)):
             if schedule.get(key, default) != default:
                 section[key] = schedule[key]
@@ -233,14 +271,15 @@ def yaml_text(value, indent=0):
     return "\n".join(lines)
 
 
-def write(path, found, precision="32-true", trainer=None):
-    """Writes the YAML next to the package, with the sections that were found, the precision for which the package is, and what of
-    `trainer`, values of self.trainer, are options. Gives its path."""
+def write(path, found, precision="32-true", trainer=None, runs_on=""):
+    """Writes the YAML next to the package, with the sections that were found, the precision for which the package is, what of `trainer`,
+    values of self.trainer, are options, and on which processors it runs, as a comment. Gives its path."""
     target = os.path.splitext(path)[0] + ".yaml"
     options = {"accelerator": "cpu", **({"precision": precision} if precision != "32-true" else {}),
                **{name: _plain(value) for name, value in (trainer or {}).items() if name in _OPTIONS}}
     content = {"model": {"class_path": "ExportedModule", "init_args": {"package": os.path.basename(path)}}, "trainer": options, **found}
     with open(target, "w", encoding="utf-8") as file:
         file.write(f"# levin fit --config {os.path.basename(target)}, with the section data, and more of trainer, in another --config or here\n"
+                   + (f"# {os.path.basename(path)}: {runs_on}\n" if runs_on else "")
                    + yaml_text(content) + "\n")
     return target

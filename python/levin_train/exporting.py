@@ -6,13 +6,15 @@ import os
 import platform
 import tempfile
 import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Literal, get_args
 
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
-from levin_train import configuration, programs, safetensors, torch_patches, verification
+from levin_train import configuration, processors, programs, safetensors, torch_patches, verification
 from levin_train.batches import layout_of
-from levin_train.compiling import PROCESSORS, compiled, record
+from levin_train.compiling import compiled, record
 from levin_train.errors import ExportError, StepFailure
 from levin_train.hooks import run_before_export
 from levin_train.hyper_parameters import hyper_parameters
@@ -24,6 +26,7 @@ from levin_train.watching import preserved
 torch_patches.check_version()
 
 FORMAT = 1
+_OWN = "{} is left out, as forward() does not take the batch: write it, or pass the tensors of the batch that forward() takes"
 
 
 @dataclasses.dataclass
@@ -33,11 +36,20 @@ class Export:
     package: str
     config: str | None
     entries: list[str]
-    notes: list[str]  # what is fixed in the package or left out of it; they are warnings too
+    notes: list[str]  # what is fixed in the package or left out of it, and on which processors alone it runs; they are warnings too
+    runs_on: str  # the processors on which it runs, in words
 
 
-def export(module, batch=None, path=None, *, loss=None, batches=(), dynamic=None, precision="32-true", trainer=None, without=(), sizes=(2, 7, 33),
-           config=True, processor="native", threads=None):
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+Processor = Literal["native", "x86-64-v3", "x86-64-v2"]
+Threads = int | Literal["run"] | None
+Dynamic = Mapping[str, Mapping[int, str]] | None
+
+
+def export(module: torch.nn.Module, batch: Any = None, path: str | os.PathLike[str] | None = None, *, loss: Callable[..., torch.Tensor] | None = None,
+           batches: Iterable[Any] = (), dynamic: Dynamic = None, precision: Precision = "32-true", trainer: Mapping[str, Any] | None = None,
+           without: Collection[str] = (), sizes: Collection[int] = (2, 7, 33), config: bool = True, processor: Processor = "native",
+           threads: Threads = None) -> Export:
     """Compiles the steps of a module, and writes them with its weights as the package `path`, and the YAML of a run next to it.
 
     module: a LightningModule as it is, or an nn.Module with `loss`, a function of its output and the target.
@@ -51,7 +63,8 @@ def export(module, batch=None, path=None, *, loss=None, batches=(), dynamic=None
     without: steps and hooks of the module that are left out.
     sizes: of the batch, with which the package is compared with the module. A size that the module itself refuses is left out.
     config: whether to write the YAML.
-    processor: "native", as this machine's; "x86-64-v3" or "x86-64-v2" for a package that others of these levels run too.
+    processor: "native", as this machine's, for what the processor alone that exports has; "x86-64-v3" for a package that all with AVX2 run,
+        "x86-64-v2" for older ones too.
     threads: "run": the loops between matrix products and convolutions run on as many threads as the run has; a number: on so many;
         None: 1 for small tensors, "run" for large ones.
 
@@ -72,12 +85,13 @@ def export(module, batch=None, path=None, *, loss=None, batches=(), dynamic=None
     if "training_step" in functions and not module.training:
         notes.append("the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it")
     done = _write_package(module, steps, optional, path, (processor, threads), sizes, notes)
-    done.config = configuration.write(path, found, precision, trainer) if config else None
+    done.config = configuration.write(path, found, precision, trainer, done.runs_on) if config else None
     return done
 
 
-def export_function(function, inputs, path, *, batches=(), dynamic=None, precision="32-true", sizes=(2, 7, 33), processor="native",
-                    threads=None):
+def export_function(function: Callable[..., Any], inputs: Mapping[str, Any], path: str | os.PathLike[str], *, batches: Iterable[Any] = (),
+                    dynamic: Dynamic = None, precision: Precision = "32-true", sizes: Collection[int] = (2, 7, 33), processor: Processor = "native",
+                    threads: Threads = None) -> Export:
     """Compiles a function of tensors, or a module in evaluation mode with its weights, as the package `path`, which
     levin::CompiledFunction runs in C++. It computes no gradients.
 
@@ -102,7 +116,7 @@ def _examples(batch, batches):
 
 def _checked_path(path, precision, processor, threads):
     path = os.fspath(path)
-    for what, value, known in (("precision", precision, PRECISIONS), ("processor", processor, ("native", *PROCESSORS))):
+    for what, value, known in (("precision", precision, PRECISIONS), ("processor", processor, get_args(Processor))):
         if value not in known:
             raise ExportError(f'{what} is "{value}". It is one of {", ".join(known)}.')
     if threads not in (None, "run") and not (isinstance(threads, int) and threads > 0):
@@ -132,7 +146,7 @@ def _write_verified(module, steps, optional, path, target, sizes, notes, kept, p
             reason = _left_out(step, error, optional)
             if reason is None:
                 raise
-            notes.append(f"{step.name} is left out, as {reason}: {error}")
+            notes.append(f"{step.name} is left out, as {reason}: {error}" if reason != _OWN else _OWN.format(step.name))
         else:
             notes += [note for note in step.notes if note not in notes]
     program = programs.stored(graphs["predict_step"]) if "predict_step" in graphs else {}
@@ -148,15 +162,19 @@ def _write_verified(module, steps, optional, path, target, sizes, notes, kept, p
         _write_archive(written, files, description, weights, program)
         os.replace(written, path)
     notes += [note for graph in graphs.values() for note in graph.notes if note not in notes]
+    features = description["processor_features"]
+    runs_on = processors.runs_on(target[0], features)
+    if more := processors.advice(target[0], features):
+        notes.append(f"the package is for this machine's processor: {runs_on}. {more}")
     for note in notes:
         warnings.warn(f"levin: {note}", stacklevel=4)
-    return Export(path, None, list(graphs), notes)
+    return Export(path, None, list(graphs), notes, runs_on)
 
 
 def _left_out(step, error, optional):
     """Why a step is left out that cannot be recorded, or None. Those of evaluation alone are left out where the user says so."""
     if step.name in optional:
-        return "the module has no own one and forward() does not take the batch"
+        return _OWN
     if step.name == "predict_step" and isinstance(error, StepFailure):
         return "it does not take the batch of training"
     if isinstance(error, ExportError) and step.name in ("validation_step", "test_step", "predict_step"):
@@ -184,7 +202,7 @@ def describe(module, weights, precision, processor, graphs, kept):
         "system": platform.system().lower(),
         "machine": platform.machine(),
         "processor": processor,
-        "processor_features": sorted(PROCESSORS[processor][1]) if processor in PROCESSORS else processor_features(),
+        "processor_features": processors.features_of(processor),
         "precision": precision,
         "hyper_parameters": kept,
         "weights": [{"name": name, "kind": kind, "trained": tensor.requires_grad, "saved": name in weights.saved,
@@ -197,14 +215,3 @@ def describe(module, weights, precision, processor, graphs, kept):
 
 def stored_tensors(weights):
     return {name: tensor.detach() for tensors in (weights.parameters, weights.buffers) for name, tensor in tensors.items()}
-
-
-def processor_features():
-    """What compiled code may use of this processor, as /proc/cpuinfo names it."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as file:
-            flags = next((line for line in file if line.startswith(("flags", "Features"))), ":").split(":")[1].split()
-    except OSError:
-        return []
-    kept = ("sse4", "avx", "fma", "f16c", "bmi", "amx", "asimd", "sve", "movbe", "gfni", "vaes", "vpclmul", "popcnt", "abm", "ssse3")
-    return sorted(flag for flag in flags if flag.startswith(kept))

@@ -14,21 +14,25 @@ _KNOWN = (
     (r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)",
      "The outputs are {0} and the targets {1}: something of the batch has not the size of the others"),
     (r"index out of range in self", "An index is beyond the table of an embedding"),
+    (r"index \d+ is out of bounds for dimension", "An index is beyond the end of a tensor"),
     (r"not (?:a )?(?:Number|Unknown)\b|must be \w+(?: or \w+)?, not Number",
      "A number of the run, such as self.global_step, is a tensor here: compute with it, torch.ones(…) * number"),
 )
 
 
-def refuse_failure(step, error, tensors):
-    """Raises ExportError for an exception that came out of a step."""
+def refuse_failure(step, error, tensors, numbers):
+    """Raises ExportError for an exception that came out of a step. `numbers`: of the run, where they are others than in the first step."""
     text = f"{type(error).__name__}: {error}"
     advice = next((advice.format(*(group or "" for group in found.groups())) for pattern, advice in _KNOWN if (found := re.search(pattern, str(error)))),
                   "A package gives a step its batch and the numbers of the run")
     where = raising_line(error) or step.where
+    if branching := re.search(r"HigherOrderOperator (\w+) and mode", text):
+        raise ExportError(f"{where}: torch.{branching[1]}() cannot be exported. Compute both ways, and take one with torch.where.") from error
     sizes, own = step.layout.sizes(tensors), step.layout.sizes()
     if sizes != own and not step.layout.is_compared:  # the example itself has run before
         raise ExportError(f"{where + ': ' if where else ''}{step.name} takes this batch, and fails on one of the sizes {sizes} instead of {own} that "
                           f"levin makes of it ({text.rstrip('.')}). Give several batches of your loader, which are taken as they are: "
                           "levin_train.export(module, batches=[…], path=…).") from error
+    at = f" in the step with {', '.join(f'{name} = {value}' for name, value in numbers.items())}" if numbers else ""
     raise StepFailure(f"{where + ': ' if where else ''}{step.name} fails in Python on a batch like the example"
-                      f"{f' with the sizes {sizes}' if sizes else ''}: {text.rstrip('.')}. {advice}.") from error
+                      f"{f' with the sizes {sizes}' if sizes else ''}{at}: {text.rstrip('.')}. {advice}.") from error

@@ -1,10 +1,10 @@
 """Hooks of a LightningModule: those that an export runs, those that are left out of the package, and those that it refuses."""
 
 import ast
-import inspect
-import textwrap
+import collections
 
 from levin_train.errors import ExportError, line_of, raising_line
+from levin_train.hook_changes import Judge, syntax
 
 RUN = ("setup", "configure_model")  # once, before the export
 # What they do belongs to evaluation, prediction and files: training goes on without them.
@@ -15,13 +15,17 @@ _AFTER_TRAINING = (
 _WITHIN_TRAINING = (
     "on_validation_start", "on_validation_end", "on_validation_epoch_start", "on_validation_epoch_end",
     "on_validation_batch_start", "on_validation_batch_end")
-_OF_TRAINING = (
+# They run around the steps of training, and may do nothing but log.
+_AROUND_STEPS = (
     "on_fit_start", "on_train_start", "on_train_epoch_start", "on_train_epoch_end", "on_train_batch_start", "on_train_batch_end",
-    "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad", "optimizer_step", "optimizer_zero_grad",
-    "backward", "configure_gradient_clipping", "lr_scheduler_step", "transfer_batch_to_device", "on_before_batch_transfer",
-    "on_after_batch_transfer", "on_validation_model_train", "on_validation_model_zero_grad", "configure_sharded_model")
+    "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad")
+_ONLY_TO_LOG = ("on_train_epoch_end", "on_validation_epoch_end", "on_test_epoch_end")  # what is said of them helps where they log
+# They are how a step is made.
+_OF_TRAINING = (
+    "optimizer_step", "optimizer_zero_grad", "backward", "configure_gradient_clipping", "lr_scheduler_step", "transfer_batch_to_device",
+    "on_before_batch_transfer", "on_after_batch_transfer", "on_validation_model_train", "on_validation_model_zero_grad", "configure_sharded_model")
 _EVALUATES = {"validation_step": "on_validation_model_eval", "test_step": "on_test_model_eval", "predict_step": "on_predict_model_eval"}
-HOOKS = (*RUN, *_AFTER_TRAINING, *_WITHIN_TRAINING, *_OF_TRAINING, *_EVALUATES.values())
+HOOKS = (*RUN, *_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING, *_EVALUATES.values())
 _LIBRARIES = ("lightning.pytorch.core", "lightning.fabric", "pytorch_lightning.core", "lightning_fabric", "torch")
 _EVALUATION = ("validation_step", "test_step", "predict_step")
 _INSTEAD = {
@@ -33,9 +37,6 @@ _INSTEAD = {
     "on_test_epoch_end": "a metric object that test_step logs is computed at the end of the epoch",
     "lr_scheduler_step": "levin steps the schedule of the YAML",
 }
-# Methods that change what is trained, or how.
-_CHANGES = {"load_state_dict", "requires_grad_", "train", "eval", "freeze", "unfreeze", "optimizers", "lr_schedulers", "add_param_group",
-            "manual_backward", "register_parameter", "register_buffer", "apply", "to"}
 
 
 def own(module, name):
@@ -61,16 +62,16 @@ def evaluate(module, step_name, without):
 def check(module, without):
     """Gives notes on the hooks that are left out. Raises ExportError that names all hooks which cannot be."""
     refused, notes = [], []
-    for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_OF_TRAINING):
+    for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING):
         function = own(module, name)
         if function is None or name in without or _does_nothing(function):
             continue
-        change = _change(module, name) if name in _WITHIN_TRAINING else None
+        change = _change(module, name)
         instead = f" ({_INSTEAD[name]})" if name in _INSTEAD else ""
         if name not in _OF_TRAINING and change is None:
             notes.append(f"{line_of(function)}: {name}() is left out of the package{instead}")
         else:
-            refused.append((name, line_of(function), f" {change}" if change else instead))
+            refused.append((name, line_of(function), (f" {change}" if change else "") + (instead if name not in _ONLY_TO_LOG or change is None else "")))
     if refused:
         names = [name for name, _, _ in refused]
         shown = "; ".join(f"{name}() at {line}{reason}" for name, line, reason in refused)
@@ -83,29 +84,23 @@ def _quoted(name):
     return f'"{name}"'
 
 
-def _syntax(function):
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError):
-        return None
-
-
 def _does_nothing(function):
-    tree = _syntax(function)
+    tree = syntax(function)
     body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else [None]
     return all(isinstance(node, ast.Pass) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
 
 
 def only_collects(module, attribute, without):
-    """Whether a step does nothing with a list, "self.name", but put values in, for hooks that are left out."""
-    name, read = attribute.removeprefix("self."), False
-    for method, function in ((method, function) for part in type(module).__mro__ if not _of_library(part.__module__)
-                             for method, function in vars(part).items() if name in getattr(getattr(function, "__code__", None), "co_names", ())):
-        if method in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *without):
-            read = True
-        elif method != "__init__" and not _puts_in(_syntax(function), name):
-            return False
-    return read
+    """For whom a step puts values in a list, "self.name", where the module does nothing else with it; an empty text where it does more."""
+    name, whom = attribute.removeprefix("self."), "that no step reads"
+    if not isinstance(getattr(module, name, None), (list, collections.deque)):
+        return ""
+    for method, function in _mentions(module, name):
+        if method in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *without):  # those that are in the package are refused before
+            whom = "for hooks that are left out"
+        elif method != "__init__" and not _puts_in(syntax(function), name):
+            return ""
+    return whom
 
 
 def _puts_in(tree, name):
@@ -118,47 +113,25 @@ def _puts_in(tree, name):
     return bool(uses) and all(any(use is put for put in puts) for use in uses)
 
 
-def _reads_elsewhere(module, name):
-    """Whether training may read self.name: a method that is not for evaluation mentions it."""
-    apart = {*_EVALUATION, *_AFTER_TRAINING, *_WITHIN_TRAINING, "__init__"}
-    for part in type(module).__mro__:
-        for method, function in vars(part).items():
-            code = getattr(function, "__code__", None)
-            if code and method not in apart and not _of_library(part.__module__) and name in code.co_names:
-                return True
-    return False
+def _reads_elsewhere(module, name, training):
+    """Whether training may read self.name: a method mentions it that is not for evaluation alone, and does more than put values in. After hooks of
+    `training` evaluation counts too, which comes later."""
+    apart = {*_AFTER_TRAINING, *_WITHIN_TRAINING, "__init__", *(_AROUND_STEPS if training else _EVALUATION)}
+    return any(method not in apart and not (training and _puts_in(syntax(function), name)) for method, function in _mentions(module, name))
 
 
-def _root(target):
-    """x of self.x, self.x.y and self.x[0]; None for a variable."""
-    while isinstance(target, (ast.Attribute, ast.Subscript)):
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-            return target.attr
-        target = target.value
-    return None
+def _mentions(module, name):
+    """The user's methods that mention an attribute of this name."""
+    return [(method, function) for part in type(module).__mro__ if not _of_library(part.__module__) for method, function in vars(part).items()
+            if name in getattr(getattr(function, "__code__", None), "co_names", ())]
 
 
-def _change(module, name, depth=0):
-    """What a method changes that training may notice, in words; None when it is nothing that shows in its source."""
-    function = own(module, name)
-    if function is None or depth > 3:
+def _change(module, name):
+    """What a hook changes that training may notice, in words; None when it is nothing that shows in its source."""
+    if name not in (*_WITHIN_TRAINING, *_AROUND_STEPS):
         return None
-    tree = _syntax(function)
-    if tree is None:
-        return "(its source is not there to be looked at)"
-    for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
-        parts = [part for target in targets for part in (target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target])]
-        for root in filter(None, map(_root, parts)):
-            if root == "trainer" or root in module._modules or root in module._parameters or root in module._buffers or _reads_elsewhere(module, root):
-                return f"(it changes self.{root}, which training may read)"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            called = node.func.attr
-            if called in _CHANGES or called.endswith("_") and not called.endswith("__"):
-                return f"(it calls {called}(), which may change what is trained)"
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == "self" and (found := _change(module, called, depth + 1)):
-                return found
-    return None
+    training = name in _AROUND_STEPS
+    return Judge(module, own, lambda attribute: _reads_elsewhere(module, attribute, training), training).change(name)
 
 
 def run_before_export(module, trainer, without):

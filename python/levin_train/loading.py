@@ -1,6 +1,7 @@
 """levin_train.load(): what levin has saved, as tensors, or in the Python module that it trained."""
 
 import os
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -11,7 +12,18 @@ from levin_train.steps import Weights
 _PREFIX = "state_dict."
 
 
-def load(module: torch.nn.Module | str | os.PathLike, path: str | os.PathLike | None = None, strict: bool = True):
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+@overload
+def load(module: str | os.PathLike[str]) -> dict[str, torch.Tensor]: ...
+
+
+@overload
+def load(module: _Module, path: str | os.PathLike[str], strict: bool = True) -> _Module: ...
+
+
+def load(module: torch.nn.Module | str | os.PathLike[str], path: str | os.PathLike[str] | None = None, strict: bool = True) -> Any:
     """load("last.ckpt"): the tensors of a levin checkpoint or safetensors file, by name, with the module's weights under their own names.
     load(module, "last.ckpt"): loads these weights into a module, and gives the module.
 

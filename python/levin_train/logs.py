@@ -18,7 +18,7 @@ class Logs:
         self.logs = {}  # name: (tensor or None, options, number of samples or None, what a metric object was updated with)
         self.lines = {}  # of the calls, by name
         self._values = {}  # as they were given
-        self.unknown = []  # (name, metric object, its update, line) of those that levin does not have
+        self.unknown = []  # (name, metric object, its update or None, line, options) of those that levin does not have
         self.optional = set()  # names that are logged in a branch which a run does not always take
 
     def number(self, name):
@@ -43,7 +43,7 @@ class Logs:
         if UNKNOWN_TEXT in name:
             refuse(f'the name "{name}" is made of what a package does not have', "Log it under a name that stays the same")
         if reduce_fx not in REDUCTIONS:
-            refuse(f'"{name}" is logged with reduce_fx={reduce_fx!r}', "levin has mean, sum, min and max")
+            refuse(f'"{name}" is logged with reduce_fx={getattr(reduce_fx, "__name__", reduce_fx)}', "levin has mean, sum, min and max")
         options = {"on_step": on_step, "on_epoch": on_epoch, "prog_bar": prog_bar, "logger": logger is not False,
                    "reduce": REDUCTIONS[reduce_fx], "sync_dist": True if sync_dist else None, "rank_zero_only": rank_zero_only,
                    "add_dataloader_idx": add_dataloader_idx}
@@ -54,9 +54,11 @@ class Logs:
             return
         weight = None if batch_size is None else _tensor(batch_size, torch.int64)
         updated = metric_objects.last_update(value) if metric_objects.is_metric(value) else None
-        if updated is not None and updated.described is None:
-            self.unknown.append((name, value, updated, calling_line()))
-            value, updated = updated.value(used=False), None
+        if metric_objects.is_metric(value) and (updated is None or updated.described is None):
+            options = {"prog_bar": prog_bar, "logger": logger, "on_step": on_step, "on_epoch": on_epoch, "reduce_fx": reduce_fx, "sync_dist": sync_dist,
+                       "add_dataloader_idx": add_dataloader_idx, "batch_size": batch_size, "rank_zero_only": rank_zero_only}
+            self.unknown.append((name, value, updated, calling_line(), options))
+            return
         if updated is not None:
             entry = (None, options, weight, updated)
         else:
@@ -68,12 +70,17 @@ class Logs:
         self._values[name] = value
         self.lines.setdefault(name, calling_line())
 
-    def check_unknown(self):
-        """Of metric objects that levin does not have, those may be logged that the step's loss is: by their value in each batch."""
-        for name, metric, updated, line in self.unknown:
-            if not updated.used:
-                metric_objects.refuse_unknown(metric, line)
-            self.note(f'{line}: "{name}" has for an epoch the mean of its values in the batches: levin has no metric like {type(metric).__name__}')
+    def end(self):
+        """At the end of the step. Of metric objects that levin does not have, those are logged that the step's loss is: by their value in each
+        batch."""
+        for name, metric, updated, line, options in self.unknown:
+            lacks = f"levin has no metric like {type(metric).__module__.split('.')[0]}'s {type(metric).__name__}"
+            if updated is None or not updated.used:
+                self.note(f'{line}: "{name}" is left out: {lacks}. Log a tensor, or write the metric in C++')
+                continue
+            self.lines.setdefault(name, line)
+            self.log(name, updated.value(), **options)
+            self.note(f'{line}: "{name}" has for an epoch the mean of its values in the batches: {lacks}')
 
     def _again(self, name, entry, given):
         """Of a name that is logged twice, as in Lightning: a step has its last value, and an epoch both."""

@@ -57,8 +57,11 @@ def is_metric(value):
 
 
 def last_update(metric):
+    """What it was last updated with in this step; None of one that levin does not have, which another may have updated."""
     updated = vars(metric).get("_levin_updated")
     if updated is None:
+        if not has_equivalent(metric):
+            return None
         refuse(f"{type(metric).__name__} is logged before it is updated in this step", "Call it, or its update(), first")
     updated.logged = True
     if has_equivalent(metric):
@@ -149,11 +152,6 @@ def _names(metric):
 def has_equivalent(metric):
     class_path = _names(metric)[1]
     return class_path in METRICS and class_path not in _NOT_EXPORTED and type(metric).__module__.split(".")[0] == "torchmetrics"
-
-
-def refuse_unknown(metric, where):
-    refuse(f"levin has no metric like {type(metric).__module__.split('.')[0]}'s {type(metric).__name__}",
-           "Log a tensor, or write the metric in C++, or leave the step out with without=", where)
 
 
 def equivalent(metric):

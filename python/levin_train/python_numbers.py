@@ -8,6 +8,7 @@ import math
 import operator
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from levin_train.errors import refuse
@@ -26,7 +27,8 @@ def _plain(tensor):
 
 
 class Number:
-    """A number whose value a run changes. `asked`: what answers for it: decide(tensor), shown(tensor) and read(how, tensor)."""
+    """A number whose value a run changes. `asked`: what answers for it: decide(tensor), shown(tensor), read(how, tensor) and, where a
+    function takes only a number of Python, argument(function's name, tensor); and takes what it is computed with: met."""
 
     def __init__(self, tensor, asked):
         self.tensor = _plain(tensor)
@@ -53,7 +55,10 @@ class Number:
         whole = function is operator.pow and not reflected and not isinstance(other, Number) and isinstance(other, int) and other >= 0
         if isinstance(other, Number):
             other = other.tensor
+        elif isinstance(other, (torch.SymInt, torch.SymFloat)):  # a size
+            other = torch.scalar_tensor(other, dtype=torch.int64 if isinstance(other, torch.SymInt) else torch.float64)
         elif isinstance(other, (bool, int, float)):
+            self._asked.met.add(other)
             other = torch.scalar_tensor(other, dtype=next(kind for of, kind in _TYPES.items() if isinstance(other, of)))
         else:
             return NotImplemented
@@ -88,6 +93,10 @@ class Number:
 
     def __trunc__(self):
         return self._like(self.tensor.double().trunc().to(torch.int64))
+
+    def to_float(self):
+        """What float() makes of it."""
+        return self._like(self.tensor.to(torch.float64))
 
     def __bool__(self):
         return self._asked.decide(self.tensor)
@@ -130,12 +139,34 @@ class Number:
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
+            chosen = _part(args[0], args[1]) if function == torch.Tensor.__getitem__ else None
+            if chosen is not None:
+                return chosen
             for number in numbers_in(args[1]):
                 number.__index__()
         beside = next((leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)), None)
-        args, kwargs = pytree.tree_map(lambda leaf: leaf if not isinstance(leaf, Number) else
+        given, named = pytree.tree_map(lambda leaf: leaf if not isinstance(leaf, Number) else
                                        leaf.alone() if beside is None else leaf.beside(beside), (args, kwargs))
-        return function(*args, **kwargs)
+        try:
+            return function(*given, **named)
+        except (TypeError, GuardOnDataDependentSymNode):  # where it takes only a number of Python, such as a size
+            name = getattr(function, "__name__", "the function")
+            given, named = pytree.tree_map(lambda leaf: leaf._asked.argument(name, leaf.tensor) if isinstance(leaf, Number) else leaf, (args, kwargs))
+        return function(*given, **named)
+
+
+def _part(tensor, index):
+    """tensor[…, number, …], by the number's tensor: the value itself would be fixed. None where there is no
+    number, or more than whole numbers and slices."""
+    parts = index if isinstance(index, tuple) else (index,)
+    chosen = {position: part.tensor for position, part in enumerate(parts) if isinstance(part, Number) and part.tensor.dtype == torch.int64}
+    if chosen:
+        chosen |= {position: torch.scalar_tensor(part, dtype=torch.int64) for position, part in enumerate(parts) if type(part) is int}
+    others = [part for position, part in enumerate(parts) if position not in chosen]
+    if not chosen or not all(isinstance(part, slice) and not numbers_in([part.start, part.stop, part.step]) for part in others):
+        return None
+    sliced = tensor[tuple(slice(None) if position in chosen else part for position, part in enumerate(parts))]
+    return torch.ops.aten.index.Tensor(sliced, [chosen.get(position) for position in range(len(parts))])
 
 
 def _binary(function, reflected):

@@ -11,46 +11,47 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from levin_train.branches import idle_condition, logging_condition
+from levin_train import courses, replacements
+from levin_train.branches import gives_nothing, idle_condition, logging_condition
 from levin_train.errors import calling_frame, calling_line, refuse
 from levin_train.logs import Logs
 from levin_train.metric_objects import Updated
-from levin_train.origins import BATCH, RANDOM
+from levin_train.origins import BATCH, RANDOM, WEIGHTS
 from levin_train.python_numbers import Number, numbers_in, with_tensors
 from levin_train.stand_ins import NUMBERS
 from levin_train.structure import named_leaves
 
 _KEEP = "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"
+_INDEX_ADVICE = "Use torch.gather, index_select or a mask"
 _READS = {
     "__int__": ("a number is made of a tensor's value: what depends on it would be fixed in the package",
                 "Compute with the tensor itself; for sizes that come from data use masks over a fixed length"),
-    "__index__": ("a tensor's value is used as an index or a size, which would be fixed in the package",
-                  "Use torch.gather, index_select or a mask"),
+    "__index__": ("a tensor's value is used as an index or a size, which would be fixed in the package", _INDEX_ADVICE),
     "__float__": ("a tensor's value is read as a Python number", _KEEP),
     "__complex__": ("a tensor's value is read as a Python number", "Keep the tensor"),
     "__contains__": ("`in` makes a Python value of tensors", "Use (x == value).any() with torch.where"),
     "tolist": ("tensors are read as a list", "Keep tensors"),
     "numpy": ("a tensor is given to numpy", "Use torch's function of that name"),
     "__array__": ("a tensor is given to numpy", "Use torch's function of that name"),
-    "nonzero": ("nonzero() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
-    "masked_select": ("masked_select() makes a tensor whose size comes from data", "Multiply by the mask, and divide by its sum"),
-    "argwhere": ("argwhere() makes a tensor whose size comes from data", "Use a mask: torch.where(condition, a, b)"),
     "equal": ("torch.equal() makes a Python value of tensors", "Use (a == b).all() with torch.where"),
     "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
     "_pack_padded_sequence": ("packed sequences cannot be exported: their size comes from data",
-                              "Run the layer on the padded batch, and mask its outputs and the loss"),
-    "unique": ("unique() makes a tensor whose size comes from data", "Count in a fixed number of classes with scatter_add"),
+                              "Run the layer on the padded batch, and mask its outputs and the loss; the last outputs of the sequences are "
+                              "outputs[torch.arange(len(lengths)), lengths - 1]"),
+    "one_hot": ("one_hot() without num_classes makes a tensor whose size comes from data", "Give it num_classes"),
 }
 # Of a number of the run, which Python asks for a value of its own.
 _OF_THE_RUN = {
     "__float__": "Leave out float(), and compute with the number as it is; functions of math take it where the file imports math at its top, "
                  "and torch.tensor() makes a tensor of it",
     "__int__": "Leave out int(), or use round() or math.floor()",
-    "__index__": "Use torch.gather, or a mask",
+    "__index__": "Index a tensor with it: torch.tensor(values)[number]; for sizes use a mask",
     "__array__": "Use Python's operators, or a function of math or torch",
     "__hash__": "Compute with it, or use a tensor and torch.gather",
 }
 _VARIES = object()
+_PICKS = ("nonzero", "argwhere", "masked_select", "unique")  # what they give has as many rows as the data say
+_OF_RATES = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _MAKES_TENSORS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 
 
@@ -67,6 +68,7 @@ class Decision:
     where: str
     checked: bool
     value: int | None = None  # the number that it must be
+    what: str = ""  # of a condition on numbers of the run alone, on which courses of the step part
 
 
 class Recorder(Logs, TorchFunctionMode):
@@ -80,6 +82,9 @@ class Recorder(Logs, TorchFunctionMode):
         self.explores = earlier is None  # it runs on tensors with values
         self.answers = []
         self.conditions = []  # tensors, of the decisions that are checked
+        self.turn_conditions = []  # tensors, of the decisions at which courses part
+        self.turn_names = set()  # of the numbers of the run in them
+        self.met = set()  # Python's numbers that numbers of the run were computed with
         self.notes = []
         self.origins = origins
         self.picked_rows = ""  # the first line that takes rows by a mask: as many as the data say
@@ -93,6 +98,11 @@ class Recorder(Logs, TorchFunctionMode):
     @property
     def decisions(self):
         return [answer for answer in self.answers if isinstance(answer, Decision) and answer.checked]
+
+    @property
+    def turns(self):
+        """Decisions at which courses of the step part."""
+        return [answer for answer in self.answers if isinstance(answer, Decision) and answer.what]
 
     def note(self, text):
         if text not in self.notes:
@@ -116,13 +126,25 @@ class Recorder(Logs, TorchFunctionMode):
         if self._is_whole(how, tensor):
             return self._whole(tensor)
         origins = self.origins.of(tensor) if self.origins else set()
+        if "dataloader_idx" in origins:
+            refuse("the value of dataloader_idx is read, which would be fixed in the package",
+                   "Log one name for all loaders: levin adds the loader's number to it, as Lightning does")
         if origins & set(NUMBERS) or how not in _READS:
             refuse(f"the value of {next((name for name in NUMBERS if name in origins), 'a number')} is read, which would be fixed in the package",
                    _OF_THE_RUN[how])
         if RANDOM in origins and BATCH not in origins:
             refuse("a random number is made Python's own, and would be the same in each step of the package",
-                   "Compute with it as a tensor, such as torch.where(torch.rand(()) < p, a, b)")
+                   "Compute with it as a tensor: torch.where(torch.rand(()) < p, a, b), or x[:, start + torch.arange(count)] for a part")
         refuse(*_READS[how])
+
+    def argument(self, function, tensor):
+        """The value of a number for a function of torch that takes only one of Python."""
+        if self._is_whole("__index__", tensor):
+            return self._whole(tensor)
+        origins = self.origins.of(tensor) if self.origins else set()
+        of = next((f", of {name}" for name in (*NUMBERS, BATCH, RANDOM, WEIGHTS) if name in origins), "")
+        refuse(f"{function}() takes a number that stays the same, and gets one that changes{of}",
+               _INDEX_ADVICE if not tensor.is_floating_point() else "Write what it computes with tensors, or give it a fixed number")
 
     def _is_whole(self, how, tensor):
         if not self._compared or how not in ("__int__", "__index__") or tensor.is_floating_point() or tensor.numel() != 1:
@@ -132,7 +154,8 @@ class Recorder(Logs, TorchFunctionMode):
 
     def _size(self, value):
         """An argument that is a size: torch reads the value of a tensor without asking."""
-        return self._whole(value) if isinstance(value, torch.Tensor) and self._is_whole("__index__", value) else value
+        tensor = value.tensor if isinstance(value, Number) else value
+        return self._whole(tensor) if isinstance(tensor, torch.Tensor) and self._is_whole("__index__", tensor) else value
 
     def _whole(self, tensor):
         """Gives Python a number of the batch, which is a condition of the package."""
@@ -143,12 +166,12 @@ class Recorder(Logs, TorchFunctionMode):
 
     def decide(self, condition):
         decision = self._answer(lambda: self._decision(condition))
-        if decision.checked and self._repeated is None:
-            self.conditions.append(condition.detach().reshape(()).to(torch.bool))
+        if self._repeated is None and (decision.checked or decision.what):
+            (self.conditions if decision.checked else self.turn_conditions).append(condition.detach().reshape(()).to(torch.bool))
         return decision.taken
 
     def decide_unknown(self, what, advice):
-        return self._answer(lambda: self._of_logging(what, advice)).taken
+        return self._answer(lambda: self._of_logging() or refuse(what, advice)).taken
 
     @contextlib.contextmanager
     def repeating(self, answers):
@@ -181,23 +204,30 @@ class Recorder(Logs, TorchFunctionMode):
     def _decision(self, condition):
         origins = self.origins.of(condition)
         named = [name for name in NUMBERS if name in origins]
-        if named and origins <= set(NUMBERS):
-            return self._of_logging(f"what the step does depends on {named[0]}, which changes in a run",
-                                    "Compute both ways, and multiply one by the condition: loss + (self.global_step > 100) * extra; or "
-                                    "min(1.0, self.global_step / 100) * extra. Of branches those may stay that only log")
+        if named:
+            what = f"what the step does depends on {named[0]}, which changes in a run"
+            found = self._of_logging()
+            if found is None and not origins <= set(NUMBERS):
+                refuse(what, courses.ADVICE)
+            self.turn_names |= set(named) if found is None else set()
+            return found or Decision(bool(condition), calling_line(), False, what=what)
         if RANDOM in origins and BATCH not in origins:
             refuse("the step decides on a random number, which is drawn again in each step",
                    "Compute both ways, and take one with torch.where; or set the probability (as layerdrop) to 0")
-        return Decision(bool(condition), calling_line(), bool(origins))
+        taken = bool(condition)
+        if origins and not taken and self.training and (frame := calling_frame()) and gives_nothing(frame):
+            self.note(f"{calling_line()}: a batch for which this holds ends the run. Lightning leaves such a batch out: return its loss times 0 for that")
+        return Decision(taken, calling_line(), bool(origins))
 
-    def _of_logging(self, what, advice):
+    def _of_logging(self):
+        """Which way it goes where a branch does nothing but log, or is not taken whatever the condition is. None where it does more."""
         reason = idle_condition(calling_frame())
         if reason:
             self.note(f"{calling_line()}: this branch is left out of the package, where {reason} does not hold")
             return Decision(False, calling_line(), False)
         taken, body = logging_condition(calling_frame())
         if taken is None:
-            refuse(what, advice)
+            return None
         self._logging_lines |= body
         self.note(f"{calling_line()}: this branch only logs: the package logs in every step")
         return Decision(taken, calling_line(), False)
@@ -217,22 +247,41 @@ class Recorder(Logs, TorchFunctionMode):
             return self.number_of(args[0])
         if name == "__len__" and args[0].dim() > 0:
             return args[0].shape[0]
+        if name in _OF_RATES and numbers_in((args, kwargs)):
+            refuse(f"the rate of {name}() changes in a run, and would be fixed in the package",
+                   "Write it of random numbers: x * (torch.rand_like(x) >= rate) / (1 - rate)")
+        if name == "bincount" and (counts := replacements.bincount(*args, **kwargs)) is not None:
+            return counts if self.decide((args[0] < counts.shape[0]).all()) else function(*args, **kwargs)
+        if name in replacements.FUNCTIONS and (found := replacements.FUNCTIONS[name](*args, **kwargs)) is not None:
+            return found
         if name in ("__format__", "__repr__") and isinstance(args[0], torch.Tensor):
             return self._answer(lambda: function(*args, **kwargs))
         if function == torch.Tensor.data.__set__ and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype:
             return _assign(*args)
         if name == "backward" and calling_line():
-            refuse("the step calls backward() itself", "Return the loss; its gradients are computed by levin")
+            refuse("the step calls backward() itself",
+                   "Return the loss, whose gradients are computed by levin; a gradient within the step is torch.autograd.grad(loss, x)[0]")
         if name in _MAKES_TENSORS and numbers_in(args[:1]):
             return self._tensor_of(args[0], kwargs.get("dtype"))
         if name in _OF_SIZES and self._compared:
             args = (*args[:_OF_SIZES[name]], *pytree.tree_map(self._size, args[_OF_SIZES[name]:]))
-        if name == "where" and len(args) + len(kwargs) == 1:
-            name = "nonzero"
+        if name in _PICKS or name == "where" and len(args) + len(kwargs) == 1:
+            return self._picked(function, args, kwargs)
         if name == "__getitem__" and _picks_rows(args[1]):
             self.picked_rows = self.picked_rows or calling_line()
-        if name in _READS and not kwargs.get("as_tuple"):
+        if name in _READS and not (name == "one_hot" and _has_classes(*args, **kwargs)):
             return self._read(name, function, args, kwargs)
+        return function(*args, **kwargs)
+
+    def _picked(self, function, args, kwargs):
+        """What has as many rows as the data say; of tensors that are the same in each step, that."""
+        found = self._answer(lambda: _VARIES if self.origins.of(args, kwargs) else function(*args, **kwargs))
+        if found is not _VARIES:
+            return found
+        self.picked_rows = self.picked_rows or calling_line()
+        if function in (torch.masked_select, torch.Tensor.masked_select):  # its operator fixes sizes
+            values, mask = torch.broadcast_tensors(*args, *kwargs.values())
+            return values[mask]
         return function(*args, **kwargs)
 
     def _tensor_of(self, values, dtype):
@@ -247,6 +296,9 @@ class Recorder(Logs, TorchFunctionMode):
         if args and self._is_whole(name, args[0]):
             return self._whole(args[0])
         if self._earlier is None and (self.origins.of(args, kwargs) or name == "_pack_padded_sequence"):
+            if name in ("__int__", "__index__") and self.origins.of(args) == {WEIGHTS}:
+                what, advice = ("a number is made of the value of a buffer or a parameter, and would be fixed in the package",
+                                "Index with a tensor: self.queue[(self.pointer + torch.arange(count)) % size] = rows")
             refuse(what, advice)
         return self._answer(lambda: function(*args, **kwargs))
 
@@ -263,6 +315,10 @@ def _picks_rows(index):
     return any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in parts)
 
 
+def _has_classes(labels, num_classes=-1):
+    return num_classes != -1
+
+
 def _value(tensor):
     with torch._C.DisableTorchFunction():
         return tensor.item()
@@ -272,11 +328,13 @@ def outputs_of(result, training, where):
     """The loss, and what else a step returns, by name."""
     result = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else leaf, result)
     if result is None and training:
-        refuse("the step gives no loss for this batch", "Return the loss, of a batch that does not count too: loss * 0", where)
+        refuse("the step gives no loss for the example batch", "Give export() a batch that has one. A batch without one ends a run: for one that does "
+               "not count, return its loss times the condition, as loss * (labels.sum() > 0)", where)
     if training or isinstance(result, dict) and "loss" in result:
         loss = result["loss"] if isinstance(result, dict) and "loss" in result else result
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            refuse("the step's loss is not a tensor of one value", "Return one, as .mean() gives it", where)
+            given = f"a tensor of {list(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+            refuse(f"the step's loss is {given}, and not a tensor of one value", "Return one, as .mean() gives it, or a dict with it: {\"loss\": loss, …}", where)
         rest = {name: value for name, value in result.items() if name != "loss"} if isinstance(result, dict) else {}
         return loss, [pair for pair in named_leaves(rest, "output")[0] if isinstance(pair[1], torch.Tensor)]
     return None, [pair for pair in named_leaves(result, "output")[0] if isinstance(pair[1], torch.Tensor)]

@@ -33,6 +33,7 @@ def outcome(step, numbers, parameters, buffers, tensors):
         with step.autocast():
             result = call_step(step.function, step.module, step.layout.rebuild([tensor.clone() for tensor in tensors]), taken)
             loss, extras = outputs_of(result, step.training, step.where)
+            taken.end()
         if step.training:
             loss.reshape(()).backward()
         now = {**state, **{name: step.module.get_buffer(name) for name in buffers}}

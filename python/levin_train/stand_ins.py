@@ -12,7 +12,8 @@ from levin_train.python_numbers import Unknown
 NUMBERS = ("batch_idx", "dataloader_idx", "global_step", "current_epoch")
 _logs = []  # of the steps that are running
 _STAGES = {"training_step": "training", "validation_step": "validating", "test_step": "testing", "predict_step": "predicting"}
-MANUAL = "Manual optimization cannot be exported: write this training_step in C++, with levin::CompiledFunction for its parts"
+MANUAL = ("Manual optimization cannot be exported. Where it does what automatic optimization does (one optimizer, and zero_grad(), backward() and "
+          "step() of one loss), return the loss instead; else write this training_step in C++, with levin::CompiledFunction for its parts")
 _RATE = "A schedule sets it (configure_optimizers), and levin's LearningRateMonitor logs it"
 _OF_THE_RUN = "Put the value into __init__, or compute with self.global_step or self.current_epoch"
 

@@ -7,13 +7,13 @@ import warnings
 
 import torch
 
-from levin_train import checkpointing, hooks, metric_objects, side_effects, torch_patches, users_code
+from levin_train import checkpointing, courses, hooks, metric_objects, side_effects, torch_patches, users_code
 from levin_train.errors import ExportError, line_of, refuse
 from levin_train.failures import refuse_failure
 from levin_train.origins import BATCH, WEIGHTS, Origins
 from levin_train.recording import Recorder, outputs_of
 from levin_train.stand_ins import NUMBERS, call_step, logging_to, stand_in_class
-from levin_train.watching import State, computed_attributes, preserved, refuse_change
+from levin_train.watching import State, attributes_now, computed_attributes, line_of_write, preserved, refuse_change, refuse_kept
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.bfloat16}  # on a CPU levin too computes 16-mixed so
@@ -62,7 +62,9 @@ class Step:
         self.weights = Weights.of(module)
         self.buffers = []  # names of buffers, and of parameters without gradient, that the step changes
         self.also_written = []  # such of them as the example leaves at the values that they had
+        self.courses = []
         self.optional = set()  # names that are logged in a branch which only logs
+        self.left_out = set()  # names that are not logged by the package
         self.picked_rows = ""
         self.refusal = ""  # what the module has last said of a batch
         self.notes = []
@@ -71,6 +73,7 @@ class Step:
         self._trainer = trainer or {}  # values of self.trainer that are fixed
         self._spares = metric_objects.spares(module)
         self._written = []  # positions of the batch's tensors that the step changes
+        self._seeks_line = False  # it runs again to find one
         self._left_behind = {}  # tensors that each step leaves in an attribute anew, by identity
 
     def run(self, recorder, parameters, buffers, tensors, changed=None):
@@ -87,8 +90,9 @@ class Step:
         with self.inside(recorder, state), checkpointing.run_through(recorder), torch_patches.lists(), torch.set_grad_enabled(self.training):
             with self.autocast(), recorder:
                 result = call_step(self.function, self.module, self.layout.rebuild(tensors), recorder)
-                loss, extras = outputs_of(result, self.training, self.where)
-                recorder.check_unknown()
+                decided = next((decision.where for decision in reversed(recorder.decisions)), "") if result is None else ""
+                loss, extras = outputs_of(result, self.training, decided or self.where)
+                recorder.end()
             gradients = self._gradients_of(loss, parameters)
             now = {name: self.module.get_buffer(name) if name in buffers else state[name] for name in copied}
         described = []
@@ -120,11 +124,12 @@ class Step:
         return [output for _, output in described], [description for description, _ in described]
 
     def probe(self, tensors):
-        """Runs the step as it is, to find what it does. Gives the recorder.
+        """Runs the step as it is, to find what it does. Gives its courses, the one of the example first.
 
         The first run may set attributes that all others find, as masks that are made on demand. The next two show what else changes.
         """
         with side_effects.watched(self._note):
+            start = attributes_now(self.module)
             first = self._tried(self.layout.tensors, 0)
             with contextlib.redirect_stdout(io.StringIO()):
                 self._tried(tensors, 1)
@@ -132,25 +137,33 @@ class Step:
                 recorder = self._tried(tensors, 1)
                 after = State(self.module, self.source)
                 for name in before.changed(after):
-                    if hooks.only_collects(self.module, name, self._without):
-                        self._note(f"{name} takes values for hooks that are left out, and is left out too")
+                    if whom := hooks.only_collects(self.module, name, self._without):
+                        self._note(f"{name} takes values {whom}, and is left out too")
                     else:
                         refuse_change(name, before, after, lambda: self._tried(tensors, 1), self.where)
+                for name in before.kept_numbers(after):
+                    refuse_kept(name, self.module, start, lambda: self._tried(tensors, 1), self.where)
                 for example in self.layout.examples[1:]:
                     self._check_numbers(recorder, self._tried(example, 1))
+            self.courses = courses.found_in(lambda numbers: self._tried(tensors, 1, numbers), courses.Course(recorder, self._numbers(1)))
         self._check_names(first, recorder)
         self._left_behind = {key: found for key, found in after.tensors().items() if key not in before.tensors()}
-        for note in [*first.notes, *recorder.notes]:
+        for note in [*first.notes, *(note for course in self.courses for note in course.recorder.notes)]:
             self._note(note)
-        self.optional, self.picked_rows = recorder.optional, recorder.picked_rows
-        return recorder
+        self.optional, self.picked_rows = set().union(*(course.recorder.optional for course in self.courses)), recorder.picked_rows
+        return self.courses
 
     def ways(self, numbers, parameters, buffers, tensors):
-        """Which ways the step takes on values, in conditions that a package checks."""
+        """The course that the step takes, and which ways it goes in conditions that a package checks."""
         recorder = self._recorder_of_values(numbers, parameters, buffers, tensors)
         with preserved(self.module), recorder.origins, contextlib.redirect_stdout(io.StringIO()):
             self.run(recorder, parameters, buffers, tensors, [])
-        return [decision.taken for decision in recorder.decisions]
+        return courses.Course(recorder, {}).turns, [decision.taken for decision in recorder.decisions]
+
+    @staticmethod
+    def _numbers(seed):
+        """Numbers of the run with which a step is tried."""
+        return {name: seed * (position + 5) for position, name in enumerate(NUMBERS)}
 
     def _recorder_of_values(self, numbers, parameters, buffers, tensors, prints=False):
         origins = Origins()
@@ -160,9 +173,9 @@ class Step:
             origins.add(origin, values)
         return recorder
 
-    def _tried(self, tensors, seed):
-        """One run on tensors with values. Notes which buffers change."""
-        numbers, changed = {name: torch.tensor(seed * (position + 5)) for position, name in enumerate(NUMBERS)}, []
+    def _tried(self, tensors, seed, others=None):
+        """One run on tensors with values, and numbers of the run if `others` are given. Notes which buffers change."""
+        numbers, changed = {name: torch.tensor(value) for name, value in (others or self._numbers(seed)).items()}, []
         parameters, buffers = self.weights.parameters, self.weights.buffers
         recorder = self._recorder_of_values(numbers, parameters, buffers, tensors, prints=seed == 0)
         with random_state(1), warnings.catch_warnings(record=seed == 0) as caught:
@@ -173,14 +186,17 @@ class Step:
             except ExportError:
                 raise
             except Exception as error:
-                refuse_failure(self, error, tensors)
+                if seed and tensors is not self.layout.tensors:  # whether it is on account of the numbers
+                    self._tried(self.layout.tensors, seed)
+                refuse_failure(self, error, tensors, {name: int(number) for name, number in numbers.items()} if seed else {})
         for warning in caught or ():
             if "target size" in str(warning.message):
                 recorder.note(f"{self.name}: {str(warning.message).splitlines()[0]}")
             else:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        self.buffers = [name for name in dict.fromkeys([*changed, *self.also_written]) if isinstance(name, str)]
-        self._written = [position for position in changed if isinstance(position, int)]
+        changed += [*self.also_written, *(self.buffers + self._written if others else ())]
+        self.buffers = [name for name in dict.fromkeys(changed) if isinstance(name, str)]
+        self._written = [position for position in dict.fromkeys(changed) if isinstance(position, int)]
         return recorder
 
     def _check_numbers(self, recorder, other):
@@ -192,11 +208,17 @@ class Step:
 
     def _check_names(self, first, second):
         """Refuses names of logged values that differ from step to step."""
-        if [each.taken for each in first.decisions] != [each.taken for each in second.decisions] or list(first.logs) == list(second.logs):
+        ways = [[each.taken for each in recorder.decisions + recorder.turns] for recorder in (first, second)]
+        if ways[0] != ways[1] or list(first.logs) == list(second.logs):
             return
         one, other = (next(iter(set(these) - set(those)), None) for these, those in ((first.logs, second.logs), (second.logs, first.logs)))
         names = " in one step and ".join(f'"{name}"' if name else "nothing" for name in (one, other))
         refuse(f"the step logs {names} in another", "Log it under a name that stays the same", {**first.lines, **second.lines}[one or other])
+
+    def leave_out(self, name, note):
+        """Leaves what is logged under this name out of the package."""
+        self.left_out.add(name)
+        self._note(note)
 
     def _note(self, text):
         if text not in self.notes:
@@ -207,13 +229,19 @@ class Step:
             if name in self.weights.parameters and initial[name].requires_grad:
                 refuse(f"the step changes the parameter {name}, which its optimizer changes too",
                        "Freeze it (requires_grad_(False)) if the step alone is to change it, or do it in C++ in on_train_batch_end",
-                       self.where)
+                       self._line_of_write(name))
             if name in initial and (now[name].shape != initial[name].shape or now[name].dtype != initial[name].dtype):
                 refuse(f"the step gives the buffer {name} another shape or type: {list(now[name].shape)} instead of "
                        f"{list(initial[name].shape)}",
                        "Give it its last shape in __init__", self.where)
             if name in initial and self.name == "function":
                 refuse(f"the function changes {name}, which a package of a function does not keep", "Return the value", self.where)
+
+    def _line_of_write(self, name):
+        if self._seeks_line:
+            return self.where
+        self._seeks_line = True
+        return line_of_write(self.module, name, lambda: self._tried(self.layout.tensors, 1)) or self.where
 
     def changes(self):
         """Names of the weights and of the batch's tensors that the step changes."""
@@ -245,8 +273,11 @@ class Step:
         if loss.grad_fn is None:
             refuse("the loss depends on no parameter that requires a gradient", "Check detach() and no_grad() in the step",
                    self.where)
-        loss.reshape(()).backward()
+        with torch_patches.sizes_of_data_in_backward():
+            loss.reshape(()).backward()
         gradients = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
+        for parameter in parameters.values():  # another course of the step begins without
+            parameter.grad = None
         for name, gradient in gradients.items():
             if gradient.layout != torch.strided:
                 refuse(f"the gradient of {name} is sparse", "Make the embedding with sparse=False", self.where)

@@ -6,6 +6,7 @@ import os
 import torch
 
 from levin_train import stand_ins
+from levin_train.batches import complex_advice
 from levin_train.errors import ExportError, line_of, refuse
 from levin_train.hooks import HOOKS, check as check_hooks, own
 from levin_train.safetensors import NAMES
@@ -98,7 +99,7 @@ def check_weights(module):
         if tensor.device.type != "cpu":
             raise ExportError(f"{name} is on {tensor.device}. A package is compiled for the CPU: module.cpu() before the export.")
         if tensor.dtype not in NAMES or tensor.layout != torch.strided:
-            raise ExportError(f"{name} is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take.")
+            raise ExportError(f"{name} is a tensor of {tensor.dtype} ({tensor.layout}), which a package does not take." + complex_advice(tensor))
         other = memory.setdefault(tensor.untyped_storage().data_ptr(), name) if tensor.numel() else name
         if other != name:
             raise ExportError(f"{name} lies in the memory of {other}, but is another tensor. Tie them: {name} = {other}.")

@@ -8,7 +8,8 @@
 | `weights()` | `nn.utils.stateless._reparametrize_module` (private) | `functional_call()` calls `forward()` alone, and a step is another method | `export_test.py` |
 | `open_sizes()` | `fx.experimental._config.backed_size_oblivious` (private) | a size of 0 or 1 in the example would fix a dimension | `export_test.py test_conditions` |
 | `checkpoint()` | `utils.checkpoint.CheckpointFunction`, `_checkpoint_without_reentrant_generator` (private) | what they run again in the backward pass draws other random numbers in a graph | `export_gradients_test.py Checkpointing` |
-| `compiling()` | `compiler._is_compiling_flag` (private) | libraries decide on values unless they are compiled, and then on tensors without values not; what `torch.compile()` has wrapped cannot be recorded else | `export_networks_test.py test_what_libraries_ask_of_a_compiler`, `export_steps_test.py test_what_is_compiled_already` |
+| `sizes_of_data_in_backward()` | `fx.experimental.symbolic_shapes.ShapeEnv.evaluate_sym_node` (private) | backward passes have shortcuts for tensors of one element, and ask for sizes that come from data | `export_networks_test.py test_rows_that_are_summed_up` |
+| `compiling()` | `compiler._is_compiling_flag`, `_is_exporting_flag` (private) | libraries decide on values unless they are compiled, and then on tensors without values not; what `torch.compile()` has wrapped cannot be recorded else | `export_networks_test.py test_what_libraries_ask_of_a_compiler`, `export_steps_test.py test_what_is_compiled_already` |
 | `contraction_paths()` | `backends.opt_einsum.get_opt_einsum` | opt_einsum makes Python numbers of sizes | `export_networks_test.py test_einsum_of_three` |
 | `ctc_loss()` | `F.ctc_loss` | its operator gives a tensor whose size comes from data | `export_packages_test.py test_ctc_loss` |
 | `grouped_products()` | `F.grouped_mm`, `torch._grouped_mm` | tensors without values must be of bfloat16 | `export_packages_test.py test_grouped_products` |
@@ -19,9 +20,12 @@
 
 import contextlib
 import inspect
+import sys
 
 import torch
 import torch.nn.functional as F
+
+from levin_train.errors import is_users
 
 VERSIONS = ("2.13.0",)  # for which what an export compiles, and the patches, are tested; a package is for one of them
 
@@ -93,8 +97,28 @@ def lists():
 
 
 def compiling():
-    """What asks torch.compiler.is_compiling() is told so."""
-    return _replaced(torch.compiler, _is_compiling_flag=True)
+    """What asks torch.compiler.is_compiling() or is_exporting() is told so."""
+    return _replaced(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
+
+
+def sizes_of_data_in_backward():
+    """What torch itself asks about a size that comes from data is answered as for any that is not 0 or 1. What the user's code asks is not."""
+    from torch.fx.experimental import symbolic_shapes
+    original = symbolic_shapes.ShapeEnv.evaluate_sym_node
+
+    def evaluate(self, node, *args, **kwargs):
+        try:
+            return original(self, node, *args, **kwargs)
+        except symbolic_shapes.GuardOnDataDependentSymNode:
+            asks, frame = node.expr, sys._getframe(1)
+            while "/torch/fx/" in frame.f_code.co_filename:
+                frame = frame.f_back
+            answers = {bool(asks.xreplace(dict.fromkeys(asks.free_symbols, size))) for size in (2, 3, 7, 101, 10007)}
+            if is_users(frame.f_code.co_filename) or len(answers) != 1:
+                raise
+            return answers.pop()
+
+    return _replaced(symbolic_shapes.ShapeEnv, evaluate_sym_node=evaluate)
 
 
 class _Paths:
@@ -142,12 +166,17 @@ def open_sizes():
     return _config.patch(backed_size_oblivious=True)
 
 
+def scheduler_class(name):
+    """A class of torch's schedules, or None."""
+    return getattr(torch.optim.lr_scheduler, name, None) or getattr(torch.optim.swa_utils, name, None)
+
+
 @contextlib.contextmanager
 def scheduler_arguments(names):
     """Schedulers of these classes have what they were made of as `_levin_arguments`."""
     with contextlib.ExitStack() as stack:
         for name in names:
-            scheduler = getattr(torch.optim.lr_scheduler, name)
+            scheduler = scheduler_class(name)
 
             def initialize(self, *args, _init=scheduler.__init__, **kwargs):
                 bound = inspect.signature(_init).bind(self, *args, **kwargs)

@@ -1,10 +1,12 @@
 """The user's own modules of Python, and what their names mean while a step runs.
 
-A step that calls len(), min(), max() or math's functions on tensors and numbers of the run stays one for all batches; the time is
-Unknown; and what torch.compile() and torch.jit.script() have made of a function is that function.
+A step that calls len(), min(), max(), int(), float() or math's functions on tensors, sizes and numbers of the run stays one for all
+batches; the time is Unknown; and what torch.compile() and torch.jit.script() have made of a function is that function.
 """
 
+import ast
 import contextlib
+import functools
 import math
 import sys
 import time
@@ -13,8 +15,10 @@ import types
 import torch
 
 from levin_train import python_numbers
+from levin_train.branches import syntax_of_file
 from levin_train.errors import is_users
-from levin_train.python_numbers import Unknown
+from levin_train.metric_objects import Updated
+from levin_train.python_numbers import Number, Unknown
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
 _CLOCKS = [name for name in ("time", "perf_counter", "monotonic", "process_time") for name in (name, f"{name}_ns")]
@@ -39,6 +43,55 @@ def _length(value):
     return own(value) if isinstance(own, types.FunctionType) else len(value)
 
 
+class _Type(type):
+    """int or float in the user's code, where it converts what Python itself would make a fixed number of. isinstance() knows the type."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, cls.original)
+
+    def __call__(cls, *values, **options):
+        if len(values) == 1 and not options:
+            if isinstance(values[0], cls.sizes):
+                return cls.of_size(values[0])
+            if isinstance(values[0], Number):
+                return cls.of_number(values[0])
+            if cls.original is float and isinstance(values[0], (torch.Tensor, Updated)):
+                tensor = values[0].value() if isinstance(values[0], Updated) else values[0]
+                return cls(cls.number_of(tensor)) if tensor.numel() == 1 else float(tensor)
+        return cls.original(*values, **options)
+
+
+def _types(number_of):
+    """int and float of the user's code, by name. `number_of`: as of_math() has it."""
+    return {"int": _Type("int", (), {"original": int, "sizes": (torch.SymInt, torch.SymFloat), "of_size": torch.sym_int, "of_number": math.trunc}),
+            "float": _Type("float", (), {"original": float, "sizes": (torch.SymInt, torch.SymFloat), "of_size": torch.sym_float,
+                                         "of_number": Number.to_float, "number_of": staticmethod(number_of)})}
+
+
+def _parts_of(node):
+    return {id(part) for part in ast.walk(node)} if node is not None else set()
+
+
+@functools.lru_cache(maxsize=None)
+def _converting(filename):
+    """Those of int and float that this file only calls, and names in annotations and isinstance(): not as a dtype."""
+    tree = syntax_of_file(filename)
+    if tree is None:
+        return frozenset()
+    known, used = set(), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in ("int", "float"):
+            used.setdefault(node.id, []).append(node)
+        elif isinstance(node, ast.Call):
+            asks = isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass", "map") and node.args
+            known |= {id(node.func)} | (set().union(*map(_parts_of, node.args)) if asks else set())
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            known |= _parts_of(node.returns)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)):
+            known |= _parts_of(node.annotation)
+    return frozenset(name for name, nodes in used.items() if all(id(node) in known for node in nodes))
+
+
 def _like_module(module, functions):
     """A module of Python with other functions."""
     copy = types.ModuleType(module.__name__)
@@ -54,7 +107,7 @@ def _meaning(log, everything):
     objects[id(time)] = _like_module(time, clocks)
     if everything:
         functions = {name: python_numbers.of_math(name, log.number_of) for name in vars(math) if callable(getattr(math, name)) and name[0] != "_"}
-        names |= {"len": _length, "min": python_numbers.extreme("min"), "max": python_numbers.extreme("max")}
+        names |= {"len": _length, "min": python_numbers.extreme("min"), "max": python_numbers.extreme("max"), **_types(log.number_of)}
         objects |= {id(getattr(math, name)): function for name, function in functions.items()}
         objects[id(math)] = _like_module(math, functions)
     return names, objects
@@ -75,7 +128,8 @@ def replaced(module, function, log, everything=True):
     for source in map(vars, sources_of(module, function)):
         changed += [(source, name, value, objects.get(id(value)) or _original(value)) for name, value in list(source.items())
                     if not name.startswith("__") and (id(value) in objects or _original(value) is not None)]
-        added += [(source, name) for name in names if name not in source]
+        converting = _converting(source["__file__"])
+        added += [(source, name) for name in names if name not in source and (name not in ("int", "float") or name in converting)]
     for source, name, _, value in changed:
         source[name] = value
     for source, name in added:

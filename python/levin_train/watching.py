@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import inspect
+import operator
 import random
 import sys
 import types
@@ -10,13 +11,14 @@ import types
 import torch
 
 from levin_train import metric_objects
-from levin_train.errors import is_users, refuse, shown_path
+from levin_train.errors import ExportError, is_users, refuse, shown_path
 from levin_train.python_numbers import Number
 from levin_train.users_code import sources_of
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
 _STATE_ADVICE = "Log the value, return it from the step, or make it a buffer (register_buffer)"
-_RANDOM_ADVICE = "Use torch.rand(), torch.randint(), torch.randperm() or torch.distributions, which levin draws again in each step"
+_RANDOM_ADVICE = ("Use torch's, which levin draws again in each step, as tensors: torch.rand(()), torch.randint(), torch.randperm(), "
+                  "torch.distributions.Beta(a, b).sample(); and torch.where where the step decides on one")
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), torch.device, torch.dtype)
 _LARGE = 10_000_000  # elements of a tensor, whose values take long to compare
 
@@ -124,6 +126,10 @@ class State:
         """The names of what has changed."""
         return [name for name in sorted(set(self.prints) | set(later.prints)) if self.prints.get(name, "") != later.prints.get(name, "")]
 
+    def kept_numbers(self, later):
+        """The names of attributes that still hold a number which a step computed before this was looked at."""
+        return [name for name, value in self._values.items() if isinstance(value, Number) and later._values.get(name) is value]
+
     def shown(self, name):
         return self._shown.get(name, "nothing")
 
@@ -161,6 +167,24 @@ def _shown(value):
     return f"a {type(value).__name__}"
 
 
+def refuse_kept(name, module, start, run, step_line):
+    """Raises ExportError for a number that the first step has left in an attribute, which `start` held otherwise."""
+    owner, key = next((owner, key) for each, owner, key in _attributes(module) if each == name)
+    owner[key] = start.get(name)
+    line = line_of_change(run, lambda: _fingerprint(owner.get(key))) or step_line
+    refuse(f"the step keeps a number in {name} for later steps, which a package cannot do", _STATE_ADVICE, line)
+
+
+def attributes_now(module):
+    """What attributes that may hold a state hold now, by name."""
+    return {name: owner[key] for name, owner, key in _attributes(module)}
+
+
+def line_of_write(module, name, run):
+    """The user's line that changes the values of a parameter while run() runs."""
+    return line_of_change(run, lambda: _of_tensor(operator.attrgetter(name)(module)))
+
+
 def refuse_change(name, before, after, run, step_line):
     """Raises ExportError for what a step has changed. `run`: runs it again, to find the line that does."""
     line = line_of_change(run, after.look(name) if name in after.prints else before.look(name)) or step_line
@@ -171,13 +195,16 @@ def refuse_change(name, before, after, run, step_line):
 
 
 def line_of_change(run, look):
-    """The user's line after which look() gives something else while run() runs; an empty string when there is none."""
+    """The user's line after which look() gives something else while run() runs, which may be refused; an empty string when there is none."""
     before, found, lines = look(), [], {}
 
     def on_event(frame, event, argument):
         """What has changed since the last event was changed by the line of this frame that ran until now."""
         if not found and look() != before:
-            at = lines.get(frame) or (frame.f_back.f_code.co_filename, frame.f_back.f_lineno)
+            caller = frame.f_back
+            while frame not in lines and caller.f_back is not None and not is_users(caller.f_code.co_filename):
+                caller = caller.f_back
+            at = lines.get(frame) or (caller.f_code.co_filename, caller.f_lineno)
             found.append(f"{shown_path(at[0])}:{at[1]}")
         lines[frame] = frame.f_code.co_filename, frame.f_lineno
         if event == "return":
@@ -187,7 +214,8 @@ def line_of_change(run, look):
     outer = sys.gettrace()
     sys.settrace(lambda frame, event, argument: on_event if not found and is_users(frame.f_code.co_filename) else None)
     try:
-        run()
+        with contextlib.suppress(ExportError):
+            run()
     finally:
         sys.settrace(outer)
     return found[0] if found else ""

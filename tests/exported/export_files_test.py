@@ -1,21 +1,29 @@
 """Tests of the YAML that levin_train.export() writes, and of the way back by levin_train.load(): python tests/exported/export_files_test.py"""
 
 import enum
+import functools
+import importlib.util
+import inspect
 import json
+import math
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+import typing
 import unittest
 import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
 import lightning  # noqa: E402
+import numpy  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import levin_train  # noqa: E402
-from levin_train import configuration, exporting, safetensors, torch_patches  # noqa: E402
+from levin_train import configuration, exporting, processors, safetensors, torch_patches  # noqa: E402
 from levin_train.hyper_parameters import hyper_parameters  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -63,6 +71,10 @@ class Configuration(unittest.TestCase):
                 if name not in ("OneCycleLR", "CyclicLR"):  # they set the rate themselves
                     self.assertEqual(found["optimizer"]["init_args"]["lr"], 0.05)
 
+    def test_schedule_of_averaged_weights(self):
+        found = self.scheduled(lambda self, optimizer: torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.05, anneal_epochs=3))
+        self.assertEqual(found, {"class_path": "SWALR", "init_args": {"swa_lr": 0.05, "anneal_epochs": 3}})
+
     def scheduled(self, make, interval="epoch", **options):
         def configure(self):
             optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
@@ -94,6 +106,34 @@ class Configuration(unittest.TestCase):
             self.scheduled(make, interval, trainer={name: 50})
         found = self.scheduled(lambda self, optimizer: schedules.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs - 1), trainer={"max_epochs": 20})
         self.assertEqual(found["init_args"], {"T_max": 19})
+
+    def test_functions_of_a_schedule(self):
+        """A function of Python becomes an expression of levin, with the same values; parts of a function one for each."""
+        def warmed(step, steps):
+            if step < steps:
+                return float(step) / float(max(1, steps))
+            return max(0.0, 0.5 * (1.0 + math.cos(math.pi * (float(step) - steps) / 90)))
+
+        class Stairs:
+            def __call__(self, epoch):
+                return 0.1 ** sum(epoch >= milestone for milestone in (3, 7))
+
+        lambda_lr = torch.optim.lr_scheduler.LambdaLR
+        for function, wanted in ((lambda epoch: 0.95**epoch, "0.95 ** epoch"), (lambda epoch: min(1.0, (epoch + 1) / 100), "min(1.0, ((epoch + 1.0) / 100.0))"),
+                                 (lambda epoch: 0.5 * (1 + numpy.cos(numpy.pi * epoch / 50)), "0.5 * (1.0 + cos(((3.141592653589793 * epoch) / 50.0)))"),
+                                 (lambda epoch: 1.0 if epoch < 5 else 0.1, "1.0 * min(1, max(0, 5 - epoch)) + 0.1 * min(1, max(0, epoch - 4))"),
+                                 (lambda epoch: 0.5 ** int(epoch / 3), "0.5 ** ((epoch / 3.0) // 1)"), (functools.partial(warmed, steps=10), None), (Stairs(), None)):
+            found = self.scheduled(lambda self, optimizer: lambda_lr(optimizer, function))
+            text = found["init_args"]["lr_lambda"]
+            if wanted:
+                self.assertEqual(text, wanted)
+            for step in range(200):
+                value = eval(text, {"epoch": step, "cos": math.cos})
+                self.assertAlmostEqual(value, float(function(step)), places=12, msg=f"{text} at {step}")
+        found = self.scheduled(lambda self, optimizer: lambda_lr(optimizer, lambda step: step / self.trainer.max_epochs), trainer={"max_epochs": 20})
+        self.assertEqual(found["init_args"], {"lr_lambda": "epoch / 20.0"})
+        with self.assertRaisesRegex(levin_train.ExportError, 'trainer={"max_epochs": …}'):
+            self.scheduled(lambda self, optimizer: lambda_lr(optimizer, lambda step: step / self.trainer.max_epochs))
 
     def test_the_trainers_section(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -132,8 +172,13 @@ class Configuration(unittest.TestCase):
             "no maximize=True": lambda self: torch.optim.AdamW(self.parameters(), maximize=True),
             "leaves out net.bias": lambda self: torch.optim.SGD([self.net.weight], lr=0.1),
             "that the module does not have": lambda self: torch.optim.SGD([*self.parameters(), nn.Parameter(torch.ones(1))], lr=0.1),
-            "YAML has one optimizer": lambda self: [torch.optim.SGD([self.net.weight], lr=0.1), torch.optim.SGD([self.net.bias], lr=0.1)],
-            "LambdaLR": schedule(lambda self, optimizer: lambda_lr(optimizer, lambda epoch: 1.0)),
+            'one with groups: SGD([{"params"': lambda self: [torch.optim.SGD([self.net.weight], lr=0.1), torch.optim.SGD([self.net.bias], lr=0.1)],
+            "has one, in Lightning as in levin. Write": lambda self: ({"optimizer": torch.optim.SGD([self.net.weight], lr=0.1)},
+                                                                      {"optimizer": torch.optim.Adam([self.net.bias])}),
+            "2 schedules for one optimizer": lambda self: ([opt := torch.optim.SGD(self.parameters(), lr=0.1)],
+                                                           [torch.optim.lr_scheduler.StepLR(opt, 1), torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)]),
+            "the function of LambdaLR is none that levin can write as an expression: it calls math.log()":
+                schedule(lambda self, optimizer: lambda_lr(optimizer, lambda epoch: 1 / math.log(epoch + 3))),
             "computes with self.trainer.max_epochs": schedule(lambda self, optimizer: cosine(optimizer, self.trainer.max_epochs // 2)),
         }.items():
             with self.subTest(wanted):
@@ -146,6 +191,59 @@ class Configuration(unittest.TestCase):
     def test_numbers_that_json_lacks(self):
         text = configuration.yaml_text({"optimizer": {"init_args": {"lr": float("inf"), "betas": (0.9, float("-inf")), "on": True}}})
         self.assertEqual(text, 'optimizer:\n  init_args: {"lr": .inf, "betas": [0.9, -.inf], "on": true}')
+
+
+class Processors(unittest.TestCase):
+    """On which processors a package runs: in words, and what makes it run on more."""
+
+    def test_sets_of_instructions(self):
+        wide, narrow = processors.features_of("x86-64-v3"), processors.features_of("x86-64-v2")
+        widest = [*wide, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]
+        for processor, features, where, more in (
+                ("native", [*widest, "amx_tile"], "processors with AVX-512, and with amx_tile, as this machine's", ("x86-64-v3", "x86-64-v2")),
+                ("native", [*wide, "vaes", "avx512f"], "processors with AVX2, and with avx512f, vaes, as this machine's", ("x86-64-v3", "x86-64-v2")),
+                ("native", wide, "processors with AVX2, as this machine's", ("x86-64-v2",)),
+                ("native", narrow, "processors with SSE4.2, as this machine's", ()),
+                ("native", ["asimd"], " processors with asimd", ()),
+                ("x86-64-v3", wide, "processors with AVX2: most of Intel's since 2013 and of AMD's since 2015", ()),
+                ("x86-64-v2", narrow, "processors with SSE4.2: Intel's since 2008 and AMD's since 2011", ())):
+            with self.subTest(where):
+                self.assertTrue(processors.runs_on(processor, features).endswith(where), processors.runs_on(processor, features))
+                self.assertEqual([level for level in processors.PROCESSORS if f'processor="{level}"' in processors.advice(processor, features)], sorted(more))
+
+    def test_the_yaml_says_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            written = pathlib.Path(configuration.write(os.path.join(folder, "m.pt2"), {}, runs_on="it runs on processors with AVX2")).read_text()
+        self.assertIn("\n# m.pt2: it runs on processors with AVX2\nmodel:", written)
+
+
+class Types(unittest.TestCase):
+    """Type checkers of a user's file know the functions and their options."""
+
+    def test_all_options_have_types(self):
+        for function in (levin_train.export, levin_train.export_function, levin_train.load):
+            known = inspect.signature(function).parameters
+            self.assertEqual(set(typing.get_type_hints(function)), {*known, "return"}, function.__name__)
+
+    def test_values_are_those_that_are_taken(self):
+        self.assertEqual(set(typing.get_args(exporting.Processor)), {"native", *processors.PROCESSORS})
+        self.assertEqual(set(typing.get_args(exporting.Precision)), set(exporting.PRECISIONS))
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "there is no mypy")
+    def test_strict_files_of_users(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "right.py").write_text(
+                "import levin_train, torch\nfrom levin_train import Export, load\n"
+                "net, x = torch.nn.Linear(1, 1), torch.zeros(2, 1)\n"
+                "done: Export = levin_train.export(net, x, 'a.pt2', dynamic={'input': {1: 'time'}}, threads='run', processor='x86-64-v3')\n"
+                "notes: list[str] = done.notes\nsame: torch.nn.Linear = load(net, 'a.ckpt')\ntensors: dict[str, torch.Tensor] = load('a.ckpt')\n")
+            (pathlib.Path(folder) / "wrong.py").write_text(
+                "import levin_train, torch\nnet, x = torch.nn.Linear(1, 1), torch.zeros(2, 1)\nlevin_train.export(net, x, 'a.pt2', procesor='native')\n"
+                "levin_train.export(net, x, 'a.pt2', precision='fp16')\nlevin_train.exprt\n")
+            run = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "right.py", "wrong.py"], cwd=folder, text=True,
+                                 capture_output=True, env={**os.environ, "MYPYPATH": str(ROOT / "python")})
+        self.assertEqual([line.split(":")[:2] for line in run.stdout.splitlines() if ": error:" in line], [["wrong.py", str(line)] for line in (3, 4, 5)],
+                         run.stdout + run.stderr)
 
 
 class TorchPatches(unittest.TestCase):

@@ -9,6 +9,7 @@ Nothing is compiled here: export_packages_test.py does that.
 import abc
 import pathlib
 import tempfile
+import time
 import unittest
 
 from recorded_graphs import BATCH, Base, recorded, verified  # also makes levin known
@@ -31,6 +32,11 @@ def model(base=Base, **members):
     return type("Model", (base,), {"__module__": __name__, **members})
 
 
+def update_average(network):
+    """What a hook may call that changes weights."""
+    network.weight.data = network.weight.data * 0.9
+
+
 class Refused(unittest.TestCase):
     def message(self, module, batch=BATCH, **options):
         with self.assertRaises(levin_train.ExportError) as raised:
@@ -41,7 +47,7 @@ class Refused(unittest.TestCase):
 class Hooks(Refused):
     def test_all_are_named_at_once(self):
         def on_train_epoch_end(self):
-            self.log("x", 1.0)
+            self.net.weight.data.mul_(0.9)
 
         def on_before_optimizer_step(self, optimizer):
             nn.utils.clip_grad_norm_(self.parameters(), 1.0)
@@ -93,6 +99,91 @@ class Hooks(Refused):
             self.assertTrue(any(note.startswith(f"{HERE}:") and f"{name}() is left out" in note for note in notes), name)
         self.assertFalse(any("on_train_start" in note for note in notes))
         self.assertTrue(any("self.outputs takes values for hooks" in note for note in notes))
+
+    def test_hooks_of_training_that_only_log(self):
+        class Logging(Base):
+            def __init__(self):
+                super().__init__()
+                self.accuracy = torchmetrics.MeanMetric()
+                self.losses, self.begun, self.every = [], 0.0, 10
+
+            def training_step(self, batch, batch_idx):
+                loss = super().training_step(batch, batch_idx)
+                self.losses.append(loss.detach())
+                self.accuracy.update(loss)
+                return loss
+
+            def summed(self, values, metric):
+                values.clear()
+                metric.reset()
+                return metric.compute()
+
+            def on_train_epoch_start(self):
+                self.begun = time.time()
+
+            def on_train_epoch_end(self):
+                mean = torch.stack(self.losses).mean()
+                self.log_dict({"mean": mean, "accuracy": self.summed(self.losses, self.accuracy), "seconds": time.time() - self.begun})
+                self.losses = []
+
+            def on_after_backward(self):
+                found = {}
+                for name, parameter in self.net.named_parameters():
+                    found[name] = parameter.grad.abs().cpu().mean()
+                if self.global_step % self.every == 0:
+                    self.logger.experiment.add_scalars("gradients", found)
+
+            def on_before_optimizer_step(self, optimizer):
+                self.log_dict(lightning.pytorch.utilities.grad_norm(self.net, norm_type=2))
+                self.log("rate", optimizer.param_groups[0]["lr"])
+
+        _, notes = verified(Logging())
+        for name in ("on_train_epoch_start", "on_train_epoch_end", "on_after_backward", "on_before_optimizer_step"):
+            self.assertTrue(any(note.startswith(f"{HERE}:") and f"{name}() is left out" in note for note in notes), name)
+        self.assertTrue(any("self.losses takes values for hooks" in note for note in notes))
+
+    def test_hooks_of_training_that_change_it(self):
+        def training_step(self, batch, batch_idx):
+            return Base.training_step(self, batch, batch_idx) * (1 + self.count) * len(self.kept)
+
+        def counts(self):
+            self.count += 1
+
+        def appends(self):
+            self.kept.append(1)
+
+        def assigns_data(self):
+            for parameter in self.parameters():
+                parameter.data = parameter.data * 0.9
+
+        def gives_away(self):
+            update_average(self.net)
+
+        def runs(self):
+            self.log("again", self.net(torch.zeros(1, 6)).mean())
+
+        def steps(self):
+            schedule = self.lr_schedulers()
+            schedule.step()
+
+        def steps_at_once(self):
+            self.lr_schedulers().step()
+
+        def asks_the_data(self):
+            self.trainer.datamodule.set_epoch(self.current_epoch)
+
+        def stops(self, batch, batch_idx):
+            return -1
+
+        for reason, name, hook in (("it changes self.count", "on_train_epoch_end", counts), ("it calls append() of self.kept", "on_after_backward", appends),
+                                   ("it changes a part of parameter", "on_train_epoch_end", assigns_data),
+                                   ("it gives self.net to update_average()", "on_train_start", gives_away),
+                                   ("it calls self.net()", "on_train_epoch_end", runs), ("it calls step() of schedule", "on_train_epoch_end", steps),
+                                   ("it calls step() of self.lr_schedulers()", "on_train_epoch_end", steps_at_once),
+                                   ("it calls set_epoch()", "on_train_epoch_start", asks_the_data), ("what it returns", "on_train_batch_start", stops)):
+            with self.subTest(hook=hook.__name__):
+                self.assertIn(f"{name}() at {HERE}:{hook.__code__.co_firstlineno} ({reason}",
+                              self.message(model(training_step=training_step, **{name: hook})()))
 
     def test_hooks_of_validation_that_change_training(self):
         def assigns(self):
@@ -237,7 +328,7 @@ class OtherSteps(Refused):
 
     def test_what_an_evaluation_may_leave_out(self):
         def validation_step(self, batch, batch_idx):
-            self.log("rows", float(batch[1].max()))
+            self.log("rows", batch[1].tolist()[0])
 
         self.assertTrue(self.message(model(validation_step=validation_step)()).endswith('without=["validation_step"].'))
         graphs, _ = verified(model(validation_step=validation_step)(), without=["validation_step"])
@@ -275,11 +366,17 @@ class Metrics(Refused):
         def logged(self, scores, targets):
             self.metric(scores, targets)
             self.log("other", self.metric)
+            self.log("sum", self.both)  # updates those that it is made of
+            self.log("kept", scores.mean())
             return scores.mean()
 
         module = model(training_step=self.step(logged))()
-        module.metric = Weighted()
-        self.assertIn("levin has no metric like", self.message(module))
+        module.metric, module.second = Weighted(), Weighted()
+        module.both = module.metric + module.second
+        graphs, notes = verified(module)
+        self.assertEqual([entry["name"] for entry in graphs["training_step"].outputs if entry["kind"] == "log"], ["kept"])
+        for name in ("other", "sum"):
+            self.assertTrue(any(f'"{name}" is left out: levin has no metric like' in note and note.startswith(f"{HERE}:") for note in notes), name)
 
     def test_updated_and_not_logged(self):
         def updated(self, scores, targets):

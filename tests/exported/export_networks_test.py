@@ -11,7 +11,7 @@ import types
 import unittest
 import unittest.mock
 
-from recorded_graphs import BATCH, Base, recorded, verified
+from recorded_graphs import BATCH, Base, recorded, verified, with_step
 
 import torch
 import torch.backends.opt_einsum
@@ -147,8 +147,38 @@ class Networks(unittest.TestCase):
 
         with self.assertRaises(levin_train.ExportError) as raised:
             recorded(Inside())
-        self.assertRegex(str(raised.exception), r"^export_networks_test.py:(\d+): training_step cannot be recorded: what follows of rows that are taken by a "
-                                                r"mask at export_networks_test.py:\d+, as many as the data say, depends on their number .*masks of a fixed length")
+        self.assertRegex(str(raised.exception), r"^export_networks_test.py:(\d+): training_step cannot be recorded: what follows of rows that are taken by "
+                                                r"their values at export_networks_test.py:\d+, as many as the data say, depends on their number .*masks of a fixed length")
+
+    def test_copies_of_weights_that_are_written_to(self):
+        """As torchvision's Swin leaves a part of a bias out."""
+        def step(self, batch, batch_idx):
+            bias = self.net.bias.clone()
+            bias[1:2].zero_()
+            return F.cross_entropy(F.linear(batch[0], self.net.weight, bias), batch[1])
+
+        verified(with_step(step))
+
+    def test_rows_that_values_take(self):
+        def of(rows):
+            def step(self, batch, batch_idx):
+                return self.net(rows(batch[0], batch[1] == 1)).pow(2).sum() + self.net(batch[0]).sum()
+
+            return with_step(step)
+
+        for rows in (lambda x, mask: x[mask], lambda x, mask: x[mask.nonzero().squeeze(1)], lambda x, mask: x[mask.nonzero(as_tuple=True)],
+                     lambda x, mask: x[torch.where(mask)[0]], lambda x, mask: x[torch.argwhere(mask)[:, 0]],
+                     lambda x, mask: x.masked_select(mask[:, None]).reshape(-1, 6), lambda x, mask: torch.unique(x * mask[:, None], dim=0)):
+            verified(of(rows))
+        fixed = verified(of(lambda x, _: x[:, torch.tensor([1, 1, 0, 1, 1, 0]).nonzero().squeeze(1).repeat(2)[:6]]))[0]["training_step"]
+        self.assertFalse([node for node in fixed.module.graph.nodes if "nonzero" in str(node.target)])
+
+    def test_rows_that_are_summed_up(self):
+        """In the backward pass torch asks how many numbers there are."""
+        def step(self, batch, batch_idx):
+            return self.net(batch[0][batch[1] == 1]).cumsum(1).pow(2).sum()
+
+        verified(with_step(step))
 
     def test_einsum_of_three(self):
         """With opt_einsum torch computes the order of products from sizes."""

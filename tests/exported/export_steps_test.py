@@ -172,14 +172,11 @@ class Numbers(Refused):
         self.assertEqual([entry for entry in graphs["training_step"].outputs if entry["kind"] == "condition"], [])
 
     def test_values_of_data_stay_refused(self):
-        for step, wanted in ((lambda self, batch, _: self.net(batch[0]).mean() * int(batch[1].max().item()), "masks over a fixed length"),
-                             (lambda self, batch, _: self.net(batch[0]).mean() * float(self.net.weight.mean()), "Keep the tensor"),
-                             (lambda self, batch, _: self.net(batch[0]).mean() * numpy.asarray(batch[1]).max(), "given to numpy"),
+        for step, wanted in ((lambda self, batch, _: self.net(batch[0]).mean() * numpy.asarray(batch[1]).max(), "given to numpy"),
                              (lambda self, batch, _: self.net(batch[0]).mean() * int(torch.zeros(3).add_(batch[1].max()).sum()), "masks over"),
-                             (lambda self, batch, _: self.net(batch[0]).mean() * int(torch.rand(1).item() * 3), "a random number is made Python's own"),
-                             (lambda self, batch, i: self.net(batch[0]).mean() * int(i), "Leave out int()"),
-                             (lambda self, batch, i: self.net(batch[0])[:, i].mean(), "Use torch.gather"),
-                             (lambda self, batch, i: self.net(batch[0])[:, :i].mean(), "Use torch.gather"),
+                             (lambda self, batch, _: self.net(batch[0]).mean() * len(range(int(torch.rand(1).item() * 3))), "a random number is made Python's own"),
+                             (lambda self, batch, i: self.net(batch[0])[:, :i].mean(), "for sizes use a mask"),
+                             (lambda self, batch, i: self.net(batch[0]).mean() * [1.0, 2.0][i], "torch.tensor(values)[number]"),
                              (lambda self, batch, i: self.net(batch[0]).mean() * {0: 1.0}[i], "torch.gather")):
             with self.subTest(wanted):
                 self.refused(with_step(step), wanted)
@@ -288,28 +285,67 @@ class Besides(Refused):
         self.assertEqual(len([note for note in notes if "the package logs in every step" in note]), 3)
 
     def test_branches_that_do_more(self):
+        """The package has both ways, and is compared on both."""
         def assigns(self, batch, batch_idx):
             loss = Base.training_step(self, batch, batch_idx)
-            if batch_idx % 5 == 0:  # assigns
-                self.log("loss", loss)
+            if batch_idx % 5 == 0:
+                self.log("loss", loss)  # assigns
                 loss = loss * 2
             return loss
 
-        def otherwise(self, batch, batch_idx):
+        def warmed(self):
+            if self.current_epoch < self.warm:
+                return self.current_epoch / self.warm
+            return 1.0
+
+        def grows(self, batch, batch_idx):
+            hidden = self.drop(self.net(batch[0]))
+            weight = warmed(self)
+            self.log("weight", weight)
+            loss = F.cross_entropy(hidden, batch[1]) + weight * hidden.pow(2).sum()
+            return loss if self.global_step <= 1000 else loss + hidden.abs().mean()
+
+        graphs, notes = verified(with_step(assigns))
+        self.assertEqual([entry["kind"] for entry in graphs["training_step"].outputs], ["loss", "gradient", "gradient", "condition"])
+        self.assertTrue(any(note.startswith(f"{line_with(__file__, 'assigns')}: \"loss\" is left out") for note in notes))
+        module = with_step(grows, type("Warmed", (Base,), {"__module__": __name__}))
+        module.warm, module.drop = 40, nn.Dropout(0.5)
+        graph = verified(module)[0]["training_step"]
+        self.assertEqual({course.numbers["current_epoch"] < 40 for course in graph.step.courses}, {True, False})
+        self.assertEqual(len([node for node in graph.module.graph.nodes if node.target is torch.ops.aten.native_dropout.default]), 1)
+
+    def test_floats_of_numbers_of_the_run(self):
+        """As lightly's cosine_schedule() ends."""
+        def step(self, batch, batch_idx):
+            momentum = 1 - (numpy.cos(numpy.pi * self.current_epoch / 10) + 1) / 2
+            loss = Base.training_step(self, batch, batch_idx) * float(momentum)
+            return loss if isinstance(batch_idx, (int, float)) or float(1) == 1.0 else None
+
+        graph = verified(with_step(step))[0]["training_step"]
+        self.assertIn("current_epoch", [entry["name"] for entry in graph.inputs])
+
+    def test_branches_that_cannot_be_both(self):
+        def freezes(self, batch, batch_idx):
+            with torch.set_grad_enabled(bool(self.current_epoch > 3)):  # freezes
+                hidden = self.net(batch[0])
+            return F.cross_entropy(self.head(hidden), batch[1])
+
+        def draws(self, batch, batch_idx):
             loss = Base.training_step(self, batch, batch_idx)
-            if batch_idx % 5 == 0:  # otherwise
-                self.log("loss", loss)
-            else:
-                loss = loss * 2
+            return loss * torch.rand(2).sum() if self.current_epoch > 3 else loss * torch.rand(3).sum()  # draws
+
+        def many(self, batch, batch_idx):
+            loss = Base.training_step(self, batch, batch_idx)
+            for step in range(8):
+                if self.global_step > step:  # many
+                    loss = loss * 1.1
             return loss
 
-        def chosen(self, batch, batch_idx):
-            loss = Base.training_step(self, batch, batch_idx)
-            if self.training: self.log("loss", loss if batch_idx % 5 == 0 else loss * 2)  # chosen
-            return loss
-
-        for step in (assigns, otherwise, chosen):
-            self.refused(with_step(step), "what the step does depends on batch_idx", line=line_with(__file__, step.__name__))
+        module = with_step(freezes)
+        module.head = nn.Linear(3, 3)
+        self.refused(module, "the parameter net.weight gets a gradient on one way alone", line=line_with(__file__, "freezes"))
+        self.refused(with_step(draws), "draws other random numbers on one way", line=line_with(__file__, "draws"))
+        self.refused(with_step(many), "depends on global_step, which changes in a run, and takes more than 4 ways", line=line_with(__file__, "many"))
 
     def test_branches_that_are_never_taken(self):
         def step(self, batch, batch_idx):

@@ -44,11 +44,11 @@ class Steps:
     @refused("torch.cos() is there for math.cos()")
     def python_number_of_a_value(self, batch, batch_idx):
         loss = Base.training_step(self, batch, batch_idx)
-        return loss * float(loss)  # here
+        return loss * loss.__float__()  # here
 
     @refused("functions of math take it")
     def python_number_of_the_step(self, batch, batch_idx):
-        return Base.training_step(self, batch, batch_idx) * float(self.global_step)  # here
+        return Base.training_step(self, batch, batch_idx) * self.global_step.__float__()  # here
 
     @refused("Keep tensors")
     def a_list(self, batch, batch_idx):
@@ -60,10 +60,10 @@ class Steps:
         scale = batch[0].numpy().max()  # here
         return Base.training_step(self, batch, batch_idx) * scale
 
-    @refused("torch.where(condition, a, b)")
+    @refused("masks of a fixed length")
     def routing(self, batch, batch_idx):
-        rows = torch.where(batch[1] == 0)[0]  # here
-        if rows.numel() == 0:
+        rows = torch.where(batch[1] == 0)[0]
+        if rows.numel() == 0:  # here
             return Base.training_step(self, batch, batch_idx)
         return F.cross_entropy(self.net(batch[0][rows]), batch[1][rows])
 
@@ -83,14 +83,14 @@ class Steps:
     def kept_outputs(self, batch, batch_idx):
         loss = Base.training_step(self, batch, batch_idx)
         self.kept.append(loss.detach())  # here
-        return loss
+        return loss * len(self.kept)
 
     @refused("SEEN of ")
     def global_list(self, batch, batch_idx):
         SEEN.append(len(SEEN))  # here
         return Base.training_step(self, batch, batch_idx)
 
-    @refused("Use torch.rand()")
+    @refused("torch.rand(())")
     def random_of_python(self, batch, batch_idx):
         return Base.training_step(self, batch, batch_idx) * (2.0 if random.random() < 1e-9 else 1.0)  # here
 
@@ -103,7 +103,7 @@ class Steps:
         self.alpha.mul_(0.9)  # here
         return (self.net(batch[0]) * self.alpha).mean()
 
-    @refused("Do not make a Python number of a size")
+    @refused("compute with the whole tensor")
     def loop_over_rows(self, batch, batch_idx):
         return sum(self.net(batch[0][row]).sum() for row in range(batch[0].shape[0]))  # here
 
@@ -111,11 +111,6 @@ class Steps:
     def way_by_size(self, batch, batch_idx):
         loss = Base.training_step(self, batch, batch_idx)
         return loss * 2 if batch[0].shape[0] > 200 else loss  # here
-
-    @refused("depends on batch_idx, which changes in a run")
-    def way_by_number(self, batch, batch_idx):
-        loss = Base.training_step(self, batch, batch_idx)
-        return loss * 2 if batch_idx % 2 == 0 else loss  # here
 
     @refused("Log it under a name that stays the same")
     def name_by_number(self, batch, batch_idx):
@@ -126,7 +121,7 @@ class Steps:
     def reads_the_trainer(self, batch, batch_idx):
         return Base.training_step(self, batch, batch_idx) / self.trainer.max_epochs  # here
 
-    @refused("Return the loss; its gradients are computed by levin")
+    @refused("is torch.autograd.grad(loss, x)[0]")
     def backward(self, batch, batch_idx):
         Base.training_step(self, batch, batch_idx).backward()  # here
 
@@ -134,7 +129,7 @@ class Steps:
     def manual(self, batch, batch_idx):
         self.optimizers().zero_grad()  # here
 
-    @refused("Return the loss")
+    @refused("Give export() a batch that has one")
     def no_loss(self, batch, batch_idx):  # here
         self.net(batch[0])
 
@@ -158,8 +153,8 @@ class Steps:
         return self.net(batch[0]).mean() * packed.data.mean()
 
     @refused("changes the parameter net.bias")
-    def changes_a_parameter(self, batch, batch_idx):  # here
-        self.net.bias.data.mul_(0.9)
+    def changes_a_parameter(self, batch, batch_idx):
+        self.net.bias.data.mul_(0.9)  # here
         return Base.training_step(self, batch, batch_idx)
 
     @refused("changes the parameter net.bias")
@@ -201,7 +196,7 @@ class Refusals(unittest.TestCase):
 
     def test_hooks(self):
         def on_train_epoch_end(self):  # here
-            self.log("seen", 1.0)
+            self.net.weight.data.mul_(0.9)
 
         def configure_gradient_clipping(self, optimizer, *_):  # here
             self.clip_gradients(optimizer, 1.0)
@@ -344,7 +339,7 @@ class Graphs(unittest.TestCase):
         outputs = self.outputs(step)
         self.assertEqual([(entry["kind"], entry.get("name")) for entry in outputs if entry["kind"] != "gradient"],
                          [("loss", None), ("log", "loss"), ("weight", "loss"), ("log", "a"), ("log", "b"), ("metric", "accuracy"), ("metric", "accuracy"),
-                          ("log", "batch_accuracy"), ("extra", "hidden")])
+                          ("log", "batch_accuracy"), ("extra", "hidden"), ("condition", None)])
         options = outputs[1]["options"]
         self.assertEqual((options["prog_bar"], options["on_epoch"], options["reduce"], options["sync_dist"]), (True, True, "max", None))
         self.assertEqual((outputs[3]["options"]["sync_dist"], outputs[3]["options"]["rank_zero_only"]), (True, True))

@@ -50,9 +50,9 @@ class Recorded:
 
 def with_lightning(module, train, validation, epochs=1, ckpt_path=None, **options):
     """What Lightning logs: values of each step, and those at the end, by name. `options`: of the trainer."""
-    steps = []
+    steps, package = [], lightning_of(module)
 
-    class Watch(lightning.Callback):
+    class Watch(package.Callback):
         def on_train_start(self, trainer, module):
             torch.manual_seed(SEED)
             self.random = torch.get_rng_state()
@@ -63,14 +63,19 @@ def with_lightning(module, train, validation, epochs=1, ckpt_path=None, **option
         def on_train_batch_end(self, trainer, *_):
             steps.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
-    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_model_summary=False,
+    trainer = package.Trainer(max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_model_summary=False,
                                 enable_progress_bar=False, num_sanity_val_steps=0, callbacks=[Watch()], **options)
     trainer.fit(module, Recorded(train), Recorded(validation) if overridden(module, "validation_step") else None, ckpt_path=ckpt_path)
     return steps, {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
 def overridden(module, name):
-    return getattr(type(module), name) is not getattr(lightning.LightningModule, name)
+    return getattr(type(module), name) is not getattr(lightning_of(module).LightningModule, name)
+
+
+def lightning_of(module):
+    """The package of Lightning that a module is for: lightning, or pytorch_lightning."""
+    return lightning if isinstance(module, lightning.LightningModule) else sys.modules["pytorch_lightning"]
 
 
 def levin_program(folder, build, *arguments):
@@ -99,10 +104,12 @@ def with_levin(folder, build, ranks, entry="fit", unused=False, **trainer):
         return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)], version
 
 
-def difference(steps, last, rows):
-    """The largest difference of a value, relative to the larger of its size and 0.1, and the name of the value."""
+def difference(steps, last, rows, left_out=()):
+    """The largest difference of a value, relative to the larger of its size and 0.1, and the name of the value. `left_out`: names that the
+    package does not log."""
     worst = (0.0, "")
-    names = {name for name in last if name not in ("epoch", "step")}
+    # Of what is logged for steps and epochs Lightning has the name without an ending besides.
+    names = {name for name in last if name not in ("epoch", "step", *left_out) and f"{name}_step" not in last}
     if not names:
         raise RuntimeError("nothing is logged")
     for name in names:

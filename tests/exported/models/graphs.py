@@ -46,6 +46,36 @@ def graph_attention_network():
     return Training(GraphClassifier(GAT(6, 16, 2, heads=2, v2=True), global_mean_pool, 16), of_graphs)
 
 
+@case("torch-geometric", graphs, batches=4)
+def graph_sage():
+    from torch_geometric.nn import GraphSAGE, global_max_pool
+
+    return Training(GraphClassifier(GraphSAGE(6, 16, 2, dropout=0.1), global_max_pool, 16), of_graphs)
+
+
+@case("torch-geometric", graphs, batches=4)
+def graph_transformer():
+    from torch_geometric.nn import Sequential, TransformerConv, global_mean_pool
+
+    body = Sequential("x, edge_index", [(TransformerConv(6, 8, heads=2), "x, edge_index -> x"), torch.nn.ReLU()])
+    return Training(GraphClassifier(body, global_mean_pool, 16), of_graphs)
+
+
+@case("torch-geometric", graphs, batches=4)
+def graph_of_edges():
+    from torch_geometric.nn import EdgeConv, Sequential, global_max_pool
+
+    body = Sequential("x, edge_index", [(EdgeConv(torch.nn.Linear(12, 16)), "x, edge_index -> x"), torch.nn.ReLU()])
+    return Training(GraphClassifier(body, global_max_pool, 16), of_graphs)
+
+
+@case("torch-geometric", lambda _: graph_of_papers(), batches=2)
+def graph_autoencoder():
+    from torch_geometric.nn import GAE, GCN
+
+    return Training(GAE(GCN(6, 16, 2, 8)), lambda network, data: network.recon_loss(network.encode(data.x, data.edge_index), data.edge_index))
+
+
 @case("torch-geometric", lambda _: graph_of_papers())
 def graph_convolution_of_one_graph():
     from torch_geometric.nn import GCN
@@ -104,7 +134,8 @@ def message_passing_of_molecules():
     return MPNN(BondMessagePassing(d_h=16, depth=2), MeanAggregation(), RegressionFFN(input_dim=16, hidden_dim=16))
 
 
-changed(message_passing_of_molecules, "config=False", config=False)
+changed(message_passing_of_molecules, 'trainer={"num_training_batches": 20, "max_epochs": 5}',
+        trainer={"num_training_batches": 20, "max_epochs": 5})
 
 
 @case("torch", lambda index: {"words": torch.randint(0, 50, (20 + index % 5,)), "offsets": torch.tensor([0, 4, 9, 15]),

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import sys
 import time
 import traceback
@@ -28,7 +29,7 @@ import levin_train  # noqa: E402
 from recorded_graphs import verified  # noqa: E402
 from step_times import step_times  # noqa: E402
 
-FIELDS = ("text", "vision", "tables", "series", "graphs", "demos")
+FIELDS = ("text", "vision", "objects", "learning", "tables", "series", "graphs", "demos")
 STEPS, ALLOWED = 20, 1e-5
 VERDICTS = ("as it is", "after a change", "refused", "wrong")  # the best first
 BEGIN, END = "<!-- models: written by make test-export-models -->", "<!-- end of models -->"
@@ -46,23 +47,23 @@ def made(variant):
 
 
 def exported(variant, path):
-    """Exports a variant. Gives the reason when it is refused, and the seconds that it took."""
+    """Exports a variant. Gives the reason when it is refused, the seconds that it took, and the names that the package does not log."""
     module, batches = made(variant)
     options = dict(variant.export)
     count = options.pop("batches", 1)
     begin = time.monotonic()
     try:
-        levin_train.export(module, batches[0], path, batches=batches[1:count], **options)
-        return "", time.monotonic() - begin
+        done = levin_train.export(module, batches[0], path, batches=batches[1:count], **options)
+        return "", time.monotonic() - begin, re.findall(r'"([^"]+)" is left out', "\n".join(done.notes))
     except levin_train.ExportError as error:
-        return str(error), time.monotonic() - begin
+        return str(error), time.monotonic() - begin, []
 
 
 class Refused(Exception):
     """A run of levin that ends at a batch which is of another shape than the package's."""
 
 
-def trained(variant, folder, build):
+def trained(variant, folder, build, left_out):
     """How far the losses of a run of levin are from those of Lightning: None where there is no program, or no optimizer of levin. Raises
     ValueError where that is more than rounding."""
     if not (build / "bin/levin").exists() or not (folder / "m.yaml").exists():
@@ -74,7 +75,7 @@ def trained(variant, folder, build):
         rows, _ = with_levin(folder, build, 1)
     except RuntimeError as error:
         raise (Refused if " takes \"" in str(error) else RuntimeError)(str(error)) from error
-    off = difference(steps, last, rows)[0]
+    off = difference(steps, last, rows, left_out)[0]
     if off > ALLOWED and off > 5 * rounding(variant, steps, last):
         raise ValueError(f"the losses differ by {off:.2g}")
     return off
@@ -117,13 +118,13 @@ def run(case, folder, build, against):
     for verdict, variant in (("as it is", case.as_it_is), ("after a change", case.changed)):
         if variant is None:
             continue
-        refusal, seconds = exported(variant, folder / "m.pt2")
+        refusal, seconds, left_out = exported(variant, folder / "m.pt2")
         line["message"] = line["message"] or refusal
         if refusal:
             continue
         line.update(verdict=verdict, change=variant.what, export_seconds=seconds)
         try:
-            line["difference"] = trained(variant, folder, build)
+            line["difference"] = trained(variant, folder, build, left_out)
         except Refused as error:  # a batch that the package does not take: levin says so at the step
             line.update(verdict="refused", message=str(error))
             continue

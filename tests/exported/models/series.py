@@ -41,15 +41,9 @@ def darts_nbeats():
     return darts_module("NBEATSModel", num_stacks=2, num_blocks=1, layer_widths=16)
 
 
-changed(darts_nbeats, 'without=["on_train_epoch_end"]', without=["on_train_epoch_end"])
-
-
 @case("darts", darts_batch)
 def darts_tcn():
     return darts_module("TCNModel", num_filters=4, dropout=0.1)
-
-
-changed(darts_tcn, 'without=["on_train_epoch_end"]', without=["on_train_epoch_end"])
 
 
 @case("darts", darts_batch)
@@ -57,7 +51,29 @@ def darts_transformer():
     return darts_module("TransformerModel", d_model=16, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=24)
 
 
-changed(darts_transformer, 'without=["on_train_epoch_end"]', without=["on_train_epoch_end"])
+@case("darts", darts_batch)
+def darts_nhits():
+    return darts_module("NHiTSModel", num_stacks=2, num_blocks=1, layer_widths=16)
+
+
+@case("darts", darts_batch)
+def darts_tide():
+    return darts_module("TiDEModel", hidden_size=16, temporal_width_past=2, temporal_width_future=2)
+
+
+@case("darts", darts_batch)
+def darts_dlinear():
+    return darts_module("DLinearModel", kernel_size=5)
+
+
+@case("darts", darts_batch)
+def darts_lstm_of_blocks():
+    return darts_module("BlockRNNModel", model="LSTM", hidden_dim=8)
+
+
+@case("darts", darts_batch)
+def darts_tsmixer():
+    return darts_module("TSMixerModel", hidden_size=8, ff_size=8, num_blocks=1)
 
 
 def forecasting_data():
@@ -82,9 +98,6 @@ def temporal_fusion_transformer():
     return TemporalFusionTransformer.from_dataset(forecasting_data(), hidden_size=8, attention_head_size=2, hidden_continuous_size=4)
 
 
-changed(temporal_fusion_transformer, 'without=[…] two hooks', without=["on_train_epoch_end", "on_after_backward"])
-
-
 @case("pytorch-forecasting", forecasting_batch)
 def forecasting_deepar():
     from pytorch_forecasting import DeepAR
@@ -92,7 +105,21 @@ def forecasting_deepar():
     return DeepAR.from_dataset(forecasting_data(), hidden_size=8)
 
 
-changed(forecasting_deepar, "without=[…] two hooks", without=["on_train_epoch_end", "on_after_backward"])
+@case("pytorch-forecasting", forecasting_batch)
+def forecasting_nhits():
+    from pytorch_forecasting import NHiTS
+
+    return NHiTS.from_dataset(forecasting_data(), hidden_size=8, static_hidden_size=8, n_blocks=[1, 1], n_layers=1)
+
+
+@case("pytorch-forecasting", forecasting_batch)
+def forecasting_mlp():
+    from pytorch_forecasting import DecoderMLP
+
+    return DecoderMLP.from_dataset(forecasting_data(), hidden_size=8)
+
+
+changed(forecasting_mlp, 'without=["validation_step", "test_step"]', without=["validation_step", "test_step"])
 
 
 @case("transformers", lambda _: {"past_values": torch.randn(4, 32, 2), "future_values": torch.randn(4, 8, 2)})

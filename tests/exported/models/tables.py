@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from cases import Training, case, changed
+from cases import Training, case
 
 
 @case("tabm", lambda _: (torch.randn(16, 6), torch.randint(0, 3, (16, 2)), torch.randint(0, 4, (16,))))
@@ -47,11 +47,26 @@ def cells(_):
 
 
 @case("scvi-tools", cells)
-def scvi_autoencoder(**options):
+def scvi_autoencoder():
     from scvi.module import VAE
     from scvi.train import TrainingPlan
 
-    return TrainingPlan(VAE(n_input=20, n_batch=2, n_hidden=16, n_latent=4), **options)
+    return TrainingPlan(VAE(n_input=20, n_batch=2, n_hidden=16, n_latent=4))
 
 
-changed(scvi_autoencoder, "n_epochs_kl_warmup=None", make=lambda: scvi_autoencoder(n_epochs_kl_warmup=None))
+@case("scvi-tools", cells)
+def scvi_linear_decoder():
+    from scvi.module import LDVAE
+    from scvi.train import TrainingPlan
+
+    return TrainingPlan(LDVAE(n_input=20, n_batch=2, n_hidden=16, n_latent=4), n_epochs_kl_warmup=20)
+
+
+@case("normflows", lambda _: torch.randn(32, 4))
+def coupling_flow():
+    import normflows
+
+    flows = []
+    for _ in range(2):
+        flows += [normflows.flows.AffineCouplingBlock(normflows.nets.MLP([2, 16, 4], init_zeros=True)), normflows.flows.Permute(4, mode="swap")]
+    return Training(normflows.NormalizingFlow(normflows.distributions.DiagGaussian(4), flows), lambda network, batch: network.forward_kld(batch))

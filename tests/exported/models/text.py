@@ -205,3 +205,127 @@ def wav2vec2_with_ctc(**options):
 
 
 changed(wav2vec2_with_ctc, "layerdrop=0", make=lambda: wav2vec2_with_ctc(layerdrop=0.0))
+
+
+@case("transformers", classified)
+def electra_classifier():
+    from transformers import ElectraConfig, ElectraForSequenceClassification
+
+    return Training(ElectraForSequenceClassification(ElectraConfig(**SMALL, embedding_size=16, num_labels=3)), own_loss)
+
+
+@case("transformers", classified)
+def deberta_classifier():
+    from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+
+    config = DebertaV2Config(**SMALL, num_labels=3, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8)
+    return Training(DebertaV2ForSequenceClassification(config), own_loss)
+
+
+changed(deberta_classifier, "the loss outside of the model", make=lambda: Training(deberta_classifier().network, lambda network, batch: F.cross_entropy(
+    network(batch["input_ids"], batch["attention_mask"]).logits, batch["labels"])))
+
+
+@case("transformers", classified)
+def xlnet_classifier():
+    from transformers import XLNetConfig, XLNetForSequenceClassification
+
+    return Training(XLNetForSequenceClassification(XLNetConfig(vocab_size=WORDS, d_model=32, n_layer=2, n_head=4, d_inner=48, num_labels=3)), own_loss)
+
+
+@case("transformers", labelled)
+def bart():
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    config = BartConfig(vocab_size=WORDS, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+                        encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=32)
+    return Training(BartForConditionalGeneration(config), own_loss)
+
+
+@case("transformers", labelled)
+def mamba():
+    from transformers import MambaConfig, MambaForCausalLM
+
+    return Training(MambaForCausalLM(MambaConfig(vocab_size=WORDS, hidden_size=16, state_size=4, num_hidden_layers=2)),
+                    lambda network, batch: network(input_ids=batch["input_ids"], labels=batch["labels"]).loss)
+
+
+@case("transformers", labelled)
+def qwen():
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    return Training(Qwen2ForCausalLM(Qwen2Config(**SMALL, num_key_value_heads=2)), own_loss)
+
+
+@case("transformers", lambda _: {"input_ids": tokens(4, 10), "pixel_values": torch.randn(4, 3, 32, 32)})
+def clip():
+    from transformers import CLIPConfig, CLIPModel
+
+    shared = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    config = CLIPConfig(text_config={**shared, "vocab_size": WORDS, "max_position_embeddings": 16, "eos_token_id": 2},
+                        vision_config={**shared, "image_size": 32, "patch_size": 8}, projection_dim=16)
+    return Training(CLIPModel(config), lambda network, batch: network(**batch, return_loss=True).loss)
+
+
+class Tagger(torch.nn.Module):
+    """A network over texts of several lengths, as tutorials build it."""
+
+    def __init__(self, layer, packs):
+        super().__init__()
+        self.words, self.layer, self.tags = torch.nn.Embedding(WORDS, 16), layer, torch.nn.LazyLinear(4)
+        self.packs = packs
+        self.tags(torch.zeros(1, layer.hidden_size * (2 if layer.bidirectional else 1)))
+
+    def forward(self, words, lengths):
+        hidden = self.words(words)
+        if self.packs:
+            hidden = torch.nn.utils.rnn.pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+        hidden, _ = self.layer(hidden)
+        if self.packs:
+            hidden, _ = torch.nn.utils.rnn.pad_packed_sequence(hidden, batch_first=True)
+        return self.tags(hidden)
+
+
+def texts(_):
+    lengths = torch.randint(3, 11, (4,))
+    lengths[0] = 10
+    return tokens(4, 10), lengths, torch.randint(0, 4, (4, 10)).masked_fill(torch.arange(10) >= lengths[:, None], -100)
+
+
+def tagged(network, batch):
+    return F.cross_entropy(network(*batch[:2]).flatten(0, 1), batch[2].flatten(), ignore_index=-100)
+
+
+@case("torch", texts)
+def lstm_tagger():
+    return Training(Tagger(torch.nn.LSTM(16, 12, 2, batch_first=True, bidirectional=True, dropout=0.1), False), tagged)
+
+
+@case("torch", texts)
+def gru_tagger():
+    return Training(Tagger(torch.nn.GRU(16, 12, batch_first=True), False), tagged)
+
+
+@case("torch", texts)
+def lstm_tagger_of_packed_texts():
+    return Training(Tagger(torch.nn.LSTM(16, 12, batch_first=True, bidirectional=True), True), tagged)
+
+
+changed(lstm_tagger_of_packed_texts, "without packing", make=lstm_tagger)
+
+
+@case("torchaudio", lambda _: (torch.randn(4, 1, 600), torch.randint(0, 5, (4,))))
+def wav2letter():
+    import torchaudio
+
+    network = torchaudio.models.Wav2Letter(num_classes=5, input_type="power_spectrum", num_features=1)
+    return Training(network, lambda network, batch: F.nll_loss(network(batch[0]).mean(2), batch[1]))
+
+
+@case("torchaudio", lambda _: (torch.randn(2, 1, 400), torch.randn(2, 2, 400)))
+def conv_tasnet():
+    import torchaudio
+
+    network = torchaudio.models.ConvTasNet(num_sources=2, enc_kernel_size=8, enc_num_feats=16, msk_kernel_size=3, msk_num_feats=8, msk_num_hidden_feats=16,
+                                           msk_num_layers=2, msk_num_stacks=1)
+    return Training(network, lambda network, batch: F.l1_loss(network(batch[0]), batch[1]))
