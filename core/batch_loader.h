@@ -43,9 +43,10 @@ class LEVIN_API BatchLoader {
   virtual bool set_batch_size(std::int64_t /*samples*/) { return false; }
   /// Starts an epoch and drops the rest of the previous one.
   virtual void start_epoch(std::int64_t epoch) = 0;
-  /// The position in the epoch's global order, in samples, after `batches` batches on every rank from where the epoch was
-  /// started. Checkpoints store it, so that any number of ranks and any batch size can resume. Default: nullopt; a run then
-  /// resumes only with the same number of ranks and batch size, and reads finished batches again.
+  /// The position in the epoch's global order after `batches` batches on every rank from where the epoch was started: in
+  /// samples, or in batches of all ranks where batch_size() gives none. Checkpoints store it, so that any number of ranks and
+  /// any batch size can resume. Default: nullopt; a run then resumes only with the same number of ranks and batch size, and
+  /// reads finished batches again.
   virtual std::optional<std::int64_t> samples_before(std::int64_t /*batches*/) const { return std::nullopt; }
   /// Batches of this rank from a position of samples_before(). Default: nullopt, the loader cannot start there.
   virtual std::optional<std::int64_t> batches_from(std::int64_t /*samples*/) const { return std::nullopt; }

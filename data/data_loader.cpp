@@ -3,12 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/multinomial.h>
-#include <ATen/ops/randperm.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <mutex>
 #include <numeric>
@@ -28,76 +24,6 @@
 
 namespace levin {
 
-LEVIN_REGISTER_SAMPLER(SequentialSampler, "Each sample once, in the dataset's order");
-LEVIN_REGISTER_SAMPLER(RandomSampler, "Each sample once, in a new order in each epoch");
-
-Sampler::~Sampler() = default;
-
-std::int64_t Sampler::size(std::int64_t dataset_size) const { return dataset_size; }
-
-namespace {
-
-at::Generator seeded_generator(std::int64_t seed) {
-  return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
-}
-
-/// Sums wrap around, so that any seed is a good one.
-std::int64_t seed_of(const EpochKey& key) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(key.seed) + static_cast<std::uint64_t>(key.epoch));
-}
-
-std::vector<std::int64_t> to_vector(const at::Tensor& indices) {
-  const auto* data = indices.const_data_ptr<std::int64_t>();
-  return std::vector<std::int64_t>(data, data + indices.numel());
-}
-
-}  // namespace
-
-std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed) {
-  return to_vector(at::randperm(size, seeded_generator(seed), at::TensorOptions(at::kLong)));
-}
-
-std::vector<std::int64_t> SequentialSampler::order(const EpochKey& key) const {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(key.dataset_size));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
-
-std::vector<std::int64_t> RandomSampler::order(const EpochKey& key) const {
-  return random_permutation(key.dataset_size, seed_of(key));
-}
-
-WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::int64_t samples_per_epoch, bool replacement)
-    : weights_(std::move(weights)), samples_per_epoch_(samples_per_epoch), replacement_(replacement) {
-  const auto usable = std::count_if(weights_.begin(), weights_.end(), [](double weight) { return weight > 0.0; });
-  for (std::size_t index = 0; index < weights_.size(); ++index) {
-    if (std::isfinite(weights_[index]) && weights_[index] >= 0.0) continue;
-    throw MisuseError(
-        format("WeightedRandomSampler: weight {} is {:f}; weights are finite and not negative", index, weights_[index]));
-  }
-  if (samples_per_epoch_ < 0) throw MisuseError("WeightedRandomSampler: samples_per_epoch is negative");
-  if (samples_per_epoch_ > 0 && usable == 0) throw MisuseError("WeightedRandomSampler: every weight is 0");
-  if (!replacement_ && samples_per_epoch_ > usable) {
-    throw MisuseError(
-        format("WeightedRandomSampler: without replacement {} samples cannot be drawn from {} with a weight above 0",
-               samples_per_epoch_, usable));
-  }
-}
-
-std::int64_t WeightedRandomSampler::size(std::int64_t dataset_size) const {
-  if (static_cast<std::int64_t>(weights_.size()) != dataset_size) {
-    throw MisuseError(
-        format("WeightedRandomSampler has {} weights for a dataset of {} samples", weights_.size(), dataset_size));
-  }
-  return samples_per_epoch_;
-}
-
-std::vector<std::int64_t> WeightedRandomSampler::order(const EpochKey& key) const {
-  if (samples_per_epoch_ == 0) return {};
-  const at::Tensor weights = at::tensor(weights_, at::kDouble);
-  return to_vector(at::multinomial(weights, samples_per_epoch_, replacement_, seeded_generator(seed_of(key))));
-}
-
 void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
   using O = DataLoaderOptions;
   options.add(&O::batch_size, "Samples in a batch of one rank").min(1);
@@ -106,6 +32,9 @@ void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
   declare_reading(options);
   options.add(&O::seed, "Seed of the order; null: that of seed_everything");
   options.rule({"shuffle"}, [](const O& loader) {
+    if (loader.batch_sampler && (loader.shuffle || loader.sampler || loader.drop_last || loader.batch_size != 1)) {
+      return "batch_sampler decides all of the order: leave out batch_size, shuffle, sampler and drop_last";
+    }
     return loader.shuffle && loader.sampler ? "shuffle and sampler exclude each other; the sampler alone decides the order"
                                             : "";
   });
@@ -116,7 +45,8 @@ struct DataLoader::Epoch {
   DatasetPtr dataset;
   DataLoaderOptions options;
   std::vector<std::int64_t> indices;
-  std::int64_t padding;  ///< how many of the indices, at their end, repeat others to make ranks even
+  std::vector<std::int64_t> ends;  ///< of batches in the indices; empty: each has batch_size of them
+  std::int64_t padding;            ///< how many of the indices, at their end, repeat others to make ranks even
   std::int64_t number;
   std::int64_t seed;
   std::int64_t batches;
@@ -133,9 +63,30 @@ struct DataLoader::Epoch {
     return options.collate(single);
   }
 
+  void take(const std::vector<std::int64_t>& order, const DistributedSampler& part) { indices = part.select(order); }
+  void take(const std::vector<std::vector<std::int64_t>>& order, const DistributedSampler& part) {
+    std::vector<std::int64_t> places(order.size());
+    std::iota(places.begin(), places.end(), 0);
+    const std::vector<std::int64_t> own = part.select(places);
+    for (const std::int64_t place : own) {
+      const auto& batch = order[static_cast<std::size_t>(place)];
+      indices.insert(indices.end(), batch.begin(), batch.end());
+      ends.push_back(std::ssize(indices));
+    }
+    const std::int64_t repeated = padding;
+    if (repeated > 0) padding = std::ssize(indices) - samples_of(std::ssize(own) - repeated);
+  }
+
+  /// How many indices the first batches have.
+  std::int64_t samples_of(std::int64_t first_batches) const {
+    const auto all = static_cast<std::int64_t>(indices.size());
+    if (ends.empty()) return std::min(all, first_batches * options.batch_size);
+    return first_batches == 0 ? 0 : ends[static_cast<std::size_t>(std::min<std::int64_t>(first_batches, std::ssize(ends)) - 1)];
+  }
+
   Batch read(std::int64_t batch) const {
-    const std::int64_t begin = batch * options.batch_size;
-    const std::int64_t length = std::min(options.batch_size, static_cast<std::int64_t>(indices.size()) - begin);
+    const std::int64_t begin = samples_of(batch);
+    const std::int64_t length = samples_of(batch + 1) - begin;
     const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
     const SampleSeedScope random(seed, number);
     try {
@@ -192,9 +143,22 @@ std::int64_t DataLoader::dataset_size() const {
       size));
 }
 
-std::int64_t DataLoader::order_size() const { return sampler().size(dataset_size()); }
+std::optional<std::int64_t> DataLoader::batch_size() const {
+  return options_.batch_sampler ? std::nullopt : std::optional(options_.batch_size);
+}
+
+bool DataLoader::set_batch_size(std::int64_t samples) {
+  if (options_.batch_sampler) return false;
+  options_.batch_size = samples;
+  return true;
+}
+
+std::int64_t DataLoader::order_size() const {
+  return options_.batch_sampler ? options_.batch_sampler->size(dataset_size()) : sampler().size(dataset_size());
+}
 
 std::optional<SampleShare> DataLoader::sample_share() const {
+  if (options_.batch_sampler) return std::nullopt;
   SampleShare share{.all = order_size(), .ranks = shard_.world_size};
   const DistributedSampler part(share.all, shard_);
   share.mine = part.size();
@@ -205,15 +169,15 @@ std::optional<SampleShare> DataLoader::sample_share() const {
 std::optional<std::uint64_t> DataLoader::data_fingerprint() const { return dataset_->fingerprint(); }
 
 std::optional<std::int64_t> DataLoader::size() const {
-  return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);
+  return DistributedSampler(order_size(), shard_).batches(order_per_batch(), options_.drop_last);
 }
 
-bool DataLoader::shuffles() const { return sampler().shuffles(); }
+bool DataLoader::shuffles() const { return options_.batch_sampler ? options_.batch_sampler->shuffles() : sampler().shuffles(); }
 
 std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t batches) const {
   if (!epoch_) return std::vector<std::int64_t>();
   const auto& indices = epoch_->indices;
-  const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * options_.batch_size);
+  const std::int64_t count = epoch_->samples_of(batches);
   std::vector<std::int64_t> samples(indices.begin(), indices.begin() + count);
   const std::int64_t own = static_cast<std::int64_t>(indices.size()) - epoch_->padding;
   if (count > own) std::fill(samples.begin() + own, samples.end(), -1);
@@ -253,26 +217,45 @@ std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
   return order;
 }
 
+std::vector<std::vector<std::int64_t>> DataLoader::epoch_batches(std::int64_t epoch) const {
+  const std::int64_t samples = dataset_size();
+  const std::int64_t expected = options_.batch_sampler->size(samples);
+  // Overfitting sees the same batches in each epoch.
+  const EpochKey key{.dataset_size = samples, .seed = seed(), .epoch = shard_.force_sequential ? 0 : epoch};
+  std::vector<std::vector<std::int64_t>> batches = options_.batch_sampler->batches(key);
+  if (std::ssize(batches) != expected) {
+    throw MisuseError(format("the batch sampler gave {} batches for epoch {}, and says that an epoch has {}", batches.size(),
+                             epoch, expected));
+  }
+  for (const auto& batch : batches) {
+    if (batch.empty()) throw MisuseError(format("the batch sampler gave an empty batch for epoch {}", epoch));
+    check_indices(batch, samples, format("the batch sampler's order of epoch {}", epoch));
+  }
+  return batches;
+}
+
 std::optional<std::int64_t> DataLoader::samples_before(std::int64_t batches) const {
-  return std::min(order_size(), first_sample_ + batches * options_.batch_size * shard_.world_size);
+  return std::min(order_size(), first_sample_ + batches * order_per_batch() * shard_.world_size);
 }
 
 std::optional<std::int64_t> DataLoader::batches_from(std::int64_t samples) const {
-  return DistributedSampler(order_size(), shard_, samples).batches(options_.batch_size, options_.drop_last);
+  return DistributedSampler(order_size(), shard_, samples).batches(order_per_batch(), options_.drop_last);
 }
 
 void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
-  const std::vector<std::int64_t> order = epoch_order(epoch);
-  const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_, samples);
+  const DistributedSampler part(order_size(), shard_, samples);
+  auto begun = std::make_shared<Epoch>(Epoch{.dataset = dataset_,
+                                             .options = options_,
+                                             .indices = {},
+                                             .ends = {},
+                                             .padding = part.padding(),
+                                             .number = epoch,
+                                             .seed = seed(),
+                                             .batches = part.batches(order_per_batch(), options_.drop_last),
+                                             .pin_memory = pins_memory_});
+  options_.batch_sampler ? begun->take(epoch_batches(epoch), part) : begun->take(epoch_order(epoch), part);
   first_sample_ = samples;
-  epoch_ = std::make_shared<const Epoch>(Epoch{.dataset = dataset_,
-                                               .options = options_,
-                                               .indices = part.select(order),
-                                               .padding = part.padding(),
-                                               .number = epoch,
-                                               .seed = seed(),
-                                               .batches = part.batches(options_.batch_size, options_.drop_last),
-                                               .pin_memory = pins_memory_});
+  epoch_ = std::move(begun);
   next_batch_ = 0;
   if (!reads_ahead()) {
     workers_.reset();
@@ -286,7 +269,8 @@ bool DataLoader::reads_ahead() const {
   // To take a batch over from a thread costs some 20 µs, to copy so many bytes some 100.
   constexpr std::int64_t kSmallBatch = 1 << 20;
   if (options_.num_workers == 0) return false;
-  const std::optional<std::int64_t> bytes = options_.collate ? std::nullopt : dataset_->bytes_to_copy();
+  const bool is_plain = !options_.collate && !options_.batch_sampler;
+  const std::optional<std::int64_t> bytes = is_plain ? dataset_->bytes_to_copy() : std::nullopt;
   return pins_memory_ || !bytes || *bytes > kSmallBatch / options_.batch_size;
 }
 

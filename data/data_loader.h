@@ -73,6 +73,45 @@ class LEVIN_API WeightedRandomSampler final : public Sampler {
   bool replacement_;
 };
 
+/// The batches of an epoch, over all ranks together, each a list of indices: for samples of different lengths. The loader then
+/// gives each rank every world-size-th batch. Gradients of ranks weigh alike, whatever their batches hold.
+class LEVIN_API BatchSampler {
+ public:
+  virtual ~BatchSampler();
+  /// Ranks: every rank calls it and must get the same; use nothing but `key` and fixed state.
+  virtual std::vector<std::vector<std::int64_t>> batches(const EpochKey& key) const = 0;
+  /// How many batches() gives, in each epoch.
+  virtual std::int64_t size(std::int64_t dataset_size) const = 0;
+  /// Whether two epochs differ in order.
+  virtual bool shuffles() const = 0;
+};
+
+struct LEVIN_API LengthBatchOptions {
+  /// The most that a batch may hold once its samples are padded: its longest length times its samples. 0: no such bound.
+  std::int64_t max_tokens = 0;
+  std::int64_t max_samples = 0;  ///< in a batch; 0: no such bound
+  bool shuffle = false;          ///< the batches in a new order in each epoch, and samples of one length in new places
+};
+
+/// Batches of samples of similar lengths, so that little is padded.
+///
+///     levin::DataLoader(sentences, {.batch_sampler = std::make_shared<levin::LengthBatchSampler>(
+///                                       lengths, levin::LengthBatchOptions{.max_tokens = 4096, .shuffle = true}),
+///                                   .collate = pad});
+class LEVIN_API LengthBatchSampler final : public BatchSampler {
+ public:
+  /// `lengths`: of each sample. Throws MisuseError without a bound, and for a sample that is longer than max_tokens.
+  LengthBatchSampler(std::vector<std::int64_t> lengths, const LengthBatchOptions& options);
+  std::vector<std::vector<std::int64_t>> batches(const EpochKey& key) const override;
+  std::int64_t size(std::int64_t dataset_size) const override;
+  bool shuffles() const override { return options_.shuffle; }
+
+ private:
+  std::vector<std::int64_t> lengths_;
+  LengthBatchOptions options_;
+  std::vector<std::int64_t> ends_;  ///< of the batches, in samples sorted by length
+};
+
 /// A permutation of 0 … size - 1: torch.randperm(size, generator=torch.Generator().manual_seed(seed)).
 LEVIN_API std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed);
 
@@ -86,6 +125,8 @@ struct LEVIN_API DataLoaderOptions {
   bool persistent_workers = true;            ///< false: threads end with each epoch, and their memory with them
   std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
   std::shared_ptr<const Sampler> sampler{};  ///< your order, instead of `shuffle`
+  /// Your batches, instead of batch_size, shuffle, sampler and drop_last.
+  std::shared_ptr<const BatchSampler> batch_sampler{};
   /// Makes a batch of samples, whose tensors have no batch dimension: for those of different lengths. The dataset's get_batch()
   /// is then asked for one sample at a time. Threading: as Dataset::get_batch(). Default: the dataset makes the batch.
   std::function<Batch(std::span<const Batch>)> collate{};
@@ -109,12 +150,9 @@ class LEVIN_API DataLoader final : public BatchLoader {
   DataLoader(DataLoader&& other) noexcept;
   ~DataLoader() override;
 
-  /// Exact.
-  std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
-  bool set_batch_size(std::int64_t samples) override {
-    options_.batch_size = samples;
-    return true;
-  }
+  /// Exact; nullopt with a batch sampler, whose batches are of different sizes.
+  std::optional<std::int64_t> batch_size() const override;
+  bool set_batch_size(std::int64_t samples) override;
   std::optional<std::int64_t> size() const override;
   void start_epoch(std::int64_t epoch) override { start_epoch_at(epoch, 0); }
   std::optional<std::int64_t> samples_before(std::int64_t batches) const override;
@@ -145,8 +183,11 @@ class LEVIN_API DataLoader final : public BatchLoader {
   /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
   std::int64_t dataset_size() const;
   std::int64_t order_size() const;
+  /// How many of the order make a batch: with a batch sampler one, as the order is of batches.
+  std::int64_t order_per_batch() const { return options_.batch_sampler ? 1 : options_.batch_size; }
   std::int64_t seed() const;
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
+  std::vector<std::vector<std::int64_t>> epoch_batches(std::int64_t epoch) const;
   bool reads_ahead() const;
   void start_workers();
 
@@ -154,7 +195,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
   DataLoaderOptions options_;
   Shard shard_;
   std::shared_ptr<const Epoch> epoch_;  ///< shared with the workers; null before the first epoch
-  std::int64_t first_sample_ = 0;       ///< of the epoch's global order
+  std::int64_t first_sample_ = 0;       ///< of the epoch's global order; with a batch sampler, a batch
   std::int64_t next_batch_ = 0;
   bool pins_memory_ = false;
   std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
