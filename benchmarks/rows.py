@@ -38,6 +38,7 @@ class Row:
     short: str = ""  # in the picture, instead of `what`
     note: str = ""
     package: str = ""  # of which network a package of levin_train.export() is needed
+    images: bool = False  # a folder of JPEG files is needed
 
 
 def program(name, *arguments):
@@ -164,6 +165,16 @@ def logger(name, how=""):
                limit=1.05, unit="µs", levin=Side(name, step(name)), baseline=Side("CSVLogger alone", step("everything")))
 
 
+def images(workers):
+    cores = "one core" if workers == 1 else f"{workers} cores"
+    return Row(key=f"images_{workers}", short=f"images a second, {cores}: levin / torchvision",
+               what=f"JPEG files of 500 × 375: decoded, RandomResizedCrop(224), flipped, normalized, in batches; {workers} worker"
+               f"{'s' if workers > 1 else ''}: images a second over torchvision's with torch's DataLoader", target="≥ 1.5 ×", kind="speed",
+               limit=1.5, at_least=True, unit="s", rounds=0.5, images=True,
+               levin=Side(LEVIN, program("images_benchmark", "{images}", str(workers))),
+               baseline=peer_side("torchvision", peer("images.py", "{images}", str(workers))))
+
+
 def report_row(key, what, target, limit, unit, reads):
     return Row(key=key, what=f"levin report, a run of 1,000,000 rows × 100 metrics and 64 ranks: {what}", short=f"report: {what}",
                target=target, kind="value", limit=limit, unit=unit, rounds=0.1,
@@ -271,6 +282,8 @@ def all_rows(cores):
             limit=1.05, levin=Side("two workers", program("loader_benchmark", "2")),
             baseline=Side("no workers", program("loader_benchmark", "0")),
             note="Batches that are copied faster than a thread hands them over are read without workers on both sides."),
+        images(1),
+        images(2),
         Row(key="csv", short="CSV row, a new metric every 10 rows",
             what="CSV row with a new metric every 10 rows up to row 100,000, on the training thread",
             target="≤ 2 µs", kind="value", limit=2, unit="µs",

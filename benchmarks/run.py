@@ -46,7 +46,8 @@ class Driver:
         sources = sorted((SOURCE.parent / "python/levin_train").glob("*.py")) + [SOURCE / "peers/exported_networks.py"]
         made_by = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
         return {"bin": self.build / "bin", "lib": self.build / "lib", "source": SOURCE, "examples": SOURCE.parent / "examples",
-                "python": self.python or "python3", "packages": self.build / "bench" / f"packages-{made_by}"}
+                "python": self.python or "python3", "packages": self.build / "bench" / f"packages-{made_by}",
+                "images": self.build / "bench/images"}
 
     def rounds_of(self, row):
         return max(1, round((QUICK_ROUNDS if self.quick else ROUNDS) * (1 if self.quick else row.rounds)))
@@ -74,9 +75,19 @@ class Driver:
                                   capture_output=True, text=True, check=False)
         return "" if exported.returncode == 0 else "its package cannot be exported: " + exported.stderr.strip().splitlines()[-1]
 
+    def make_images(self):
+        """Makes the folder of JPEG files, as make_package() does."""
+        folder = self.places()["images"]
+        if folder.exists():
+            return ""
+        if self.python is None:
+            return self.python_missing
+        made = subprocess.run([str(self.python), str(SOURCE / "peers/images.py"), str(folder)], capture_output=True, text=True, check=False)
+        return "" if made.returncode == 0 else "its images cannot be made: " + made.stderr.strip().splitlines()[-1]
+
     def measure(self, row):
         failed = set()
-        missing = self.make_package(row.package) if row.package else ""
+        missing = self.make_package(row.package) if row.package else self.make_images() if row.images else ""
         if missing:
             self.record(summary.Sample(row.key, 0, row.levin.name, failed=missing))
             return
@@ -108,7 +119,7 @@ class Driver:
 def shown_command(command):
     """As it is typed in the repository's folder."""
     places = {"bin": "build/bin", "lib": "build/lib", "source": "benchmarks", "examples": "examples",
-              "python": "build/bench-venv/bin/python", "packages": "build/bench/packages"}
+              "python": "build/bench-venv/bin/python", "packages": "build/bench/packages", "images": "build/bench/images"}
     return [part.format(**places) for part in command]
 
 

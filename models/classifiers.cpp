@@ -33,6 +33,9 @@ at::Tensor class_labels(const Batch& batch, std::int64_t classes) {
 }  // namespace
 
 at::Tensor Classifier::loss(const at::Tensor& given, const Batch& batch) {
+  const at::Tensor& label = batch["label"];
+  const bool is_mixed = label.is_floating_point() && label.dim() == 2;  // probabilities of classes: MixUp, CutMix
+  if (is_mixed) return torch::nn::functional::cross_entropy(given, label);
   return torch::nn::functional::cross_entropy(given, class_labels(batch, given.size(1)));
 }
 

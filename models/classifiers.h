@@ -15,7 +15,8 @@
 namespace levin {
 
 /// Classifies samples: cross entropy as the loss; val_acc and test_acc; predictions "label" and the "probability"
-/// of each class. forward() gives scores [N, classes]. Throws MisuseError for labels that are not among its classes.
+/// of each class. forward() gives scores [N, classes]. Labels are class numbers [N], or, to train, probabilities [N, classes].
+/// Throws MisuseError for labels that are not among its classes.
 class LEVIN_API Classifier : public BuiltInModule {
  public:
   Batch predict_step(const Batch& batch, std::int64_t batch_idx) override;

@@ -91,12 +91,11 @@ std::vector<std::string> template_names() {
 }
 
 /// What to type next. A project with a module.yaml trains before anything is built.
-std::string next_steps(const fs::path& folder, const std::string& template_name,
-                       const std::map<std::string, std::string>& values) {
+std::string next_steps(const fs::path& folder, const std::map<std::string, std::string>& values) {
   const std::string& levin = values.at("@LEVIN@");
   const std::string build = format("  cmake -B build -Dlevin_DIR={}\n  cmake --build build\n  {} fit --config config.yaml",
                                    values.at("@LEVIN_DIR@"), levin);
-  std::string text = format("{} is a {} that trains as it is:\n\n  cd {}\n", folder, template_name, folder);
+  std::string text = format("{} trains as it is:\n\n  cd {}\n", folder, folder);
   text += fs::exists(folder / "module.yaml")
               ? format("  {} fit\n\nWith your own module:\n\n{} --config module.yaml\n", levin, build)
               : build + "\n";
@@ -126,7 +125,7 @@ std::string new_project(const fs::path& folder, const std::string& template_name
     fs::remove_all(folder, error);
     throw;
   }
-  return next_steps(folder, template_name, values);
+  return next_steps(folder, values);
 }
 
 }  // namespace

@@ -19,10 +19,20 @@ ClassKind kind(const char* plural) {
 
 const std::vector<ClassKind>& class_catalog() {
   static const std::vector<ClassKind> all = {
-      kind<Module>("models"),      kind<DataModule>("data_modules"),     kind<Dataset>("datasets"),
-      kind<Sampler>("samplers"),   kind<Callback>("callbacks"),          kind<Logger>("loggers"),
-      kind<Metric>("metrics"),     kind<OptimizerFactory>("optimizers"), kind<LrSchedulerFactory>("lr_schedulers"),
-      kind<Profiler>("profilers"), kind<Strategy>("strategies"),         kind<Accelerator>("accelerators"),
+      kind<Module>("models"),
+      kind<DataModule>("data_modules"),
+      kind<Dataset>("datasets"),
+      kind<Sampler>("samplers"),
+      kind<ImageTransform>("image_transforms"),
+      kind<BatchTransform>("batch_transforms"),
+      kind<Callback>("callbacks"),
+      kind<Logger>("loggers"),
+      kind<Metric>("metrics"),
+      kind<OptimizerFactory>("optimizers"),
+      kind<LrSchedulerFactory>("lr_schedulers"),
+      kind<Profiler>("profilers"),
+      kind<Strategy>("strategies"),
+      kind<Accelerator>("accelerators"),
   };
   return all;
 }

@@ -85,7 +85,8 @@ Findings folder_findings(const std::string& what, const std::filesystem::path& f
 Findings shared_memory_findings(std::uintmax_t capacity, std::uintmax_t available);
 
 /// What only some need: to build plug-ins a compiler, CMake and Ninja or make, and for what the documentation names besides
-/// levin Python, Optuna, W&B and libcurl. Those that PATH, CXX, PYTHON and WANDB_CORE name are asked for their versions.
+/// levin Python, Optuna, W&B, libcurl and what reads image files. Those that PATH, CXX, PYTHON and WANDB_CORE name are asked
+/// for their versions.
 Findings program_findings(double seconds);
 
 /// What two ranks of this host say to one another, in the table that `levin bench comm` prints: `bench` is that program, with

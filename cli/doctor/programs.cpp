@@ -114,6 +114,20 @@ Finding curl_finding() {
   return {"libcurl", version == nullptr ? "of an unknown version" : split(version(), " ").front()};
 }
 
+/// What reads image files: a library beside this one.
+Finding images_finding() {
+  Dl_info own{};
+  const bool is_known = dladdr(reinterpret_cast<const void*>(&program_findings), &own) != 0 && own.dli_fname != nullptr;
+  const fs::path file = fs::path(is_known ? own.dli_fname : "").parent_path() / "liblevin_images.so";
+  if (!fs::exists(file)) {
+    return {"image files", "this levin was built without them", Verdict::kMissing,
+            "ImageFolderDataModule reads them: apt-get install libjpeg-dev libpng-dev libwebp-dev, and build levin again"};
+  }
+  if (dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return {"image files", "JPEG, PNG, WebP and BMP"};
+  return {"image files", dlerror(), Verdict::kMissing,
+          "ImageFolderDataModule reads them: apt-get install libjpeg62-turbo libpng16-16 libwebp7"};
+}
+
 }  // namespace
 
 Findings program_findings(double seconds) {
@@ -143,6 +157,7 @@ Findings program_findings(double seconds) {
                                                         "levin sweep --sampler optuna needs it: pip install optuna"});
   found.push_back(wandb_finding(versions["wandb"]));
   found.push_back(curl_finding());
+  found.push_back(images_finding());
   return found;
 }
 

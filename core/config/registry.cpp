@@ -129,9 +129,10 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                kind(), quoted_text(name), kind()));
   }
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
-  std::string help = fitting.empty() ? kind_among<Accelerator, Callback, DataModule, Dataset, Logger, LrSchedulerFactory,
-                                                  Metric, Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
-                                     : "; it may be " + quoted_list(fitting);
+  std::string help = fitting.empty()
+                         ? kind_among<Accelerator, BatchTransform, Callback, DataModule, Dataset, ImageTransform, Logger,
+                                      LrSchedulerFactory, Metric, Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
+                         : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
   if (std::is_same_v<Base, Module> || (fitting.empty() && name.find('.') != std::string::npos)) {
     help += format("{} the library that has yours under `plugins:`, or with --plugin FILE",
@@ -168,9 +169,11 @@ std::vector<const ClassInfo*> Registry<Base>::classes() const {
 }
 
 template class Registry<Accelerator>;
+template class Registry<BatchTransform>;
 template class Registry<Callback>;
 template class Registry<DataModule>;
 template class Registry<Dataset>;
+template class Registry<ImageTransform>;
 template class Registry<Logger>;
 template class Registry<LrSchedulerFactory>;
 template class Registry<Metric>;

@@ -61,7 +61,9 @@ __attribute__((used)) static const char kPluginStamp[] =
 
 namespace levin {
 
+class BatchTransform;
 class Dataset;
+class ImageTransform;
 class LrSchedulerFactory;
 class Metric;
 class OptimizerFactory;
@@ -79,9 +81,11 @@ struct LEVIN_API ClassInfo {
 namespace detail {
 /// The name of a registry's classes in YAML, help and error messages.
 constexpr const char* kind_of(const Accelerator*) { return "accelerator"; }
+constexpr const char* kind_of(const BatchTransform*) { return "batch_transform"; }
 constexpr const char* kind_of(const Callback*) { return "callback"; }
 constexpr const char* kind_of(const DataModule*) { return "data"; }
 constexpr const char* kind_of(const Dataset*) { return "dataset"; }
+constexpr const char* kind_of(const ImageTransform*) { return "image_transform"; }
 constexpr const char* kind_of(const Logger*) { return "logger"; }
 constexpr const char* kind_of(const LrSchedulerFactory*) { return "lr_scheduler"; }
 constexpr const char* kind_of(const Metric*) { return "metric"; }
@@ -128,10 +132,10 @@ LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
-/// Module, DataModule, Dataset, Sampler, Metric, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by
-/// the program, the library and its plug-ins. A class is found by the last part of a dotted name:
-/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: any thread may call any function, also while
-/// another one loads a plug-in; entries stay where they are.
+/// Module, DataModule, Dataset, Sampler, ImageTransform, BatchTransform, Metric, OptimizerFactory, LrSchedulerFactory,
+/// Profiler) has one registry, shared by the program, the library and its plug-ins. A class is found by the last part of a
+/// dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: any thread may call any function,
+/// also while another one loads a plug-in; entries stay where they are.
 template <class Base>
 class LEVIN_API Registry {
  public:
@@ -184,9 +188,11 @@ class LEVIN_API Registry {
 };
 
 extern template class LEVIN_API Registry<Accelerator>;
+extern template class LEVIN_API Registry<BatchTransform>;
 extern template class LEVIN_API Registry<Callback>;
 extern template class LEVIN_API Registry<DataModule>;
 extern template class LEVIN_API Registry<Dataset>;
+extern template class LEVIN_API Registry<ImageTransform>;
 extern template class LEVIN_API Registry<Logger>;
 extern template class LEVIN_API Registry<LrSchedulerFactory>;
 extern template class LEVIN_API Registry<Metric>;
@@ -225,6 +231,10 @@ struct Registrar {
   LEVIN_REGISTER_(::levin::DataModule, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_DATASET(Derived, ...) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_SAMPLER(Derived, ...) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_IMAGE_TRANSFORM(Derived, ...) \
+  LEVIN_REGISTER_(::levin::ImageTransform, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_BATCH_TRANSFORM(Derived, ...) \
+  LEVIN_REGISTER_(::levin::BatchTransform, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_CALLBACK(Derived, ...) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_METRIC(Derived, ...) LEVIN_REGISTER_(::levin::Metric, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
 #define LEVIN_REGISTER_LOGGER(Derived, ...) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)

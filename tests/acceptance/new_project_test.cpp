@@ -30,7 +30,7 @@ void build_and_train(const std::string& template_name, bool builds) {
   }
   const auto run = [&](std::vector<std::string> arguments) {
     // The classifier's own module is beside one of levin's.
-    if (template_name == "classifier")
+    if (template_name == "classifier" || template_name == "images")
       arguments.insert(arguments.begin() + 1, {"--config", "config.yaml", "--config", "module.yaml"});
     return project.levin(arguments);
   };
@@ -52,6 +52,7 @@ void build_and_train(const std::string& template_name, bool builds) {
 TEST_CASE("a new classifier builds and trains") { build_and_train("classifier", /*builds=*/true); }
 TEST_CASE("a new regression builds and trains") { build_and_train("regression", /*builds=*/false); }
 TEST_CASE("a new language model builds and trains") { build_and_train("language-model", /*builds=*/false); }
+TEST_CASE("a new project of images builds and trains") { build_and_train("images", /*builds=*/false); }
 TEST_CASE("a new GAN builds and trains") { build_and_train("gan", /*builds=*/false); }
 
 }  // namespace levin::test

@@ -52,6 +52,7 @@ struct HardestFirst : levin::Sampler {
 at::Tensor forward(const at::Tensor& x);
 at::Tensor area_under_curve(const at::Tensor& scores);
 at::Tensor blend(const at::Tensor& x, double share);
+levin::Batch pad(std::span<const levin::Batch> samples);
 void application_log(const std::string& text);
 levin::TrainerOptions make_options();
 levin::LoaderPtr make_data();
@@ -104,6 +105,7 @@ extern levin::RolloutBuffer rollout;
 extern std::shared_ptr<Network> network;
 extern std::shared_ptr<PageDataset> dataset;
 extern at::Tensor images, labels, scores, training, validation, sensitivity, fall_out, counts, rows, x;
+extern std::vector<std::int64_t> lengths;
 extern int files;
 extern double best;
 extern std::filesystem::path folder;

@@ -1,0 +1,316 @@
+#include "levin/images/image_folder_data_module.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/config/registry.h"
+#include "levin/core/console/console.h"
+#include "levin/data/csv_file.h"
+#include "levin/data/reading_options.h"
+#include "levin/images/transforms.h"
+
+namespace levin {
+
+LEVIN_REGISTER_DATA_MODULE(ImageFolderDataModule, "Images in folders of their classes, or in a list of paths and labels");
+
+namespace fs = std::filesystem;
+using images::CenterCrop, images::Normalize, images::RandomCrop, images::RandomHorizontalFlip, images::RandomResizedCrop,
+    images::Resize;
+
+void ImageFolderOptions::declare(OptionList<ImageFolderOptions>& options) {
+  using I = ImageFolderOptions;
+  options
+      .add("path", &I::path,
+           "Folder with train/CLASS/*.jpg and val/, test/ beside it, or with CLASS/*.jpg; or a CSV file of paths and labels")
+      .input_file()
+      .required()
+      .not_empty();
+  options.add("val_path", &I::val_path, "Folder with CLASS/*.jpg, or list, of validation data").input_file();
+  options.add("test_path", &I::test_path, "Folder with CLASS/*.jpg, or list, of test data").input_file();
+  options.add("predict_path", &I::predict_path, "Folder, of which all images are predicted").input_file();
+  options.add("path_column", &I::path_column, "List: column of paths, from its folder on");
+  options.add("label_column", &I::label_column, "List: column of labels");
+  options.add("val_fraction", &I::val_fraction, "Part that is validation data, where it has no folder or list of its own")
+      .min(0)
+      .max(1);
+  options.add("test_fraction", &I::test_fraction, "Part that is test data, where it has no folder or list of its own")
+      .min(0)
+      .max(1);
+  options.add("split_seed", &I::split_seed, "Seed of the division into training, validation and test data");
+  options.add("image_size", &I::image_size, "Height and width that the preset's transforms give").min(1);
+  options.add("preset", &I::preset,
+              "plain: resized and cut; imagenet: training images are random parts, flipped, and all normalized; cifar: moved "
+              "by 4 pixels, "
+              "flipped, normalized");
+  options.add("train_transforms", &I::train_transforms, "Transforms of training images, in place of the preset's");
+  options.add("transforms", &I::transforms, "Transforms of other images, in place of the preset's");
+  options.add("batch_transform", &I::batch_transform, "MixUp or CutMix of training batches, whose labels become probabilities");
+  options.add("channels", &I::channels, "1: grey, 3: color, 4: color and alpha").min(1).max(4);
+  options.add("bits", &I::bits, "8, or 16 for the whole precision of 16-bit PNG files").min(8).max(16);
+  options.add("exif_orientation", &I::exif_orientation, "Turn photographs as the camera was held");
+  options.add("max_pixels", &I::max_pixels, "Width times height of the largest image; more is an error, as it may be an attack")
+      .min(1);
+  options.add("on_error", &I::on_error,
+              "A file that cannot be read: raise ends the run; skip goes on without it, and says so at the end");
+  declare_loaders(options);
+  options.rule({"channels"}, [](const I& given) { return given.channels == 2 ? "channels is 1, 3 or 4" : ""; });
+  options.rule({"bits"}, [](const I& given) { return given.bits == 8 || given.bits == 16 ? "" : "bits is 8 or 16"; });
+  options.rule({"val_fraction", "test_fraction"}, [](const I& given) {
+    return given.val_fraction + given.test_fraction >= 1.0 ? "val_fraction and test_fraction leave nothing to train on" : "";
+  });
+}
+
+ImageFolderDataModule::ImageFolderDataModule(ImageFolderOptions options)
+    : options_(checked("ImageFolderDataModule", std::move(options))) {
+  set_hparams(write_options(options_));
+}
+
+namespace {
+
+/// The first of these folders that is there.
+std::optional<fs::path> folder_in(const fs::path& path, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (fs::is_directory(path / name)) return path / name;
+  }
+  return std::nullopt;
+}
+
+template <class Transform>
+std::shared_ptr<const ImageTransform> made(const typename Transform::Options& options) {
+  return std::make_shared<Transform>(options);
+}
+
+std::shared_ptr<const ImageTransform> normalization_of(ImagePreset preset) {
+  return preset == ImagePreset::kImagenet
+             ? made<Normalize>({.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}})
+             : made<Normalize>({.mean = {0.4914, 0.4822, 0.4465}, .std = {0.2470, 0.2435, 0.2616}});
+}
+
+std::vector<std::shared_ptr<const ImageTransform>> objects_of(const std::vector<Component<ImageTransform>>& components) {
+  std::vector<std::shared_ptr<const ImageTransform>> objects;
+  for (const auto& component : components) objects.push_back(component.get());
+  return objects;
+}
+
+}  // namespace
+
+ImageFolderDataModule::Transforms ImageFolderDataModule::evaluation_transforms() const {
+  if (!options_.transforms.empty()) return objects_of(options_.transforms);
+  const auto size = static_cast<int>(options_.image_size);
+  Transforms transforms;
+  if (options_.preset == ImagePreset::kImagenet) {
+    // As for 224: the shorter side becomes 256.
+    transforms.push_back(made<Resize>({.size = static_cast<int>(options_.image_size * 256 / 224)}));
+    transforms.push_back(made<CenterCrop>({.size = size}));
+  } else if (options_.preset == ImagePreset::kPlain) {
+    transforms.push_back(made<Resize>({.size = size}));
+    transforms.push_back(made<CenterCrop>({.size = size}));
+  }
+  const bool is_color = options_.channels == 3;
+  if (options_.preset != ImagePreset::kPlain && is_color) transforms.push_back(normalization_of(options_.preset));
+  return transforms;
+}
+
+ImageFolderDataModule::Transforms ImageFolderDataModule::training_transforms() const {
+  if (!options_.train_transforms.empty()) return objects_of(options_.train_transforms);
+  if (options_.preset == ImagePreset::kPlain) return evaluation_transforms();
+  const auto size = static_cast<int>(options_.image_size);
+  Transforms transforms;
+  transforms.push_back(options_.preset == ImagePreset::kImagenet ? made<RandomResizedCrop>({.size = size})
+                                                                 : made<RandomCrop>({.size = size, .padding = 4}));
+  transforms.push_back(made<RandomHorizontalFlip>({}));
+  if (options_.channels == 3) transforms.push_back(normalization_of(options_.preset));
+  return transforms;
+}
+
+ImageReading ImageFolderDataModule::reading() const {
+  return {.channels = options_.channels,
+          .bits = options_.bits,
+          .exif_orientation = options_.exif_orientation,
+          .max_pixels = options_.max_pixels};
+}
+
+/// A CSV file's rows. The same class has the same number as in the checkpoint, if there is one.
+FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
+  const std::vector<std::string> columns = read_csv(list, {.header = true, .most_rows = 0}).columns_of_file;
+  for (const auto& [option, column] :
+       {std::pair("path_column", options_.path_column), std::pair("label_column", options_.label_column)}) {
+    if (std::ranges::find(columns, column) != columns.end()) continue;
+    throw ConfigError(format("{}: '{}' has no column {}{}", option, list.string(), quoted_text(column),
+                             did_you_mean(column, columns, "columns")));
+  }
+  const CsvTable table = read_csv(list, {.header = true,
+                                         .missing = 0.0,
+                                         .complete_columns = {options_.path_column, options_.label_column},
+                                         .text_columns = columns});
+  const auto texts_of = [&](const std::string& column) {
+    const std::int64_t place = find_column(table.columns, table.values.size(1), column).value();
+    const std::vector<std::string>& all = table.texts.at(place);
+    const at::Tensor codes = table.values.select(1, place).to(at::kLong).contiguous();
+    std::vector<std::string> texts;
+    for (const std::int64_t code : std::span(codes.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(codes.numel()))) {
+      texts.push_back(all[static_cast<std::size_t>(code)]);
+    }
+    return std::pair(texts, all);
+  };
+  const std::vector<std::string> paths = texts_of(options_.path_column).first;
+  const auto [labels, all_labels] = texts_of(options_.label_column);
+  FoundImages found{.images = {}, .classes = classes_.empty() ? all_labels : classes_};
+  for (std::size_t row = 0; row < paths.size(); ++row) {
+    const auto known = std::ranges::find(found.classes, labels[row]);
+    if (known == found.classes.end()) {
+      throw ConfigError(format("'{}' has the label {}, which is no class of the training data: {}", list.string(),
+                               quoted_text(labels[row]), quoted_list(found.classes)));
+    }
+    found.images.push_back({list.parent_path() / paths[row], known - found.classes.begin()});
+  }
+  return found;
+}
+
+FoundImages ImageFolderDataModule::found_in(const fs::path& path) const {
+  return fs::is_directory(path) ? find_images(path, classes_) : listed_in(path);
+}
+
+void ImageFolderDataModule::divide(const FoundImages& found) {
+  std::vector<double> fractions{0.0, val_.empty() ? options_.val_fraction : 0.0, test_.empty() ? options_.test_fraction : 0.0};
+  fractions[0] = 1.0 - fractions[1] - fractions[2];
+  if (fractions[0] == 1.0) {
+    train_ = found.images;
+    return;
+  }
+  const auto whole = std::make_shared<ImageDataset>(found.images);
+  const auto parts = random_split(whole, fractions, options_.split_seed);
+  const auto images_of = [&](const Subset& part) {
+    std::vector<LabelledImage> images;
+    for (const std::int64_t index : part.indices()) images.push_back(found.images[static_cast<std::size_t>(index)]);
+    return images;
+  };
+  train_ = images_of(*parts[0]);
+  if (val_.empty()) val_ = images_of(*parts[1]);
+  if (test_.empty()) test_ = images_of(*parts[2]);
+}
+
+void ImageFolderDataModule::setup(Stage) {
+  if (is_set_up_) return;
+  const auto train_folder = folder_in(options_.path, {"train", "training"});
+  const FoundImages found = found_in(train_folder.value_or(options_.path));
+  if (found.images.empty()) throw ConfigError(format("path: '{}' holds no images", options_.path.string()));
+  classes_ = found.classes;
+  const auto other = [&](const std::optional<fs::path>& given, std::initializer_list<const char*> names) {
+    const auto path = given ? given : train_folder ? folder_in(options_.path, names) : std::nullopt;
+    return path ? found_in(*path).images : std::vector<LabelledImage>();
+  };
+  val_ = other(options_.val_path, {"val", "valid", "validation"});
+  test_ = other(options_.test_path, {"test"});
+  divide(found);
+  predict_ = options_.predict_path ? find_unlabelled_images(*options_.predict_path) : test_;
+  if (options_.predict_path && predict_.empty()) {
+    throw ConfigError(
+        format("predict_path: '{}' holds no images (.jpg, .jpeg, .png, .webp, .bmp)", options_.predict_path->string()));
+  }
+  is_set_up_ = true;
+  rank_zero_info(format("{}: {} of {} {}; {} to train, {} to validate, {} to test", options_.path.string(),
+                        counted(train_.size() + val_.size() + test_.size(), "image"), classes_.size(),
+                        classes_.size() == 1 ? "class" : "classes", train_.size(), val_.size(), test_.size()));
+}
+
+void ImageFolderDataModule::teardown(Stage) {
+  const std::string report = broken_->report(train_.size() + val_.size() + test_.size() + predict_.size());
+  if (!report.empty()) rank_warn(report);
+  broken_ = std::make_shared<BrokenImageList>();
+}
+
+LoaderPtr ImageFolderDataModule::train_dataloader() {
+  return DataLoader(ImageDataset(train_, {.transforms = training_transforms(),
+                                          .batch_transform = options_.batch_transform.get(),
+                                          .classes = std::ssize(classes_),
+                                          .reading = reading(),
+                                          .on_error = options_.on_error,
+                                          .broken = broken_}),
+                    training_options(options_));
+}
+
+LoaderList ImageFolderDataModule::evaluation_loader(const std::vector<LabelledImage>& images, bool has_labels) const {
+  // Every sample counts once, and predictions belong to files: what cannot be read is left out before.
+  const bool skips = options_.on_error == BrokenImages::kSkip;
+  const auto evaluated = skips ? readable_images(images, reading(), *broken_) : images;
+  if (evaluated.empty()) return {};
+  return DataLoader(
+      ImageDataset(evaluated, {.transforms = evaluation_transforms(), .reading = reading(), .has_labels = has_labels}),
+      reading_options(options_));
+}
+
+LoaderList ImageFolderDataModule::val_dataloaders() { return evaluation_loader(val_, true); }
+LoaderList ImageFolderDataModule::test_dataloaders() { return evaluation_loader(test_, true); }
+LoaderList ImageFolderDataModule::predict_dataloaders() { return evaluation_loader(predict_, !options_.predict_path); }
+
+DataFacts ImageFolderDataModule::facts() const {
+  DataFacts facts;
+  facts.class_names = classes_;
+  if (!classes_.empty()) facts.classes = std::ssize(classes_);
+  if (is_set_up_ && !train_.empty()) {
+    // Transforms of the user's own may give any size: the first image shows it.
+    const ImageDataset images(train_,
+                              {.transforms = evaluation_transforms(), .reading = reading(), .on_error = options_.on_error});
+    facts.features = images.get_batch(std::vector<std::int64_t>{0})["features"].sizes().slice(1).vec();
+  }
+  return facts;
+}
+
+Value ImageFolderDataModule::state_dict() const {
+  Value state(Value::Map{});
+  state["classes"] = OptionType<std::vector<std::string>>::write(classes_);
+  return state;
+}
+
+/// The classes of found images are numbered as in the checkpoint.
+void ImageFolderDataModule::number_by(const std::vector<std::string>& classes) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& name : classes_) {
+    const auto known = std::ranges::find(classes, name);
+    if (known == classes.end()) {
+      throw ConfigError(format("path: '{}' has the class {}, which the checkpoint lacks: {}", options_.path.string(),
+                               quoted_text(name), quoted_list(classes)));
+    }
+    numbers.push_back(known - classes.begin());
+  }
+  for (auto* const images : {&train_, &val_, &test_}) {
+    for (LabelledImage& image : *images) image.label = numbers[static_cast<std::size_t>(image.label)];
+  }
+  if (!options_.predict_path) predict_ = test_;
+}
+
+void ImageFolderDataModule::load_state_dict(const Value& state) {
+  const Value* const saved = state.find("classes");
+  if (saved == nullptr) return;
+  const auto classes = OptionType<std::vector<std::string>>::read(*saved);
+  if (is_set_up_ && classes != classes_) number_by(classes);
+  classes_ = classes;
+}
+
+Batch ImageFolderDataModule::prepare(Batch batch) const {
+  const at::Tensor images = batch.contains("features") ? batch["features"] : batch[0];
+  if (images.dim() != 4)
+    throw MisuseError(format("images are [N, channels, height, width], and these are of {} dimensions", images.dim()));
+  const Transforms transforms = evaluation_transforms();
+  std::vector<at::Tensor> prepared;
+  for (const at::Tensor& image : images.unbind(0)) {
+    Random random(0);
+    prepared.push_back(transformed_image(image, transforms, random));
+  }
+  if (batch.size() == 1) batch = {};
+  batch.set("features", at::stack(prepared));
+  return batch;
+}
+
+std::vector<std::string> ImageFolderDataModule::preparations() const {
+  return {"transforms: images are resized and become floats, as for evaluation"};
+}
+
+}  // namespace levin
