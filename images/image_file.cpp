@@ -1,7 +1,6 @@
 #include "levin/images/image_file.h"
 
 #include <ATen/ops/empty.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -9,51 +8,23 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/optional_library.h"
 #include "levin/data/read_file.h"
 #include "levin/images/codecs/image_codecs.h"
 
 namespace levin {
 namespace {
 
-constexpr const char* kLibrary = "liblevin_images.so";
-
-/// The decoders, or why there are none.
-struct LoadedCodecs {
-  const ImageCodecs* codecs = nullptr;
-  std::string problem;
-};
-
-LoadedCodecs load_codecs() {
-  // Beside the library or program that holds this code.
-  Dl_info own{};
-  std::filesystem::path path = kLibrary;
-  if (dladdr(reinterpret_cast<const void*>(&why_no_images), &own) != 0 && own.dli_fname != nullptr) {
-    path = std::filesystem::path(own.dli_fname).parent_path() / kLibrary;
-  }
-  if (!std::filesystem::exists(path)) {
-    return {nullptr,
-            format("this levin was built without image files ({} is missing): install libjpeg62-turbo-dev, libpng-dev and "
-                   "libwebp-dev, and build it again",
-                   kLibrary)};
-  }
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const reason = dlerror();
-    return {nullptr, format("image files cannot be read: {}; install libjpeg62-turbo, libpng16-16 and libwebp7", reason)};
-  }
-  const auto entry = reinterpret_cast<decltype(&levin_image_codecs)>(dlsym(library, "levin_image_codecs"));
-  if (entry == nullptr) return {nullptr, path.string() + " is not the library of this levin"};
-  return {entry(), ""};
-}
-
-const LoadedCodecs& loaded() {
-  static const LoadedCodecs codecs = load_codecs();
-  return codecs;
-}
+const OptionalLibrary kCodecs({.file = "liblevin_images.so",
+                               .entry = "levin_image_codecs",
+                               .title = "image files",
+                               .contents = "JPEG, PNG, WebP and BMP",
+                               .build_packages = "libjpeg62-turbo-dev libpng-dev libwebp-dev",
+                               .run_packages = "libjpeg62-turbo libpng16-16 libwebp7"});
 
 const ImageCodecs& codecs() {
-  if (loaded().codecs == nullptr) throw ConfigError(loaded().problem);
-  return *loaded().codecs;
+  static const ImageCodecs* const codecs = kCodecs.entry<decltype(levin_image_codecs)>()();
+  return *codecs;
 }
 
 /// What EXIF's orientations do to a stored image: the last four exchange rows and columns first.
@@ -84,8 +55,6 @@ int reduction_for(const ImageView& view) {
 }
 
 }  // namespace
-
-std::string why_no_images() { return loaded().problem; }
 
 ImageFile::ImageFile(const std::filesystem::path& file, const ImageReading& reading)
     : ImageFile(read_input_file(file), file.string(), reading) {}

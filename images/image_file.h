@@ -54,7 +54,4 @@ class LEVIN_API ImageFile {
 /// The image in a file: ImageFile(file, reading).read().
 LEVIN_API at::Tensor read_image(const std::filesystem::path& file, const ImageReading& reading = {});
 
-/// Why this levin cannot read images, and what to install for it; "" where it can. Loads the decoders.
-LEVIN_API std::string why_no_images();
-
 }  // namespace levin

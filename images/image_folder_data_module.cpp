@@ -1,6 +1,5 @@
 #include "levin/images/image_folder_data_module.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 #include "levin/cli/doctor/findings.h"
 #include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/optional_library.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 
@@ -114,18 +115,12 @@ Finding curl_finding() {
   return {"libcurl", version == nullptr ? "of an unknown version" : split(version(), " ").front()};
 }
 
-/// What reads image files: a library beside this one.
-Finding images_finding() {
-  Dl_info own{};
-  const bool is_known = dladdr(reinterpret_cast<const void*>(&program_findings), &own) != 0 && own.dli_fname != nullptr;
-  const fs::path file = fs::path(is_known ? own.dli_fname : "").parent_path() / "liblevin_images.so";
-  if (!fs::exists(file)) {
-    return {"image files", "this levin was built without them", Verdict::kMissing,
-            "ImageFolderDataModule reads them: apt-get install libjpeg-dev libpng-dev libwebp-dev, and build levin again"};
-  }
-  if (dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return {"image files", "JPEG, PNG, WebP and BMP"};
-  return {"image files", dlerror(), Verdict::kMissing,
-          "ImageFolderDataModule reads them: apt-get install libjpeg62-turbo libpng16-16 libwebp7"};
+/// A library of levin's own that is loaded when it is needed.
+Finding library_finding(const OptionalLibrary& library) {
+  const std::string problem = library.problem();
+  const auto& [file, entry, title, contents, build_packages, run_packages] = library.description();
+  if (problem.empty()) return {title, contents};
+  return {title, "none", Verdict::kMissing, problem};
 }
 
 }  // namespace
@@ -157,7 +152,7 @@ Findings program_findings(double seconds) {
                                                         "levin sweep --sampler optuna needs it: pip install optuna"});
   found.push_back(wandb_finding(versions["wandb"]));
   found.push_back(curl_finding());
-  found.push_back(images_finding());
+  for (const OptionalLibrary* library : OptionalLibrary::all()) found.push_back(library_finding(*library));
   return found;
 }
 

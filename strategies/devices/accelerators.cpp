@@ -11,6 +11,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/optional_library.h"
 #include "levin/core/base/text.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
@@ -25,13 +26,6 @@ LEVIN_REGISTER_(Accelerator, CudaAccelerator, "gpu", "Another name of cuda");
 namespace {
 
 constexpr const char* kLibrary = "liblevin_cuda.so";
-
-/// The path of a library in the folder of this code's library.
-std::string path_beside(const void* code, const char* library) {
-  Dl_info info{};
-  if (dladdr(code, &info) == 0 || info.dli_fname == nullptr) return library;
-  return (std::filesystem::path(info.dli_fname).parent_path() / library).string();
-}
 
 const CudaApi* load() {
   const std::string path = path_beside(reinterpret_cast<const void*>(&has_gpu), kLibrary);
