@@ -48,10 +48,14 @@ class LEVIN_API BatchLoader {
   /// any batch size can resume. Default: nullopt; a run then resumes only with the same number of ranks and batch size, and
   /// reads finished batches again.
   virtual std::optional<std::int64_t> samples_before(std::int64_t /*batches*/) const { return std::nullopt; }
-  /// Batches of this rank from a position of samples_before(). Default: nullopt, the loader cannot start there.
+  /// Batches of this rank from a position of samples_before(). Default: nullopt, the number is not known, and the loader cannot
+  /// start there unless can_start_at() says so.
   virtual std::optional<std::int64_t> batches_from(std::int64_t /*samples*/) const { return std::nullopt; }
+  /// Whether an epoch can begin at a position of samples_before(). `as_saved`: as many ranks and as large batches as in the run
+  /// that gave it. Default: when batches_from() gives a number.
+  virtual bool can_start_at(std::int64_t samples, bool /*as_saved*/) const { return batches_from(samples).has_value(); }
   /// start_epoch() at such a position: gives the rest of the epoch's samples, each once, without reading earlier ones. Called:
-  /// only when batches_from() gives a number.
+  /// only when can_start_at().
   virtual void start_epoch_at(std::int64_t /*epoch*/, std::int64_t /*samples*/) {
     throw MisuseError("this loader cannot begin inside an epoch: override start_epoch_at() with batches_from()");
   }

@@ -1,15 +1,11 @@
 #include "levin/data/data_loader.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
 #include <numeric>
 #include <string>
-#include <system_error>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
@@ -19,8 +15,8 @@
 #include "levin/core/console/console.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/distributed_sampler.h"
-#include "levin/data/ordered_prefetcher.h"
 #include "levin/data/reading_options.h"
+#include "levin/data/reading_workers.h"
 
 namespace levin {
 
@@ -275,24 +271,7 @@ bool DataLoader::reads_ahead() const {
 }
 
 void DataLoader::start_workers() {
-  const auto use_one_thread = [] {
-    // A thread's first parallel call sets its number, once for libtorch and once for what inlines at::parallel_for: before
-    // ours.
-    (void)at::get_num_threads();
-    at::internal::lazy_init_num_threads();
-    at::set_num_threads(1);
-  };
-  // Besides the caller's own number of threads, at::set_num_threads sets the one that threads started later begin with. That
-  // one is put back here, so that workers do not slow down what the training thread starts.
-  const int threads = at::get_num_threads();
-  const std::int64_t capacity = std::int64_t{options_.num_workers} * options_.prefetch_factor;
-  try {
-    workers_ = std::make_unique<OrderedPrefetcher<Batch>>(options_.num_workers, capacity, use_one_thread);
-  } catch (const std::system_error& error) {
-    throw Error(format("DataLoader: the system does not give {} worker threads: {}; lower num_workers", options_.num_workers,
-                       error.what()));
-  }
-  at::set_num_threads(threads);
+  workers_ = reading_workers<Batch>(options_.num_workers, std::int64_t{options_.num_workers} * options_.prefetch_factor);
 }
 
 std::optional<Batch> DataLoader::next() {
@@ -307,45 +286,6 @@ std::optional<Batch> DataLoader::next() {
   }
   if (next_batch_ == epoch_->batches) return std::nullopt;
   return epoch_->read(next_batch_++);
-}
-
-Random::Random(std::uint64_t seed) : at::Generator(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
-
-Random::result_type Random::operator()() {
-  const std::lock_guard lock(mutex());
-  return get<at::CPUGeneratorImpl>()->random64();
-}
-
-Stream::Stream(Function next, const StreamOptions& options) : next_(std::move(next)), options_(options) {
-  if (!next_) throw MisuseError("stream(): the function is empty");
-  shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
-}
-
-Stream Stream::of_source(Source source, const StreamOptions& options) {
-  if (!source) throw MisuseError("stream(): the function is empty");
-  Stream stream([](Random&) { return std::nullopt; }, options);
-  stream.source_ = std::move(source);
-  return stream;
-}
-
-void Stream::start_epoch(std::int64_t epoch) {
-  const auto seed = static_cast<std::uint64_t>(options_.seed.value_or(shard_.default_seed));
-  // Overfitting sees the same few batches in each epoch.
-  if (shard_.force_sequential) epoch = 0;
-  random_.emplace(sample_seed(seed, epoch, shard_.rank));
-  if (!source_) return;
-  next_ = nullptr;  // what it holds is closed before the next one opens it
-  next_ = source_({.epoch = epoch, .rank = shard_.rank, .world_size = shard_.world_size});
-  if (!next_) throw MisuseError(format("stream(): the source of epoch {} is an empty function", epoch));
-}
-
-std::optional<Batch> Stream::next() {
-  if (!random_) return std::nullopt;
-  std::optional<Batch> batch = next_(*random_);
-  if (batch) return batch;
-  random_.reset();
-  if (source_) next_ = nullptr;
-  return batch;
 }
 
 }  // namespace levin

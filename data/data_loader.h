@@ -1,14 +1,10 @@
 #pragma once
 
-#include <ATen/core/Generator.h>
-
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -200,92 +196,5 @@ class LEVIN_API DataLoader final : public BatchLoader {
   bool pins_memory_ = false;
   std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
 };
-
-/// A generator that LibTorch's functions take, and the distributions of the standard library as well.
-///
-///     torch::randn({32, 2}, rng);
-///     std::uniform_int_distribution<int>(1, 6)(rng);
-class LEVIN_API Random : public at::Generator {
- public:
-  using result_type = std::uint64_t;
-  explicit Random(std::uint64_t seed);
-  static constexpr result_type min() { return 0; }
-  static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
-  result_type operator()();
-};
-
-/// An epoch that a stream begins, and the part of its data that this rank is to read: 0 of 1 with
-/// trainer.use_distributed_sampler: false.
-struct LEVIN_API StreamEpoch {
-  std::int64_t epoch = 0;  ///< counted from 0; with overfit_batches always 0
-  int rank = 0;
-  int world_size = 1;
-};
-
-struct LEVIN_API StreamOptions {
-  /// Batches depend on what the run does: BatchLoader::is_interactive().
-  bool interactive = false;
-  /// Samples in each batch but the last; unset: not known, and batches of several ranks weigh alike.
-  std::optional<std::int64_t> batch_size = std::nullopt;
-  std::optional<std::int64_t> seed = std::nullopt;  ///< of the random numbers; default: the seed of seed_everything
-};
-
-/// Batches that a function makes, one after another, until it gives none: the end of the epoch. How many there are is not known
-/// before; limit_train_batches ends an epoch of a source that never ends.
-///
-/// The function is either the same in all epochs, and continues where it stands, or made for each: a Source gets the
-/// epoch that begins, and gives the function that makes its batches. What that holds, such as an open file, goes with it when
-/// it has given none, or the next epoch begins.
-///
-/// Each rank and each epoch has its own random numbers, from (seed, epoch, rank): ranks get different batches, and a run of
-/// as many ranks gets the same ones again. A run that resumes within an epoch requests the finished batches again, and
-/// so resumes exactly as far as a batch is a function of the generator and of the calls before it in the epoch, as with a
-/// Source; with `interactive` it continues with later batches. The function is called for one batch ahead of the one that is
-/// worked on.
-class LEVIN_API Stream final : public BatchLoader {
- public:
-  using Function = std::function<std::optional<Batch>(Random&)>;
-  using Source = std::function<Function(const StreamEpoch&)>;
-
-  /// Throws MisuseError for an empty function.
-  explicit Stream(Function next, const StreamOptions& options = {});
-  /// As stream(); start_epoch() throws MisuseError where the source gives an empty function.
-  static Stream of_source(Source source, const StreamOptions& options = {});
-  std::optional<std::int64_t> size() const override { return std::nullopt; }
-  std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
-  void start_epoch(std::int64_t epoch) override;
-  std::optional<Batch> next() override;
-  void set_shard(const Shard& shard) override { shard_ = shard; }
-  bool is_interactive() const override { return options_.interactive; }
-
- private:
-  Function next_;  ///< of the epoch
-  Source source_;  ///< null: next_ is of all epochs
-  StreamOptions options_;
-  Shard shard_;
-  std::optional<Random> random_;  ///< of the epoch; unset when it is over
-};
-
-/// A loader of made batches:
-///
-///     levin::LoaderPtr train_dataloader() override {
-///       return levin::stream([](auto& rng) -> std::optional<levin::Batch> {
-///         const auto x = torch::rand({32, 1}, rng);
-///         return levin::Batch{{"x", x}, {"y", x.sin()}};
-///       });
-///     }
-inline Stream stream(Stream::Function next, const StreamOptions& options = {}) { return Stream(std::move(next), options); }
-
-/// A loader whose source is made for each epoch. Files that are divided among ranks:
-///
-///     return levin::stream([files](const levin::StreamEpoch& epoch) -> levin::Stream::Function {
-///       auto reader = std::make_shared<Reader>(files, /*first=*/epoch.rank, /*step=*/epoch.world_size);
-///       return [reader](auto&) { return reader->next_batch(); };
-///     });
-template <class Source>
-requires(!std::is_invocable_v<Source&, Random&> && std::is_invocable_r_v<Stream::Function, Source&, const StreamEpoch&>) Stream
-    stream(Source source, const StreamOptions& options = {}) {
-  return Stream::of_source(std::move(source), options);
-}
 
 }  // namespace levin

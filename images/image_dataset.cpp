@@ -52,7 +52,7 @@ at::Tensor transformed_image(at::Tensor image, std::span<const std::shared_ptr<c
 
 at::Tensor ImageDataset::sample(std::int64_t index) const {
   const ImageFile file(images_[static_cast<std::size_t>(index)].file, options_.reading);
-  Random random(sample_generator(index).current_seed());
+  Random random(sample_generator(index));
   std::span<const std::shared_ptr<const ImageTransform>> rest(options_.transforms);
   const auto* const first = rest.empty() ? nullptr : dynamic_cast<const ImageViewTransform*>(rest.front().get());
   if (first == nullptr) return transformed_image(file.read(), rest, random);
@@ -91,7 +91,7 @@ Batch ImageDataset::get_batch(std::span<const std::int64_t> indices) const {
         "{}. Images of different sizes need a transform such as Resize or RandomResizedCrop with two sides", error.what()));
   }
   if (!options_.batch_transform) return batch;
-  Random random(sample_generator(indices.front()).current_seed() + 1);
+  Random random(sample_generator(size() + indices.front()));  // not the first sample's numbers
   return options_.batch_transform->apply(std::move(batch), options_.classes, random);
 }
 

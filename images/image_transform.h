@@ -7,7 +7,7 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
 #include "levin/core/config/registry.h"
-#include "levin/data/data_loader.h"
+#include "levin/data/random.h"
 #include "levin/images/functional.h"
 
 namespace levin {

@@ -225,8 +225,8 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const std::int64_t batch_size = loader_->batch_size().value_or(0);
   const std::int64_t ranks_reading = run_.options().use_distributed_sampler ? world_size : 1;
   const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
-  const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
-  if (!same && (!left || (batch_size == 0) != (saved.batch_size == 0))) {
+  const bool can_start = saved.samples && loader_->can_start_at(*saved.samples, same);
+  if (!same && (!can_start || (batch_size == 0) != (saved.batch_size == 0))) {
     throw ConfigError(format(
         "ckpt_path: '{}' was saved within an epoch, on {} ranks with batches of {}; this run has {} with batches of {}, and "
         "its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or from "
@@ -234,8 +234,9 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
         resume.file, saved.world_size, saved.batch_size, world_size, batch_size));
   }
   batches_before_ = same ? resume.batches_done : *saved.samples / (std::max<std::int64_t>(batch_size, 1) * ranks_reading);
-  if (left) {
-    samples_before_ = saved.samples;
+  if (!can_start) return batches_before_;
+  samples_before_ = saved.samples;
+  if (const auto left = loader_->batches_from(*saved.samples)) {
     epoch_batches_ = batches_before_ + *left;
     if (batches_ && run_.options().limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
   }

@@ -10,6 +10,7 @@
 #include "levin/core/base/error.h"
 #include "levin/data/combined_loader.h"
 #include "levin/data/data_loader.h"
+#include "levin/data/stream.h"
 #include "levin/data/dataset.h"
 #include "support/fixed_loader.h"
 #include "support/scripted_line.h"

@@ -17,7 +17,7 @@ std::string ResumePlan::str() const {
        << ", check_val_every_n_epoch " << check_val_every_n_epoch.value_or(-1) << ", validation " << validation_samples
        << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
        << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
-       << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
+       << ", max_steps " << max_steps << ", workers " << workers << (pipeline ? ", pipeline" : "") << (manual ? ", manual" : "")
        << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
        << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
        << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "") << ", reload "
@@ -137,11 +137,15 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.cut_at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
   if (plan.max_steps >= 0) plan.cut_at = std::min(plan.cut_at, plan.max_steps - 1);
   if (plan.precision == Format::kFloat32 && pick(0, 0, 1) == 1) plan.precision = Format::kBfloat16Mixed;
+  // A stream does not make ranks even.
+  const std::int64_t all_batches = (plan.samples + plan.batch_size - 1) / plan.batch_size;
+  plan.pipeline = pick(0, 1) == 1 && (ranks == 1 || (all_batches % ranks == 0 && plan.samples % plan.batch_size == 0));
   return plan;
 }
 
 ResumePlan random_session_plan(std::uint64_t seed, int ranks) {
   ResumePlan plan = random_resume_plan(seed, ranks);
+  plan.pipeline = false;  // the driver reads a dataset
   const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
   plan.samples = own_samples * ranks;  // the driver reads batches by themselves, in which none is there to make ranks even
   const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;

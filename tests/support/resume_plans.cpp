@@ -18,6 +18,7 @@
 #include "levin/core/random/seed.h"
 #include "levin/core/session.h"
 #include "levin/data/data_loader.h"
+#include "levin/data/stream.h"
 #include "levin/metrics/regression.h"
 #include "levin/optim/composed_lr_schedulers.h"
 #include "levin/optim/lr_schedulers.h"
@@ -342,10 +343,14 @@ class Run {
     std::function<double()> noise;
     if (plan_.workers == 0) noise = [&module] { return module.own_noise(); };
     MadeAnew data(plan_.samples, plan_.validation_samples);
-    data.make = [&](std::int64_t samples, bool shuffle) {
+    data.make = [&](std::int64_t samples, bool shuffle) -> LoaderPtr {
+      const auto dataset = std::make_shared<NoisyDataset>(samples, 0.05 * static_cast<double>(trainer.current_epoch()), noise);
+      if (plan_.pipeline) {
+        const Pipeline<Batch> in_order = from_dataset(dataset);
+        return stream((shuffle ? in_order.shuffle(4) : in_order).batch(plan_.batch_size), {.num_workers = plan_.workers});
+      }
       return std::make_shared<DataLoader>(
-          std::make_shared<NoisyDataset>(samples, 0.05 * static_cast<double>(trainer.current_epoch()), noise),
-          DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers});
+          dataset, DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers});
     };
     if (session) {
       module.validation = [&] { return data.val_dataloaders(); };

@@ -41,6 +41,7 @@ struct ResumePlan {
   std::int64_t patience = 2;
   std::int64_t max_steps = -1;
   int workers = 0;
+  bool pipeline = false;  ///< data comes from a stream of shuffled samples
   bool manual = false;
   bool plateau_each_step = false;
   std::int64_t own_from = 0;        ///< batches over all epochs after which ranks draw from their own generators
