@@ -52,6 +52,8 @@ struct HardestFirst : levin::Sampler {
 at::Tensor forward(const at::Tensor& x);
 at::Tensor area_under_curve(const at::Tensor& scores);
 at::Tensor blend(const at::Tensor& x, double share);
+at::Tensor numbers_in(const std::string& line);
+at::Tensor encode(const std::string& text);
 levin::Batch pad(std::span<const levin::Batch> samples);
 void application_log(const std::string& text);
 levin::TrainerOptions make_options();

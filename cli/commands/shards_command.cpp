@@ -1,0 +1,137 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <vector>
+
+#include "levin/cli/commands/subcommands.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/atomic_file.h"
+#include "levin/data/shard_writer.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string folder;
+  std::string output;
+  std::int64_t max_samples = 10'000;
+  std::int64_t max_megabytes = 1000;
+  bool in_order = false;
+  std::uint64_t seed = 0;
+};
+
+/// The files of a sample.
+struct Source {
+  std::string key;
+  std::vector<std::pair<std::string, fs::path>> files;  ///< by their names in the sample
+  std::string label;                                    ///< the number of its class; empty: none
+};
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  if (!stream || !content) throw IoError(format("{} cannot be read", quoted_text(file.string())));
+  return content.str();
+}
+
+/// Files below a folder, by their samples: what stands before the first dot of a name is the sample's.
+std::vector<Source> sources_in(const fs::path& folder) {
+  std::map<std::string, Source> by_key;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    const std::size_t dot = name.find('.', 1);
+    if (!entry.is_regular_file() || name.starts_with('.') || dot == std::string::npos) continue;
+    const std::string key = (fs::relative(entry.path().parent_path(), folder) / name.substr(0, dot)).lexically_normal();
+    Source& source = by_key[key];
+    source.key = key;
+    source.files.emplace_back(name.substr(dot + 1), entry.path());
+  }
+  std::vector<Source> sources;
+  for (auto& [key, source] : by_key) {
+    std::ranges::sort(source.files);
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+/// Samples whose files are all of one kind in folders are labelled by these: their classes, in alphabetical order.
+std::vector<std::string> label_by_folders(std::vector<Source>& sources) {
+  std::vector<std::string> classes;
+  for (const Source& source : sources) {
+    const std::size_t slash = source.key.find('/');
+    const bool has_label = std::ranges::any_of(source.files, [](const auto& file) { return file.first == "cls"; });
+    if (slash == std::string::npos || has_label) return {};
+    const std::string name = source.key.substr(0, slash);
+    if (classes.empty() || classes.back() != name) classes.push_back(name);
+  }
+  std::ranges::sort(classes);
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  for (Source& source : sources) {
+    const std::string name = source.key.substr(0, source.key.find('/'));
+    source.label = std::to_string(std::ranges::find(classes, name) - classes.begin());
+  }
+  return classes;
+}
+
+int pack(const Options& options) {
+  const fs::path folder = options.folder;
+  if (!fs::is_directory(folder)) throw ConfigError(format("{} is no folder", quoted_text(options.folder)));
+  std::vector<Source> sources = sources_in(folder);
+  if (sources.empty()) throw ConfigError(format("{} holds no files to pack", quoted_text(options.folder)));
+  const std::vector<std::string> classes = label_by_folders(sources);
+  if (!options.in_order) std::shuffle(sources.begin(), sources.end(), std::mt19937_64(options.seed));
+  const fs::path output = options.output;
+  ShardWriter writer(output.parent_path(), output.filename(),
+                     {.max_samples = options.max_samples, .max_bytes = options.max_megabytes * 1'000'000});
+  for (const Source& source : sources) {
+    ShardSample sample{.key = source.key, .files = {}};
+    for (const auto& [name, file] : source.files) sample.files.emplace_back(name, content_of(file));
+    if (!source.label.empty()) sample.files.emplace_back("cls", source.label);
+    writer.add(sample);
+  }
+  writer.finish();
+  if (!classes.empty()) {
+    const fs::path list = output.string() + "-classes.txt";
+    write_file(list, join(classes, "\n") + "\n");
+    std::cout << format("{}: names of the classes\n", list.string());
+  }
+  std::cout << format("{} in {}: {} to {}\n", counted(static_cast<std::size_t>(writer.samples()), "sample"),
+                      counted(writer.shards().size(), "shard"), writer.shards().front().string(),
+                      writer.shards().back().string());
+  return 0;
+}
+
+}  // namespace
+
+Subcommand shards_subcommand() {
+  const auto options = std::make_shared<Options>();
+  return {"shards", "Pack the files of samples into tar files, which are read one after another",
+          [options](CLI::App& app) {
+            CLI::App& pack = *app.add_subcommand("pack",
+                                                 "Pack a folder: files that differ after the first dot of their names are "
+                                                 "one sample, and folders are classes");
+            app.require_subcommand(1);
+            pack.add_option("folder", options->folder, "The folder")->required();
+            pack.add_option("-o,--output", options->output, "Where to: shards/train makes shards/train-000000.tar and so on")
+                ->required();
+            pack.add_option("--max-samples", options->max_samples, "The most samples of a shard")->check(CLI::PositiveNumber);
+            pack.add_option("--max-megabytes", options->max_megabytes, "After how much a shard takes no more samples")
+                ->check(CLI::PositiveNumber);
+            pack.add_flag("--in-order", options->in_order, "In alphabetical order, not at random");
+            pack.add_option("--seed", options->seed, "Seed of the random order");
+          },
+          [options](const CommandLine&) { return pack(*options); }};
+}
+
+}  // namespace levin::cli
