@@ -53,11 +53,9 @@ class BatchLayout:
                 for axis, name in enumerate(names) if isinstance(name, str)}
 
     def resized(self, sizes, seed=0):
-        """The example's tensors with other sizes: its slices drawn again, alike for tensors that share a dimension."""
-        generator = torch.Generator().manual_seed(seed)
+        """The example's tensors with other sizes: its slices drawn again, alike for tensors that share a dimension, and in their order."""
         old = self.sizes()
-        picks = {name: torch.arange(size) if size == old[name] else torch.randint(old[name], (size,), generator=generator)
-                 for name, size in sizes.items()}
+        picks = {name: torch.arange(size) if size == old[name] else self._drawn(name, size, old[name], seed) for name, size in sizes.items()}
         tensors = []
         for tensor, names in zip(self.tensors, self.dimensions):
             for axis, name in enumerate(names):
@@ -65,6 +63,16 @@ class BatchLayout:
                     tensor = tensor.index_select(axis, picks[name].to(tensor.device))
             tensors.append(tensor.contiguous())
         return tensors
+
+    def _drawn(self, name, size, old, seed):
+        """So many of the slices of a dimension. The rows with the largest numbers are among them: of the longest text, or of all classes."""
+        drawn = torch.randint(old, (size,), generator=torch.Generator().manual_seed(seed))
+        whole = [tensor for tensor, names in zip(self.tensors, self.dimensions)
+                 if names and names[0] == name and tensor.numel() and not tensor.is_floating_point()]
+        largest = [int(tensor.reshape(old, -1).sum(1).argmax()) for tensor in sorted(whole, key=torch.Tensor.dim)]
+        for position in range(min(len(largest), size)):
+            drawn[position] = largest[(seed + position) % len(largest)]
+        return drawn.sort().values
 
     def compared(self, sizes, special):
         """Batches with which a package is compared: the examples, and others of these sizes, or with one `special` size of a dimension,

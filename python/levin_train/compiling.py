@@ -141,6 +141,10 @@ class _Traced:
 
 def record(step):
     """The graph of a step."""
+    return step.retried(lambda: _recorded(step))
+
+
+def _recorded(step):
     tensors = _recorded_batch(step)
     found = step.probe(tensors)
     if step.layout.is_compared:
@@ -162,7 +166,7 @@ def record(step):
     unseen = _unseen_writes(graph)
     if unseen:
         step.also_written = unseen
-        return record(step)
+        return _recorded(step)
     add_conditions(graph)
     _drop_unread_inputs(graph)
     check_sizes(graph)

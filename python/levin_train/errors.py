@@ -23,6 +23,14 @@ class StepFailure(ExportError):
     """A step that fails in Python, on the batch that export() got."""
 
 
+class AnotherSource(ExportError):
+    """A number of the run, or a length, is read in this module of Python, which was not taken for one of the user's."""
+
+    def __init__(self, source):
+        super().__init__(f"{source} reads a number that changes")
+        self.source = source
+
+
 class LoadError(Exception):
     """A file that cannot be read, or whose weights are not those of the module."""
 
@@ -87,6 +95,12 @@ def line_of(function):
     """The line on which a function is defined."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return f"{shown_path(code.co_filename)}:{code.co_firstlineno}" if code else ""
+
+
+def is_installed(function):
+    """Whether a function is of an installed package, and not one that the user can change."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and any(part in os.path.abspath(code.co_filename) for part in _INSTALLED)
 
 
 def refuse(what, advice, where=None):

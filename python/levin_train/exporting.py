@@ -15,7 +15,7 @@ from torch.export.pt2_archive._package import PT2ArchiveWriter
 from levin_train import configuration, processors, programs, safetensors, torch_patches, verification
 from levin_train.batches import layout_of
 from levin_train.compiling import compiled, record
-from levin_train.errors import ExportError, StepFailure
+from levin_train.errors import ExportError, StepFailure, is_installed
 from levin_train.hooks import run_before_export
 from levin_train.hyper_parameters import hyper_parameters
 from levin_train.parallel import Progress, compiled_entries
@@ -177,6 +177,8 @@ def _left_out(step, error, optional):
         return _OWN
     if step.name == "predict_step" and isinstance(error, StepFailure):
         return "it does not take the batch of training"
+    if step.name == "predict_step" and isinstance(error, ExportError) and is_installed(step.source):
+        return "a package of steps cannot have that of the library"
     if isinstance(error, ExportError) and step.name in ("validation_step", "test_step", "predict_step"):
         raise ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].') from error
     return None

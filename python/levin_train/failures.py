@@ -14,7 +14,7 @@ _KNOWN = (
     (r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)",
      "The outputs are {0} and the targets {1}: something of the batch has not the size of the others"),
     (r"index out of range in self", "An index is beyond the table of an embedding"),
-    (r"index \d+ is out of bounds for dimension", "An index is beyond the end of a tensor"),
+    (r"index (?:\d+ )?is out of bounds for (?:a )?dimension", "An index is beyond the end of a tensor"),
     (r"not (?:a )?(?:Number|Unknown)\b|must be \w+(?: or \w+)?, not Number",
      "A number of the run, such as self.global_step, is a tensor here: compute with it, torch.ones(…) * number"),
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import sys
 
 from torch.utils import _pytree as pytree
@@ -14,20 +15,21 @@ class Updated:
     """What calling a metric object gives. It is the metric's value for this batch, with gradients, from where it is first used as one:
     computed before, it would put what nobody asks for into the graph."""
 
-    def __init__(self, name, spare, arguments, named):
+    def __init__(self, name, metric, spare, arguments, named):
         self.name = name  # of the attribute
         self.inputs = [*arguments, *named.values()]
         self.used = False  # as a value, as a loss is
         self.logged = False
         self.described = None  # levin's metric, for the package, where the object is logged
         self._compute = lambda: spare(*arguments, **named)
-        self._spare = spare
+        self._metric, self._spare = metric, spare
         self._value = None
 
     def value(self, used=True):
         self.used = self.used or used
         if self._value is None:
             self._spare.reset()
+            _take_settings(self._metric, self._spare)
             self._value = self._compute()
         return self._value
 
@@ -40,6 +42,20 @@ class Updated:
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         args, kwargs = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else leaf, (args, kwargs or {}))
         return function(*args, **kwargs)
+
+
+@functools.cache
+def _of_library():
+    """Attributes that torchmetrics and levin keep in a metric for themselves."""
+    return {*vars(sys.modules["torchmetrics"].SumMetric()), *_REPLACED}
+
+
+def _take_settings(metric, spare):
+    """Gives a spare what the step has set of the metric since it was copied, as a transformation that a batch asks for."""
+    for name, value in vars(metric).items():
+        plain = isinstance(value, (bool, int, float, str, type(None)))
+        if name not in _of_library() and name not in metric._defaults and (name not in vars(spare) or plain):
+            vars(spare)[name] = value
 
 
 def _of_value(name):
@@ -102,6 +118,8 @@ def metrics_of(module):
 def spares(module):
     """Copies of the metric objects of a module, with which values of one batch are computed."""
     found = {name: copy.deepcopy(part) for name, part in metrics_of(module).items()}
+    if found:
+        _of_library()  # makes a metric, which is not to be in a graph
     for spare in found.values():
         if hasattr(spare, "validate_args"):
             spare.validate_args = False
@@ -117,7 +135,7 @@ def recorded(module, spares):
     kept = [(part, {name: vars(part)[name] for name in _REPLACED if name in vars(part)}) for part in [*found.values(), *collections]]
     for name, metric in found.items():
         def update(*inputs, _name=name, _metric=metric, **named):
-            updated = Updated(_name, spares[_name], inputs, named)
+            updated = Updated(_name, _metric, spares[_name], inputs, named)
             vars(_metric)["_levin_updated"] = updated
             return updated
 

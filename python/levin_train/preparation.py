@@ -27,7 +27,7 @@ def of(manifest, inputs):
     prepares = manifest.get("datamodule_preparations")
     if not prepares:
         return lambda *batch: batch, examples
-    if manifest.get("datamodule_class") != "TableDataModule":
+    if manifest.get("datamodule_class") not in ("TableDataModule", "ParquetDataModule"):
         raise LoadError(f"The run's {manifest.get('datamodule_class')} prepares batches ({'; '.join(prepares)}), which only its C++ code can. "
                         "Use levin::Predictor.")
     options, state = manifest["datamodule_hyper_parameters"], manifest["datamodule"]

@@ -27,7 +27,7 @@ def _plain(tensor):
 
 
 class Number:
-    """A number whose value a run changes. `asked`: what answers for it: decide(tensor), shown(tensor), read(how, tensor) and, where a
+    """A number whose value a run changes. `asked`: what answers for it: decide(tensor), require(condition, else what), shown(tensor), read(how, tensor) and, where a
     function takes only a number of Python, argument(function's name, tensor); and takes what it is computed with: met."""
 
     def __init__(self, tensor, asked):
@@ -94,6 +94,11 @@ class Number:
     def __trunc__(self):
         return self._like(self.tensor.double().trunc().to(torch.int64))
 
+    def _within(self, size):
+        """As an index. On a way of the step that is not taken it may be beyond the end, which is no error then."""
+        self._asked.require((self.tensor >= -size) & (self.tensor < size), f"index is out of bounds for a dimension of size {size}")
+        return self.tensor.clamp(-size, size - 1)
+
     def to_float(self):
         """What float() makes of it."""
         return self._like(self.tensor.to(torch.float64))
@@ -159,7 +164,8 @@ def _part(tensor, index):
     """tensor[…, number, …], by the number's tensor: the value itself would be fixed. None where there is no
     number, or more than whole numbers and slices."""
     parts = index if isinstance(index, tuple) else (index,)
-    chosen = {position: part.tensor for position, part in enumerate(parts) if isinstance(part, Number) and part.tensor.dtype == torch.int64}
+    chosen = {position: part._within(tensor.shape[position]) for position, part in enumerate(parts)
+              if isinstance(part, Number) and part.tensor.dtype == torch.int64 and position < tensor.dim()}
     if chosen:
         chosen |= {position: torch.scalar_tensor(part, dtype=torch.int64) for position, part in enumerate(parts) if type(part) is int}
     others = [part for position, part in enumerate(parts) if position not in chosen]

@@ -13,13 +13,16 @@ from torch.utils import _pytree as pytree
 
 from levin_train import courses, replacements
 from levin_train.branches import gives_nothing, idle_condition, logging_condition
-from levin_train.errors import calling_frame, calling_line, refuse
+from levin_train.errors import AnotherSource, calling_frame, calling_line, refuse
 from levin_train.logs import Logs
 from levin_train.metric_objects import Updated
 from levin_train.origins import BATCH, RANDOM, WEIGHTS
+from levin_train.packed import Packs
 from levin_train.python_numbers import Number, numbers_in, with_tensors
+from levin_train.rows import Counts
 from levin_train.stand_ins import NUMBERS
 from levin_train.structure import named_leaves
+from levin_train.values import Values
 
 _KEEP = "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"
 _INDEX_ADVICE = "Use torch.gather, index_select or a mask"
@@ -35,9 +38,6 @@ _READS = {
     "__array__": ("a tensor is given to numpy", "Use torch's function of that name"),
     "equal": ("torch.equal() makes a Python value of tensors", "Use (a == b).all() with torch.where"),
     "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
-    "_pack_padded_sequence": ("packed sequences cannot be exported: their size comes from data",
-                              "Run the layer on the padded batch, and mask its outputs and the loss; the last outputs of the sequences are "
-                              "outputs[torch.arange(len(lengths)), lengths - 1]"),
     "one_hot": ("one_hot() without num_classes makes a tensor whose size comes from data", "Give it num_classes"),
 }
 # Of a number of the run, which Python asks for a value of its own.
@@ -49,6 +49,8 @@ _OF_THE_RUN = {
     "__array__": "Use Python's operators, or a function of math or torch",
     "__hash__": "Compute with it, or use a tensor and torch.gather",
 }
+_SEVERAL = ("If it is the length to which a batch is padded, give export() several batches of your loader, batches=[…]: a number that is a size of the "
+            "batch in each of them follows it. Else use masks over a fixed length, or torch.gather")
 _VARIES = object()
 _PICKS = ("nonzero", "argwhere", "masked_select", "unique")  # what they give has as many rows as the data say
 _OF_RATES = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
@@ -68,6 +70,7 @@ class Decision:
     where: str
     checked: bool
     value: int | None = None  # the number that it must be
+    follows: str = ""  # the dimension of the batch whose size the number is instead
     what: str = ""  # of a condition on numbers of the run alone, on which courses of the step part
 
 
@@ -84,9 +87,13 @@ class Recorder(Logs, TorchFunctionMode):
         self.conditions = []  # tensors, of the decisions that are checked
         self.turn_conditions = []  # tensors, of the decisions at which courses part
         self.turn_names = set()  # of the numbers of the run in them
+        self.sizes = {}  # of the dimensions of the batch that vary, by name
+        self.sources = ()  # names of the modules of Python in which int() and float() take numbers of the run
         self.met = set()  # Python's numbers that numbers of the run were computed with
         self.notes = []
         self.origins = origins
+        self.packs = Packs(self.decide)
+        self.counts = Counts(earlier.counts.found if earlier else None)
         self.picked_rows = ""  # the first line that takes rows by a mask: as many as the data say
         self._earlier = earlier
         self._compared = earlier._compared if earlier else compared  # there are several batches, which show what is the same in all
@@ -118,11 +125,18 @@ class Recorder(Logs, TorchFunctionMode):
         value = self._answer(lambda: _VARIES if self.origins.of(tensor) else _value(tensor))
         return Number(tensor, self) if value is _VARIES else value
 
+    def whole_of(self, tensor):
+        """What int() gives of a tensor, where it is called by the user's code: a size, too."""
+        return self._read("__int__", int, (tensor,), {})
+
     def shown(self, tensor):
         return self._answer(lambda: _value(tensor))
 
     def read(self, how, tensor):
         """The value of a number that changes, for Python. Refuses it, but for a whole number that is the same in several batches."""
+        source = calling_frame().f_globals.get("__name__") if how in ("__float__", "__int__") and calling_frame() else None
+        if source not in (None, *self.sources):
+            raise AnotherSource(source)
         if self._is_whole(how, tensor):
             return self._whole(tensor)
         origins = self.origins.of(tensor) if self.origins else set()
@@ -135,7 +149,7 @@ class Recorder(Logs, TorchFunctionMode):
         if RANDOM in origins and BATCH not in origins:
             refuse("a random number is made Python's own, and would be the same in each step of the package",
                    "Compute with it as a tensor: torch.where(torch.rand(()) < p, a, b), or x[:, start + torch.arange(count)] for a part")
-        refuse(*_READS[how])
+        refuse(*_READS[how] if how not in ("__int__", "__index__") or origins != {BATCH} or self._compared else (_READS[how][0], _SEVERAL))
 
     def argument(self, function, tensor):
         """The value of a number for a function of torch that takes only one of Python."""
@@ -143,6 +157,8 @@ class Recorder(Logs, TorchFunctionMode):
             return self._whole(tensor)
         origins = self.origins.of(tensor) if self.origins else set()
         of = next((f", of {name}" for name in (*NUMBERS, BATCH, RANDOM, WEIGHTS) if name in origins), "")
+        if origins == {BATCH} and not self._compared and not tensor.is_floating_point():
+            refuse(f"{function}() takes a number that stays the same, and gets one that changes{of}", _SEVERAL)
         refuse(f"{function}() takes a number that stays the same, and gets one that changes{of}",
                _INDEX_ADVICE if not tensor.is_floating_point() else "Write what it computes with tensors, or give it a fixed number")
 
@@ -160,15 +176,24 @@ class Recorder(Logs, TorchFunctionMode):
     def _whole(self, tensor):
         """Gives Python a number of the batch, which is a condition of the package."""
         decision = self._answer(lambda: Decision(True, calling_line(), True, int(_value(tensor))))
+        number = self.sizes[decision.follows] if decision.follows else decision.value
         if self._repeated is None:
-            self.conditions.append((tensor == decision.value).detach().reshape(()))
-        return decision.value
+            self.conditions.append((tensor == torch.scalar_tensor(number, dtype=tensor.dtype)).detach().reshape(()))
+        return number
 
     def decide(self, condition):
         decision = self._answer(lambda: self._decision(condition))
         if self._repeated is None and (decision.checked or decision.what):
             (self.conditions if decision.checked else self.turn_conditions).append(condition.detach().reshape(()).to(torch.bool))
         return decision.taken
+
+    def require(self, condition, otherwise):
+        """What must hold where the step comes by here."""
+        decision = self._answer(lambda: Decision(bool(condition), calling_line(), True))
+        if not decision.taken:
+            raise IndexError(otherwise)
+        if self._repeated is None:
+            self.conditions.append(condition.detach().reshape(()))
 
     def decide_unknown(self, what, advice):
         return self._answer(lambda: self._of_logging() or refuse(what, advice)).taken
@@ -254,6 +279,8 @@ class Recorder(Logs, TorchFunctionMode):
             return counts if self.decide((args[0] < counts.shape[0]).all()) else function(*args, **kwargs)
         if name in replacements.FUNCTIONS and (found := replacements.FUNCTIONS[name](*args, **kwargs)) is not None:
             return found
+        if name == "__deepcopy__" and args[0].is_leaf:  # copies memory, which tensors without values have not
+            return args[1].setdefault(id(args[0]), args[0].detach().clone().requires_grad_(args[0].requires_grad))
         if name in ("__format__", "__repr__") and isinstance(args[0], torch.Tensor):
             return self._answer(lambda: function(*args, **kwargs))
         if function == torch.Tensor.data.__set__ and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype:
@@ -261,10 +288,16 @@ class Recorder(Logs, TorchFunctionMode):
         if name == "backward" and calling_line():
             refuse("the step calls backward() itself",
                    "Return the loss, whose gradients are computed by levin; a gradient within the step is torch.autograd.grad(loss, x)[0]")
+        if name in _MAKES_TENSORS and args and isinstance(args[0], Values):
+            return args[0].as_tensor(**kwargs)
         if name in _MAKES_TENSORS and numbers_in(args[:1]):
             return self._tensor_of(args[0], kwargs.get("dtype"))
         if name in _OF_SIZES and self._compared:
             args = (*args[:_OF_SIZES[name]], *pytree.tree_map(self._size, args[_OF_SIZES[name]:]))
+        if name == "_pack_padded_sequence":
+            return self.packs.pack(function, *args)
+        if name == "_pad_packed_sequence":
+            return self.packs.pad(function, *args)
         if name in _PICKS or name == "where" and len(args) + len(kwargs) == 1:
             return self._picked(function, args, kwargs)
         if name == "__getitem__" and _picks_rows(args[1]):
@@ -293,12 +326,17 @@ class Recorder(Logs, TorchFunctionMode):
 
     def _read(self, name, function, args, kwargs):
         what, advice = _READS[name]
+        if name in ("tolist", "numpy") and args[0].dim() > 0:
+            found = self._answer(lambda: _VARIES if self.origins.of(args) else function(*args, **kwargs))
+            return Values(args[0], what, advice) if found is _VARIES else found
         if args and self._is_whole(name, args[0]):
             return self._whole(args[0])
-        if self._earlier is None and (self.origins.of(args, kwargs) or name == "_pack_padded_sequence"):
+        if self._earlier is None and self.origins.of(args, kwargs):
             if name in ("__int__", "__index__") and self.origins.of(args) == {WEIGHTS}:
                 what, advice = ("a number is made of the value of a buffer or a parameter, and would be fixed in the package",
                                 "Index with a tensor: self.queue[(self.pointer + torch.arange(count)) % size] = rows")
+            elif name in ("__int__", "__index__") and self.origins.of(args) == {BATCH} and not self._compared:
+                advice = _SEVERAL
             refuse(what, advice)
         return self._answer(lambda: function(*args, **kwargs))
 

@@ -27,7 +27,14 @@ def _frame_of_user():
         if own or not (passed or is_standard(name)):
             return None
         frame = frame.f_back
-    return frame
+    return None if _is_import(frame) else frame
+
+
+def _is_import(frame):
+    """Whether a module is being imported, for the first time: what it reads then is not of the step."""
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _line(frame):
@@ -61,7 +68,7 @@ def watched(note):
         frame = sys._getframe(1)
         while is_standard(frame.f_code.co_filename):
             frame = frame.f_back
-        if is_users(frame.f_code.co_filename):
+        if is_users(frame.f_code.co_filename) and not _is_import(frame):
             note(f"{_line(frame)}: the step reads the environment variable {name}: its value is fixed in the package")
         return read(self, name)
 

@@ -8,7 +8,7 @@ import warnings
 import torch
 
 from levin_train import checkpointing, courses, hooks, metric_objects, side_effects, torch_patches, users_code
-from levin_train.errors import ExportError, line_of, refuse
+from levin_train.errors import AnotherSource, ExportError, line_of, refuse
 from levin_train.failures import refuse_failure
 from levin_train.origins import BATCH, WEIGHTS, Origins
 from levin_train.recording import Recorder, outputs_of
@@ -66,9 +66,11 @@ class Step:
         self.optional = set()  # names that are logged in a branch which only logs
         self.left_out = set()  # names that are not logged by the package
         self.picked_rows = ""
+        self.conditions_on_rows = []  # descriptions of outputs, of which a run with values knows nothing
         self.refusal = ""  # what the module has last said of a batch
         self.notes = []
         self.module = module
+        self._sources = set()  # other modules of Python that read numbers of the run
         self._without = without  # hooks that are left out
         self._trainer = trainer or {}  # values of self.trainer that are fixed
         self._spares = metric_objects.spares(module)
@@ -87,12 +89,17 @@ class Step:
         tensors = [tensor.clone() if changed is not None or position in self._written else tensor
                    for position, tensor in enumerate(tensors)]
         memory = {name: tensor.data_ptr() for name, tensor in state.items()} if changed is not None else {}
-        with self.inside(recorder, state), checkpointing.run_through(recorder), torch_patches.lists(), torch.set_grad_enabled(self.training):
-            with self.autocast(), recorder:
+        with self.inside(recorder, state), checkpointing.run_through(recorder), recorder.packs.layers(), torch_patches.lists(), \
+                torch.set_grad_enabled(self.training):
+            with self.autocast(), recorder.counts, recorder.counts.answering(), recorder:
+                recorder.counts.add_sizes(tensors)
+                recorder.counts.sources = recorder.sources
+                recorder.sizes = self.layout.sizes(tensors)
                 result = call_step(self.function, self.module, self.layout.rebuild(tensors), recorder)
                 decided = next((decision.where for decision in reversed(recorder.decisions)), "") if result is None else ""
                 loss, extras = outputs_of(result, self.training, decided or self.where)
                 recorder.end()
+                of_rows = recorder.counts.conditions()
             gradients = self._gradients_of(loss, parameters)
             now = {name: self.module.get_buffer(name) if name in buffers else state[name] for name in copied}
         described = []
@@ -112,6 +119,9 @@ class Step:
             described.append(({"kind": "extra", "name": name}, tensor.detach()))
         for decision, condition in zip(recorder.decisions, recorder.conditions):
             described.append(({"kind": "condition", "taken": decision.taken, "where": decision.where}, condition))
+        for taken, where, condition in of_rows:
+            self.conditions_on_rows.append({"kind": "condition", "taken": taken, "where": where})
+            described.append((self.conditions_on_rows[-1], condition))
         if changed is not None:
             changed += [name for name in state if now[name] is not state[name] or now[name].data_ptr() != memory[name]
                         or recorder.origins.has_written(now[name]) or not torch.equal(now[name], initial[name])]
@@ -128,6 +138,19 @@ class Step:
 
         The first run may set attributes that all others find, as masks that are made on demand. The next two show what else changes.
         """
+        return self.retried(lambda: self._probed(tensors))
+
+    def retried(self, run):
+        """What run() gives, where other modules of Python than the user's read numbers of the run, and lengths."""
+        while True:
+            try:
+                return run()
+            except AnotherSource as error:
+                if error.source in self._sources:
+                    raise
+                self._sources.add(error.source)
+
+    def _probed(self, tensors):
         with side_effects.watched(self._note):
             start = attributes_now(self.module)
             first = self._tried(self.layout.tensors, 0)
@@ -143,8 +166,8 @@ class Step:
                         refuse_change(name, before, after, lambda: self._tried(tensors, 1), self.where)
                 for name in before.kept_numbers(after):
                     refuse_kept(name, self.module, start, lambda: self._tried(tensors, 1), self.where)
-                for example in self.layout.examples[1:]:
-                    self._check_numbers(recorder, self._tried(example, 1))
+                others = [example for example in self.layout.examples if self.layout.is_compared and example is not tensors]
+                self._follow_sizes([(recorder, tensors), *((self._tried(example, 1), example) for example in others)])
             self.courses = courses.found_in(lambda numbers: self._tried(tensors, 1, numbers), courses.Course(recorder, self._numbers(1)))
         self._check_names(first, recorder)
         self._left_behind = {key: found for key, found in after.tensors().items() if key not in before.tensors()}
@@ -199,12 +222,21 @@ class Step:
         self._written = [position for position in dict.fromkeys(changed) if isinstance(position, int)]
         return recorder
 
-    def _check_numbers(self, recorder, other):
-        """Refuses whole numbers that are not the same in all batches."""
-        for one, its in zip(recorder.decisions, other.decisions):
-            if one.value != its.value:
-                refuse(f"a number is made of a tensor's value, which is {one.value} in one batch and {its.value} in another: what depends on it would "
-                       "be fixed in the package", "Compute with the tensor itself; for sizes that come from data pad to a fixed length, with masks", one.where)
+    def _follow_sizes(self, runs):
+        """Of whole numbers that differ between the batches, finds the dimension whose size they are. Refuses others. `runs`: a recorder and its batch
+        each, the first of which is recorded."""
+        sizes = [self.layout.sizes(tensors) for _, tensors in runs]
+        for decisions in zip(*(recorder.decisions for recorder, _ in runs)):
+            values = [decision.value for decision in decisions]
+            if len(set(values)) == 1:
+                continue
+            name = next((name for name in sizes[0] if [its[name] for its in sizes] == values), None)
+            if name is None:
+                other = next(value for value in values if value != values[0])
+                refuse(f"a number is made of a tensor's value, which is {values[0]} in one batch and {other} in another: what depends on it would "
+                       "be fixed in the package", "Compute with the tensor itself; for sizes that come from data pad to a fixed length, with masks, or to "
+                       "the longest of the batch", decisions[0].where)
+            decisions[0].follows = name
 
     def _check_names(self, first, second):
         """Refuses names of logged values that differ from step to step."""
@@ -310,7 +342,7 @@ class Step:
                 stack.enter_context(torch_patches.compiling())
             stack.enter_context(users_code.uncompiled(module))
             not_used = stack.enter_context(metric_objects.recorded(module, self._spares))
-            stack.enter_context(users_code.replaced(module, self.source, log, recorded))
+            stack.enter_context(users_code.replaced(module, self.source, log, recorded, self._sources))
             for part, part_class in classes.items():
                 part.__class__ = stand_in_class(part_class, log, self.name, self._trainer)
             try:

@@ -5,10 +5,12 @@
 | `attention()` | `F.multi_head_attention_forward` | it makes one dimension of the batch and the heads, which Inductor cannot divide where the batch is open | `export_packages_test.py test_attention_of_all_kinds` |
 | `recurrent_layers()` | `_decomp.decompositions._rnn_helper` | it leaves out dropout between layers | `export_packages_test.py test_lstm_over_a_length_that_varies` |
 | `recurrent_layers()` | `_decomp.decompositions.select_one_layer_lstm_function` | its layer is one for inference, without a backward pass | the same |
+| `recurrent_modules()` | `forward` of `nn.LSTM`, `nn.GRU` and `nn.RNN` | what is packed has as many rows as the data say, and its operators loop over the data's lengths | `export_packed_test.py` |
 | `weights()` | `nn.utils.stateless._reparametrize_module` (private) | `functional_call()` calls `forward()` alone, and a step is another method | `export_test.py` |
 | `open_sizes()` | `fx.experimental._config.backed_size_oblivious` (private) | a size of 0 or 1 in the example would fix a dimension | `export_test.py test_conditions` |
 | `checkpoint()` | `utils.checkpoint.CheckpointFunction`, `_checkpoint_without_reentrant_generator` (private) | what they run again in the backward pass draws other random numbers in a graph | `export_gradients_test.py Checkpointing` |
 | `sizes_of_data_in_backward()` | `fx.experimental.symbolic_shapes.ShapeEnv.evaluate_sym_node` (private) | backward passes have shortcuts for tensors of one element, and ask for sizes that come from data | `export_networks_test.py test_rows_that_are_summed_up` |
+| `sizes_of_data()` | the same, `uninteresting_files()` (private) | a branch on the number of rows that were taken by their values has no answer in a graph | `export_networks_test.py test_branches_on_how_many_rows_are_taken` |
 | `compiling()` | `compiler._is_compiling_flag`, `_is_exporting_flag` (private) | libraries decide on values unless they are compiled, and then on tensors without values not; what `torch.compile()` has wrapped cannot be recorded else | `export_networks_test.py test_what_libraries_ask_of_a_compiler`, `export_steps_test.py test_what_is_compiled_already` |
 | `contraction_paths()` | `backends.opt_einsum.get_opt_einsum` | opt_einsum makes Python numbers of sizes | `export_networks_test.py test_einsum_of_three` |
 | `ctc_loss()` | `F.ctc_loss` | its operator gives a tensor whose size comes from data | `export_packages_test.py test_ctc_loss` |
@@ -19,6 +21,7 @@
 """
 
 import contextlib
+import functools
 import inspect
 import sys
 
@@ -74,6 +77,18 @@ def recurrent_layers(lstm_layer_for):
     return _replaced(decompositions, _rnn_helper=with_dropout, select_one_layer_lstm_function=lstm_layer_for)
 
 
+def recurrent_modules(function):
+    """`function`: what their forward() is, with torch's as its first argument."""
+    stack = contextlib.ExitStack()
+    for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+        stack.enter_context(_replaced(kind, forward=functools.partialmethod(_given_first, function, kind.forward)))
+    return stack
+
+
+def _given_first(module, function, original, *args, **kwargs):
+    return function(original, module, *args, **kwargs)
+
+
 def weights(module, state):
     """The module computes with these tensors instead of its own."""
     from torch.nn.utils import stateless
@@ -119,6 +134,31 @@ def sizes_of_data_in_backward():
             return answers.pop()
 
     return _replaced(symbolic_shapes.ShapeEnv, evaluate_sym_node=evaluate)
+
+
+def sizes_of_data(answer, asks_for_number):
+    """What is asked about a size that comes from data, and torch does not know, is answered by `answer(condition, frame)`, if that gives no None.
+    `asks_for_number(frame)` sees where a size becomes a number of Python."""
+    from torch.fx.experimental import symbolic_shapes
+    original = symbolic_shapes.ShapeEnv.evaluate_sym_node
+
+    def evaluate(self, node, *args, **kwargs):
+        if node.pytype is int and node.expr.free_symbols:
+            asks_for_number(sys._getframe(1))
+        try:
+            return original(self, node, *args, **kwargs)
+        except symbolic_shapes.GuardOnDataDependentSymNode:
+            found = answer(node.expr, sys._getframe(1))
+            if found is None:
+                raise
+            self.guard_or_defer_runtime_assert(node.expr if found else ~node.expr, "as in the example")
+            return found
+
+    files = symbolic_shapes.uninteresting_files() | {__file__}  # torch keeps the line of the innermost other file with a question
+    stack = contextlib.ExitStack()
+    stack.enter_context(_replaced(symbolic_shapes, uninteresting_files=lambda: files))
+    stack.enter_context(_replaced(symbolic_shapes.ShapeEnv, evaluate_sym_node=evaluate))
+    return stack
 
 
 class _Paths:

@@ -25,9 +25,9 @@ _CLOCKS = [name for name in ("time", "perf_counter", "monotonic", "process_time"
 _TIME_ADVICE = "levin's progress bar and its callback ThroughputMonitor measure steps"
 
 
-def sources_of(module, function):
-    """The modules of Python that the user's code is in: those of the classes, and all in the same folders."""
-    names = {base.__module__ for part in module.modules() for base in type(part).__mro__} | {getattr(function, "__module__", None)}
+def sources_of(module, function, others=()):
+    """The modules of Python that the user's code is in: those of the classes, all in the same folders, and others of these names."""
+    names = {*others} | {base.__module__ for part in module.modules() for base in type(part).__mro__} | {getattr(function, "__module__", None)}
     found = []
     for name, source in list(sys.modules.items()):
         file = getattr(source, "__file__", None) if not name.startswith("_") or name == "__main__" else None
@@ -55,15 +55,17 @@ class _Type(type):
                 return cls.of_size(values[0])
             if isinstance(values[0], Number):
                 return cls.of_number(values[0])
+            if cls.original is int and isinstance(values[0], torch.Tensor) and values[0].numel() == 1 and not values[0].is_floating_point():
+                return cls.of_tensor(values[0])
             if cls.original is float and isinstance(values[0], (torch.Tensor, Updated)):
                 tensor = values[0].value() if isinstance(values[0], Updated) else values[0]
                 return cls(cls.number_of(tensor)) if tensor.numel() == 1 else float(tensor)
         return cls.original(*values, **options)
 
 
-def _types(number_of):
-    """int and float of the user's code, by name. `number_of`: as of_math() has it."""
-    return {"int": _Type("int", (), {"original": int, "sizes": (torch.SymInt, torch.SymFloat), "of_size": torch.sym_int, "of_number": math.trunc}),
+def _types(number_of, whole_of):
+    """int and float of the user's code, by name. `number_of`: as of_math() has it; `whole_of`: what int() makes of a tensor."""
+    return {"int": _Type("int", (), {"original": int, "of_tensor": staticmethod(whole_of), "sizes": (torch.SymInt, torch.SymFloat), "of_size": torch.sym_int, "of_number": math.trunc}),
             "float": _Type("float", (), {"original": float, "sizes": (torch.SymInt, torch.SymFloat), "of_size": torch.sym_float,
                                          "of_number": Number.to_float, "number_of": staticmethod(number_of)})}
 
@@ -107,7 +109,7 @@ def _meaning(log, everything):
     objects[id(time)] = _like_module(time, clocks)
     if everything:
         functions = {name: python_numbers.of_math(name, log.number_of) for name in vars(math) if callable(getattr(math, name)) and name[0] != "_"}
-        names |= {"len": _length, "min": python_numbers.extreme("min"), "max": python_numbers.extreme("max"), **_types(log.number_of)}
+        names |= {"len": _length, "min": python_numbers.extreme("min"), "max": python_numbers.extreme("max"), **_types(log.number_of, log.whole_of)}
         objects |= {id(getattr(math, name)): function for name, function in functions.items()}
         objects[id(math)] = _like_module(math, functions)
     return names, objects
@@ -121,11 +123,13 @@ def _original(value):
 
 
 @contextlib.contextmanager
-def replaced(module, function, log, everything=True):
-    """While it lasts, names of the user's sources have these meanings."""
+def replaced(module, function, log, everything=True, others=()):
+    """While it lasts, names of the user's sources have these meanings, and in modules of Python with the names `others`."""
+    sources = sources_of(module, function, others)
+    log.sources = {source.__name__ for source in sources}
     names, objects = _meaning(log, everything)
     added, changed = [], []
-    for source in map(vars, sources_of(module, function)):
+    for source in map(vars, sources):
         changed += [(source, name, value, objects.get(id(value)) or _original(value)) for name, value in list(source.items())
                     if not name.startswith("__") and (id(value) in objects or _original(value) is not None)]
         converting = _converting(source["__file__"])

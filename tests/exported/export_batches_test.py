@@ -254,6 +254,29 @@ class Several(unittest.TestCase):
                          r"export_batches_test.py:\d+: a number is made of a tensor's value, which is 5 in one batch and 4 in another")
         self.assertIn("a number is made of a tensor's value", message(Padded(), padded(8)))
 
+    def test_whole_numbers_that_are_a_size_of_the_batch(self):
+        """As torchaudio makes masks of lengths: of batches that are padded to their longest text."""
+        class Masked(Base):
+            def training_step(self, batch, batch_idx):
+                x, y, lengths = batch
+                mask = torch.arange(int(lengths.max())) < lengths[:, None]
+                mask = mask & (torch.arange(lengths.max().item()) >= 0)
+                return F.cross_entropy((self.net(x) * mask[:, :, None]).sum(1) / lengths[:, None], y)
+
+        def padded(count, longest):
+            lengths = torch.randint(2, longest + 1, (count,))
+            lengths[1] = longest
+            return torch.randn(count, longest, 6), torch.randint(0, 3, (count,)), lengths
+
+        graph = verified(Masked(), padded(8, 5), [padded(6, 7), padded(7, 4)], without=["predict_step"])[0]["training_step"]
+        self.assertEqual(shapes(graph), {"0": ["batch", "0_1", 6], "1": ["batch"], "2": ["batch"]})
+        shorter = padded(8, 6)
+        shorter[2].clamp_(max=4)
+        weights = {**graph.step.weights.parameters, **graph.step.weights.buffers, **dict(zip("012", shorter))}
+        found = graph.module(*(weights[entry["name"]].detach() for entry in graph.inputs))
+        self.assertEqual({bool(value) for entry, value in zip(graph.outputs, found) if entry["kind"] == "condition"}, {False})
+        self.assertIn("give export() several batches of your loader", message(Masked(), padded(8, 5)))
+
     def test_batches_of_other_structures(self):
         self.assertIn("differ in their structure", message(Base(), rows(8), batches=[{"0": rows(8)[0], "1": rows(8)[1]}]))
         self.assertIn("Give it one type", message(Base(), rows(8), batches=[(rows(8)[0], rows(8)[1].float())]))

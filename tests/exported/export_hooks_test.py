@@ -8,9 +8,11 @@ Nothing is compiled here: export_packages_test.py does that.
 
 import abc
 import pathlib
+import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from recorded_graphs import BATCH, Base, recorded, verified  # also makes levin known
 
@@ -325,6 +327,23 @@ class OtherSteps(Refused):
         graphs, notes = verified(model(predict_step=predict_step)())
         self.assertEqual(list(graphs), ["training_step"])
         self.assertTrue(any(note.startswith("predict_step is left out, as it does not take the batch of training: " + HERE) for note in notes))
+
+    def test_a_predict_step_of_a_library(self):
+        """As that of pytorch-forecasting, which looks for a callback: the user cannot change it, and trains without."""
+        def predict_step(self, batch, batch_idx):
+            return self(batch[0]) if self.trainer.callbacks[0] else None
+
+        self.assertIn("self.trainer.callbacks", self.message(model(predict_step=predict_step)()))
+        with tempfile.TemporaryDirectory() as folder:
+            packages = pathlib.Path(folder) / "site-packages"
+            packages.mkdir()
+            (packages / "levin_models.py").write_text("class Predicts:\n    def predict_step(self, batch, batch_idx):\n        return self.net(batch[0]) if self.trainer.callbacks[0] else None\n")
+            with unittest.mock.patch.object(sys, "path", [str(packages), *sys.path]):
+                import levin_models
+
+            graphs, notes = verified(type("Model", (levin_models.Predicts, Base), {"__module__": __name__})())
+        self.assertNotIn("predict_step", graphs)
+        self.assertTrue(any(note.startswith("predict_step is left out, as") and "self.trainer.callbacks" in note for note in notes))
 
     def test_what_an_evaluation_may_leave_out(self):
         def validation_step(self, batch, batch_idx):

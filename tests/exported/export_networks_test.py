@@ -5,8 +5,12 @@
 Nothing is compiled here: what is recorded is compared with the module.
 """
 
+import copy
 import io
 import os
+import pathlib
+import sys
+import tempfile
 import types
 import unittest
 import unittest.mock
@@ -16,6 +20,7 @@ from recorded_graphs import BATCH, Base, recorded, verified, with_step
 import torch
 import torch.backends.opt_einsum
 import torch.nn.functional as F
+import torchmetrics
 
 import levin_train
 from levin_train import parallel
@@ -143,7 +148,7 @@ class Networks(unittest.TestCase):
         class Inside(Base):
             def training_step(self, batch, batch_idx):
                 rows = batch[0][batch[1] > 0]
-                return self.net(rows).mean() * (2 if rows.shape[0] > 3 else 1)
+                return sum(self.net(rows[index]).mean() for index in range(rows.shape[0]))
 
         with self.assertRaises(levin_train.ExportError) as raised:
             recorded(Inside())
@@ -172,6 +177,86 @@ class Networks(unittest.TestCase):
             verified(of(rows))
         fixed = verified(of(lambda x, _: x[:, torch.tensor([1, 1, 0, 1, 1, 0]).nonzero().squeeze(1).repeat(2)[:6]]))[0]["training_step"]
         self.assertFalse([node for node in fixed.module.graph.nodes if "nonzero" in str(node.target)])
+
+    def test_branches_on_how_many_rows_are_taken(self):
+        """As DeBERTa's loss has it: the package goes the way of the example, and checks that a batch does."""
+        def by_index(self, batch, batch_idx):
+            rows = (batch[1] >= 1).nonzero()
+            if rows.size(0) > 0:
+                return F.cross_entropy(self.net(batch[0])[rows.view(-1)], batch[1][rows.view(-1)])
+            return self.net(batch[0]).sum() * 0
+
+        def by_mask(self, batch, batch_idx):
+            rows = batch[0][batch[1] == 7]
+            return self.net(batch[0]).mean() if len(rows) == 0 else self.net(rows).sum()
+
+        graphs = [verified(with_step(step))[0]["training_step"] for step in (by_index, by_mask)]
+        self.assertEqual([[entry["taken"] for entry in graph.outputs if entry["kind"] == "condition"] for graph in graphs], [[True], [True]])
+        for graph, labels, holds in ((graphs[0], 2, True), (graphs[0], 0, False), (graphs[1], 2, True), (graphs[1], 7, False)):
+            batch = {"0": BATCH[0][:4], "1": torch.tensor([0, 0, labels, 0])}
+            weights = {**graph.step.weights.parameters, **graph.step.weights.buffers, **batch}
+            found = graph.module(*(weights[entry["name"]] for entry in graph.inputs))
+            self.assertEqual([bool(value) for entry, value in zip(graph.outputs, found) if entry["kind"] == "condition"], [holds])
+
+    def test_copies_of_tensors(self):
+        def step(self, batch, batch_idx):
+            kept = copy.deepcopy({"scale": torch.tensor(2.0), "again": self.rate})
+            return F.cross_entropy(self.net(batch[0]), batch[1]) * kept["scale"] * kept["again"]
+
+        verified(with_step(step))
+
+    def test_numbers_of_the_run_in_other_packages(self):
+        """As lightly's schedules compute with an epoch, in a package that has none of the module's classes."""
+        with tempfile.TemporaryDirectory() as folder:
+            packages = pathlib.Path(folder) / "site-packages"
+            packages.mkdir()
+            (packages / "levin_schedules.py").write_text("import math\ndef schedule(step):\n    return float(math.cos(step) if step < 20 else 0.5)\n")
+            with unittest.mock.patch.object(sys, "path", [str(packages), *sys.path]):
+                import levin_schedules
+
+            def step(self, batch, batch_idx):
+                return F.cross_entropy(self.net(batch[0]), batch[1]) * levin_schedules.schedule(self.current_epoch)
+
+            graph = verified(with_step(step))[0]["training_step"]
+            self.assertEqual(len(graph.step.courses), 2)
+            self.assertIs(vars(levin_schedules).get("float", float), float)
+
+    def test_lengths_in_other_packages(self):
+        """As pytorch-metric-learning has len() of a batch and of pairs, in losses that are no modules of the user's."""
+        with tempfile.TemporaryDirectory() as folder:
+            packages = pathlib.Path(folder) / "site-packages"
+            packages.mkdir()
+            (packages / "levin_pairs.py").write_text("def mean(values, labels):\n    assert len(values) == len(labels)\n    rows = (labels > 0).nonzero()[:, 0]\n"
+                                                     "    return values[rows].sum() / len(values) if len(rows) > 0 else values.sum() * 0\n")
+            with unittest.mock.patch.object(sys, "path", [str(packages), *sys.path]):
+                import levin_pairs
+
+            verified(with_step(lambda self, batch, _: levin_pairs.mean(self.net(batch[0]), batch[1])))
+
+    def test_tables_that_end_where_a_branch_does(self):
+        """The way that is not taken has an index beyond its table."""
+        def step(self, batch, batch_idx):
+            rate = torch.linspace(1, 2, 5)[self.current_epoch] if self.current_epoch < 5 else 3.0
+            return F.cross_entropy(self.net(batch[0]), batch[1]) * rate
+
+        graph = verified(with_step(step))[0]["training_step"]
+        self.assertEqual({course.numbers["current_epoch"] < 5 for course in graph.step.courses}, {True, False})
+        with self.assertRaisesRegex(levin_train.ExportError, "An index is beyond the end of a tensor"):
+            recorded(with_step(lambda self, batch, _: self.net(batch[0]).mean() * torch.ones(2)[self.current_epoch]))
+
+    def test_metrics_that_the_step_sets(self):
+        """As losses of pytorch-forecasting take the transformation of their batch."""
+        class Scaled(torchmetrics.MeanMetric):
+            def update(self, value):
+                super().update(value * self.scale)
+
+        def step(self, batch, batch_idx):
+            self.metric.scale = 3.0
+            return self.metric(F.cross_entropy(self.net(batch[0]), batch[1], reduction="none"))
+
+        module = with_step(step)
+        module.metric = Scaled()
+        verified(module)
 
     def test_rows_that_are_summed_up(self):
         """In the backward pass torch asks how many numbers there are."""

@@ -330,6 +330,10 @@ class Besides(Refused):
                 hidden = self.net(batch[0])
             return F.cross_entropy(self.head(hidden), batch[1])
 
+        def thaws(self, batch, batch_idx):
+            hidden = self.net(batch[0])
+            return F.cross_entropy(self.head(torch.where(torch.tensor(self.current_epoch < 10), hidden.detach(), hidden)), batch[1])
+
         def draws(self, batch, batch_idx):
             loss = Base.training_step(self, batch, batch_idx)
             return loss * torch.rand(2).sum() if self.current_epoch > 3 else loss * torch.rand(3).sum()  # draws
@@ -343,7 +347,10 @@ class Besides(Refused):
 
         module = with_step(freezes)
         module.head = nn.Linear(3, 3)
-        self.refused(module, "the parameter net.weight gets a gradient on one way alone", line=line_with(__file__, "freezes"))
+        found = self.refused(module, "the parameter net.weight gets a gradient on one way alone", line=line_with(__file__, "freezes"))
+        self.assertIn("torch.where(torch.tensor(self.current_epoch < 10), hidden.detach(), hidden)", found)
+        module.__class__ = type(with_step(thaws))
+        verified(module)
         self.refused(with_step(draws), "draws other random numbers on one way", line=line_with(__file__, "draws"))
         self.refused(with_step(many), "depends on global_step, which changes in a run, and takes more than 4 ways", line=line_with(__file__, "many"))
 

@@ -63,16 +63,12 @@ class Steps:
     @refused("masks of a fixed length")
     def routing(self, batch, batch_idx):
         rows = torch.where(batch[1] == 0)[0]
-        if rows.numel() == 0:  # here
-            return Base.training_step(self, batch, batch_idx)
-        return F.cross_entropy(self.net(batch[0][rows]), batch[1][rows])
+        return self.net(batch[0]).mean() + sum(batch[0][row].mean() for row in range(rows.numel()))  # here
 
     @refused("masks of a fixed length")
     def routing_by_a_mask(self, batch, batch_idx):
         rows = batch[0][batch[1] == 0]
-        if rows.numel() == 0:  # here
-            return Base.training_step(self, batch, batch_idx)
-        return self.net(rows).mean()
+        return self.net(batch[0]).mean() + sum(rows[index].mean() for index in range(len(rows)))  # here
 
     @refused("the step changes self.count from 2 to 3, which")
     def counter(self, batch, batch_idx):
@@ -146,11 +142,6 @@ class Steps:
     def reduction(self, batch, batch_idx):
         self.log("x", 1.0, reduce_fx=torch.prod)  # here
         return Base.training_step(self, batch, batch_idx)
-
-    @refused("mask its outputs and the loss")
-    def packed(self, batch, batch_idx):
-        packed = nn.utils.rnn.pack_padded_sequence(batch[0].unsqueeze(-1), batch[1] + 1, batch_first=True, enforce_sorted=False)  # here
-        return self.net(batch[0]).mean() * packed.data.mean()
 
     @refused("changes the parameter net.bias")
     def changes_a_parameter(self, batch, batch_idx):

@@ -1,5 +1,6 @@
 """What tests of levin_train.export() share: a module, its batch, and what is recorded of a step without compiling it."""
 
+import contextlib
 import pathlib
 import random
 import sys
@@ -20,6 +21,45 @@ from levin_train import exporting, verification  # noqa: E402
 
 _GENERATOR = torch.Generator().manual_seed(0)
 BATCH = (torch.randn(8, 6, generator=_GENERATOR), torch.randint(0, 3, (8,), generator=_GENERATOR))
+
+
+@contextlib.contextmanager
+def levins_operators():
+    """While it lasts, levin's operators, whose code is in packages, run in Python too."""
+    library = torch.library.Library("levin", "IMPL")
+    state_of = lambda hidden: (2, hidden.shape[2], 1, True)  # noqa: E731 - an LSTM of one layer, with biases
+
+    def lstm_layer(input, w_ih, w_hh, b_ih, b_hh, hx, cx, reverse, train):
+        with torch.enable_grad() if train else torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)):
+            output, hy, cy, workspace = torch.mkldnn_rnn_layer(input, w_ih, w_hh, b_ih, b_hh, hx, cx, reverse, [], *state_of(hx), False, False, train)
+        return output, hy, cy, workspace if workspace is not None else output.new_empty(0)
+
+    def lstm_layer_backward(input, w_ih, w_hh, b_ih, b_hh, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, reverse, workspace):
+        return torch.ops.aten.mkldnn_rnn_layer_backward(input, w_ih, w_hh, b_ih, b_hh, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, reverse,
+                                                        *state_of(hx)[:3], True, True, False, [], False, workspace)
+
+    def ctc_loss(log_probs, targets, lengths, target_lengths, blank, zero_infinity, train):
+        losses, alpha = torch.ops.aten._ctc_loss.Tensor(log_probs, targets, lengths, target_lengths, blank, zero_infinity)
+        given = (torch.ones_like(losses), log_probs, targets, lengths, target_lengths, losses, alpha, blank, zero_infinity)
+        return losses, torch.ops.aten._ctc_loss_backward.Tensor(*given) if train else losses.new_empty(0)
+
+    def groups(offsets):
+        ends = offsets.tolist()
+        return list(zip([0, *ends], ends))
+
+    def grouped_mm(input, weight, offsets):
+        return torch.cat([input[begin:end] @ weight[index] for index, (begin, end) in enumerate(groups(offsets))])
+
+    def grouped_mm_backward(input, weight, offsets, gradient):
+        of_input = [gradient[begin:end] @ weight[index].T for index, (begin, end) in enumerate(groups(offsets))]
+        return torch.cat(of_input), torch.stack([input[begin:end].T @ gradient[begin:end] for begin, end in groups(offsets)])
+
+    for function in (lstm_layer, lstm_layer_backward, ctc_loss, grouped_mm, grouped_mm_backward):
+        library.impl(function.__name__, function, "CPU")
+    try:
+        yield
+    finally:
+        library._destroy()
 
 
 class Recorded(Exception):
@@ -70,7 +110,7 @@ class Verified(Exception):
         self.notes = notes
 
 
-def verified(module, batch=BATCH, batches=(), **options):
+def verified(module, batch=BATCH, batches=(), sizes=(2, 7, 33), **options):
     """Records all steps of a module, and compares their graphs with the module as an export does with the package. Gives the graphs by
     name, and what export() notes. Raises ExportError where it would."""
     graphs, notes = {}, []
@@ -80,8 +120,8 @@ def verified(module, batch=BATCH, batches=(), **options):
         return []
 
     def compare(*_):
-        with unittest.mock.patch("torch._inductor.package.load_package", lambda _, name: _interpreted(graphs[name])):
-            verification.verify("", graphs, (2, 7, 33))
+        with levins_operators(), unittest.mock.patch("torch._inductor.package.load_package", lambda _, name: _interpreted(graphs[name])):
+            verification.verify("", graphs, sizes)
         raise Verified(graphs, notes)
 
     real = exporting._write_verified

@@ -46,9 +46,9 @@ def googlenet():
     return Training(network, loss)
 
 
-@case("timm", classified())
+@case("timm", classified(64))
 def timm_mixer():
-    return timm_model("mixer_s32_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2)
+    return timm_model("mixer_s32_224", img_size=64)
 
 
 @case("timm", classified(64))

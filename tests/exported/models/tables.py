@@ -59,7 +59,7 @@ def scvi_linear_decoder():
     from scvi.module import LDVAE
     from scvi.train import TrainingPlan
 
-    return TrainingPlan(LDVAE(n_input=20, n_batch=2, n_hidden=16, n_latent=4), n_epochs_kl_warmup=20)
+    return TrainingPlan(LDVAE(n_input=20, n_batch=2, n_hidden=16, n_latent=4, use_observed_lib_size=True), n_epochs_kl_warmup=20)
 
 
 @case("normflows", lambda _: torch.randn(32, 4))

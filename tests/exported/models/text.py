@@ -314,12 +314,13 @@ def lstm_tagger_of_packed_texts():
 changed(lstm_tagger_of_packed_texts, "without packing", make=lstm_tagger)
 
 
-@case("torchaudio", lambda _: (torch.randn(4, 1, 600), torch.randint(0, 5, (4,))))
-def wav2letter():
+@case("torchaudio", lambda _: (torch.randn(2, 1, 32), torch.randn(2, 1, 8, 8), torch.randint(0, 8, (2, 32))))
+def wave_rnn():
     import torchaudio
 
-    network = torchaudio.models.Wav2Letter(num_classes=5, input_type="power_spectrum", num_features=1)
-    return Training(network, lambda network, batch: F.nll_loss(network(batch[0]).mean(2), batch[1]))
+    network = torchaudio.models.WaveRNN(upsample_scales=[2, 2, 2], n_classes=8, hop_length=8, n_res_block=1, n_rnn=16, n_fc=16, n_freq=8, n_hidden=8,
+                                        n_output=8)
+    return Training(network, lambda network, batch: F.cross_entropy(network(batch[0], batch[1])[:, 0].transpose(1, 2), batch[2]))
 
 
 @case("torchaudio", lambda _: (torch.randn(2, 1, 400), torch.randn(2, 2, 400)))

@@ -130,16 +130,6 @@ def monai_unet_3d():
     return Training(network, lambda network, batch: loss(network(batch["image"]), batch["label"]))
 
 
-@case("monai", lambda _: {"image": torch.randn(2, 1, 64, 64), "label": torch.randint(0, 3, (2, 1, 64, 64))})
-def monai_swin_unetr():
-    from monai.losses import DiceLoss
-    from monai.networks.nets import SwinUNETR
-
-    loss = DiceLoss(to_onehot_y=True, softmax=True)
-    network = SwinUNETR(in_channels=1, out_channels=3, feature_size=12, depths=(1, 1, 1, 1), num_heads=(1, 2, 2, 4), spatial_dims=2)
-    return Training(network, lambda network, batch: loss(network(batch["image"]), batch["label"]))
-
-
 @case("lightly", views())
 def simclr():
     import torchvision
