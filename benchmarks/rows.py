@@ -38,7 +38,7 @@ class Row:
     short: str = ""  # in the picture, instead of `what`
     note: str = ""
     package: str = ""  # of which network a package of levin_train.export() is needed
-    images: bool = False  # a folder of JPEG files is needed
+    data: str = ""  # the script in peers/ that makes a folder of data, and its name
 
 
 def program(name, *arguments):
@@ -170,9 +170,17 @@ def images(workers):
     return Row(key=f"images_{workers}", short=f"images a second, {cores}: levin / torchvision",
                what=f"JPEG files of 500 × 375: decoded, RandomResizedCrop(224), flipped, normalized, in batches; {workers} worker"
                f"{'s' if workers > 1 else ''}: images a second over torchvision's with torch's DataLoader", target="≥ 1.5 ×", kind="speed",
-               limit=1.5, at_least=True, unit="s", rounds=0.5, images=True,
+               limit=1.5, at_least=True, unit="s", rounds=0.5, data="images",
                levin=Side(LEVIN, program("images_benchmark", "{images}", str(workers))),
                baseline=peer_side("torchvision", peer("images.py", "{images}", str(workers))))
+
+
+def shards(workers):
+    return Row(key=f"shards_{workers}", short=f"samples of shards, {workers} workers: levin / webdataset",
+               what=f"20,000 samples of 1 kB in ten tar files, shuffled, made tensors, in batches; {workers} workers: samples a second over "
+               "webdataset's with torch's DataLoader", target="≥ 1.5 ×", kind="speed", limit=1.5, at_least=True, unit="s", rounds=0.5, data="shards",
+               levin=Side(LEVIN, program("shards_benchmark", "{shards}", str(workers))),
+               baseline=peer_side("webdataset", peer("shards.py", "{shards}", str(workers))))
 
 
 def report_row(key, what, target, limit, unit, reads):
@@ -284,6 +292,8 @@ def all_rows(cores):
             note="Batches that are copied faster than a thread hands them over are read without workers on both sides."),
         images(1),
         images(2),
+        shards(0),
+        shards(2),
         Row(key="csv", short="CSV row, a new metric every 10 rows",
             what="CSV row with a new metric every 10 rows up to row 100,000, on the training thread",
             target="≤ 2 µs", kind="value", limit=2, unit="µs",

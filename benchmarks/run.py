@@ -27,6 +27,7 @@ import rows
 import summary
 
 SOURCE = pathlib.Path(__file__).resolve().parent
+DATA = ("images", "shards")  # what scripts of peers/ make
 ROUNDS, PEER_ROUNDS = 10, 5
 QUICK_ROUNDS, QUICK_PEER_ROUNDS = 2, 1
 
@@ -47,7 +48,7 @@ class Driver:
         made_by = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
         return {"bin": self.build / "bin", "lib": self.build / "lib", "source": SOURCE, "examples": SOURCE.parent / "examples",
                 "python": self.python or "python3", "packages": self.build / "bench" / f"packages-{made_by}",
-                "images": self.build / "bench/images"}
+                **{data: self.build / "bench" / data for data in DATA}}
 
     def rounds_of(self, row):
         return max(1, round((QUICK_ROUNDS if self.quick else ROUNDS) * (1 if self.quick else row.rounds)))
@@ -75,19 +76,19 @@ class Driver:
                                   capture_output=True, text=True, check=False)
         return "" if exported.returncode == 0 else "its package cannot be exported: " + exported.stderr.strip().splitlines()[-1]
 
-    def make_images(self):
-        """Makes the folder of JPEG files, as make_package() does."""
-        folder = self.places()["images"]
+    def make_data(self, name):
+        """Makes a folder of data, as make_package() does."""
+        folder = self.places()[name]
         if folder.exists():
             return ""
         if self.python is None:
             return self.python_missing
-        made = subprocess.run([str(self.python), str(SOURCE / "peers/images.py"), str(folder)], capture_output=True, text=True, check=False)
-        return "" if made.returncode == 0 else "its images cannot be made: " + made.stderr.strip().splitlines()[-1]
+        made = subprocess.run([str(self.python), str(SOURCE / f"peers/{name}.py"), str(folder)], capture_output=True, text=True, check=False)
+        return "" if made.returncode == 0 else "its data cannot be made: " + made.stderr.strip().splitlines()[-1]
 
     def measure(self, row):
         failed = set()
-        missing = self.make_package(row.package) if row.package else self.make_images() if row.images else ""
+        missing = self.make_package(row.package) if row.package else self.make_data(row.data) if row.data else ""
         if missing:
             self.record(summary.Sample(row.key, 0, row.levin.name, failed=missing))
             return
@@ -119,7 +120,8 @@ class Driver:
 def shown_command(command):
     """As it is typed in the repository's folder."""
     places = {"bin": "build/bin", "lib": "build/lib", "source": "benchmarks", "examples": "examples",
-              "python": "build/bench-venv/bin/python", "packages": "build/bench/packages", "images": "build/bench/images"}
+              "python": "build/bench-venv/bin/python", "packages": "build/bench/packages",
+              **{data: f"build/bench/{data}" for data in DATA}}
     return [part.format(**places) for part in command]
 
 

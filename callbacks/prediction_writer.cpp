@@ -21,6 +21,7 @@
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/column_file.h"
 #include "levin/core/files/csv_text.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/module.h"
@@ -52,7 +53,7 @@ void append_number(std::string& text, Number number) {
 }
 
 /// A number of each row.
-struct CsvColumn {
+struct RowColumn {
   std::string header;
   at::Tensor values;
   const std::vector<std::string>* texts = nullptr;  ///< for which the numbers stand
@@ -70,7 +71,7 @@ struct CsvColumn {
 };
 
 /// One column, or as many as rows have numbers.
-void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const at::Tensor& tensor) {
+void add_columns(std::vector<RowColumn>& columns, const std::string& name, const at::Tensor& tensor) {
   const bool is_vector = tensor.dim() > 1 && tensor.numel() != tensor.size(0);
   const at::Tensor rows =
       tensor.reshape({tensor.size(0), is_vector ? tensor.numel() / std::max<std::int64_t>(1, tensor.size(0)) : 1});
@@ -82,8 +83,8 @@ void add_columns(std::vector<CsvColumn>& columns, const std::string& name, const
 }
 
 /// `classes`: the texts of "label", which then has a column "class" beside it.
-fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items, const std::vector<std::string>& classes) {
-  std::vector<CsvColumn> columns;
+std::vector<RowColumn> columns_of(const std::vector<Batch::Item>& items, const std::vector<std::string>& classes) {
+  std::vector<RowColumn> columns;
   const bool has_classes = std::ranges::any_of(items, [](const auto& item) { return item.first == "class"; });
   for (const auto& [name, tensor] : items) {
     add_columns(columns, name, tensor);
@@ -91,21 +92,52 @@ fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items, 
     if (!classes.empty() && !has_classes && columns.back().header == "label" && numbers.scalar_type() == at::kLong)
       columns.push_back({"class", numbers, &classes});
   }
+  return columns;
+}
+
+fs::path write_csv(const fs::path& stem, const std::vector<RowColumn>& columns) {
   const fs::path path = with_ending(stem, ".csv");
   AtomicFile file(path);
   std::vector<std::string> header;
-  for (const CsvColumn& column : columns) header.push_back(column.header);
+  for (const RowColumn& column : columns) header.push_back(column.header);
   file.write(csv_line(header));
   std::string line;
-  for (std::int64_t row = 0; row < items.front().second.size(0); ++row) {
+  for (std::int64_t row = 0; row < columns.front().values.size(0); ++row) {
     line.clear();
-    for (const CsvColumn& column : columns) {
+    for (const RowColumn& column : columns) {
       if (!line.empty()) line += ',';
       column.append(line, row);
     }
     file.write(line += '\n');
   }
   file.commit();
+  return path;
+}
+
+template <class Number>
+std::vector<Number> numbers_in(const at::Tensor& column) {
+  return {column.const_data_ptr<Number>(), column.const_data_ptr<Number>() + column.numel()};
+}
+
+ColumnToWrite parquet_column(const RowColumn& column) {
+  if (column.texts != nullptr) {
+    std::vector<std::optional<std::string>> texts;
+    for (const std::int64_t number : numbers_in<std::int64_t>(column.values)) {
+      const bool is_known = number >= 0 && number < std::ssize(*column.texts);
+      texts.push_back(is_known ? std::optional((*column.texts)[static_cast<std::size_t>(number)]) : std::nullopt);
+    }
+    return {column.header, std::move(texts)};
+  }
+  if (column.values.scalar_type() == at::kLong) return {column.header, numbers_in<std::int64_t>(column.values)};
+  if (column.values.scalar_type() == at::kDouble) return {column.header, numbers_in<double>(column.values)};
+  return {column.header, numbers_in<float>(column.values)};
+}
+
+fs::path write_parquet(const fs::path& stem, const std::vector<RowColumn>& columns) {
+  const fs::path path = with_ending(stem, ".parquet");
+  std::vector<ColumnToWrite> all;
+  for (const RowColumn& column : columns) all.push_back(parquet_column(column));
+  write_file(path, column_format_of(path)->parquet_of(all));
   return path;
 }
 
@@ -137,7 +169,8 @@ fs::path write_npy(const fs::path& path, const at::Tensor& tensor) {
 /// Writes tensors with a row for each sample, and gives the files: one, or of several arrays in .npy one for each.
 std::vector<fs::path> write_predictions(const fs::path& stem, PredictionFormat format_of_files,
                                         const std::vector<Batch::Item>& columns, const std::vector<std::string>& classes) {
-  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns, classes)};
+  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns_of(columns, classes))};
+  if (format_of_files == PredictionFormat::kParquet) return {write_parquet(stem, columns_of(columns, classes))};
   if (format_of_files == PredictionFormat::kSafetensors) {
     Checkpoint tensors;
     for (const auto& [name, tensor] : columns) tensors.tensors[name] = tensor;
@@ -214,6 +247,8 @@ void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& optio
 }
 
 void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
+  // What is missing is told before anything is computed.
+  if (options_.format == PredictionFormat::kParquet) column_format_of("predictions.parquet")->require();
   folder_ = expand_home(options_.dirpath.value_or(trainer.log_dir()));
   kept_.assign(trainer.num_evaluation_batches().size(), {});
   written_.clear();

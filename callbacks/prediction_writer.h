@@ -16,11 +16,11 @@
 namespace levin {
 
 /// What files of predictions are.
-enum class PredictionFormat : std::uint8_t { kCsv, kNpy, kSafetensors };
+enum class PredictionFormat : std::uint8_t { kCsv, kParquet, kNpy, kSafetensors };
 template <>
-inline constexpr std::array kChoices<PredictionFormat> = {Choice{PredictionFormat::kCsv, "csv"},
-                                                          Choice{PredictionFormat::kNpy, "npy"},
-                                                          Choice{PredictionFormat::kSafetensors, "safetensors"}};
+inline constexpr std::array kChoices<PredictionFormat> = {
+    Choice{PredictionFormat::kCsv, "csv"}, Choice{PredictionFormat::kParquet, "parquet"}, Choice{PredictionFormat::kNpy, "npy"},
+    Choice{PredictionFormat::kSafetensors, "safetensors"}};
 
 /// When predictions are written: each batch as it comes, all at the end, or both. Lightning's names.
 enum class WriteInterval : std::uint8_t { kBatch, kEpoch, kBatchAndEpoch };
@@ -45,7 +45,7 @@ struct LEVIN_API PredictionWriterOptions {
 /// for each batch in the folder `predictions`, written by the rank that has it (`loader_0-rank_0-batch_0.csv`); nothing is
 /// kept. Its column `sample` is the sample's index in the dataset, where the loader knows it.
 ///
-/// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
+/// A tensor without a name is called `prediction`; in a CSV or Parquet file a row of several numbers becomes the columns
 /// `prediction_0`, `prediction_1`, …, and beside a class number `label` the name of the class is `class`, where the data has
 /// such names (DataFacts::class_names). A `.npy` file holds one array: of several tensors each has a file,
 /// `predictions-KEY.npy`. Existing files are replaced, each in one instant. fast_dev_run writes nothing.

@@ -24,10 +24,12 @@ if(TARGET levin_cuda)
   install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
   set_target_properties(levin_cuda PROPERTIES INSTALL_RPATH "$ORIGIN;${levin_torch_rpath}")
 endif()
-if(TARGET levin_images_library)
-  list(APPEND levin_installed levin_images_library)
-  install(TARGETS levin_images_library OPTIONAL) # not built by `make demo`
-endif()
+foreach(library IN ITEMS levin_images_library levin_columns_library levin_hdf5_library levin_text_library)
+  if(TARGET ${library})
+    list(APPEND levin_installed ${library})
+    install(TARGETS ${library} OPTIONAL) # not built by `make demo`
+  endif()
+endforeach()
 # One run path for both trees. CMake would fill up a shorter one of the build tree with colons, to write the other over it, and an
 # empty entry is the working folder: whose libraries would be run.
 set_target_properties(${levin_installed} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)

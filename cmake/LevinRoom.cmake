@@ -4,7 +4,7 @@
 #   build/include/basics        text, files, numbers, time and drawing of core (core/basic_headers.txt), for any room
 #   build/include/floors/R/F    the floor F of the room R, whose floors are listed in R/floors.txt
 #   build/include/generated     what CMake writes
-set(LEVIN_ROOM_NAMES core data images models optim callbacks metrics exported loggers rl strategies cli c)
+set(LEVIN_ROOM_NAMES core data images columns text models optim callbacks metrics exported loggers rl strategies cli c)
 
 # Links what stands in LIST, headers or whole folders of ROOM, into an include root.
 function(levin_link_headers root room list)

@@ -1,10 +1,12 @@
 #include "levin/data/array_files.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -13,6 +15,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/mapped_file.h"
+#include "levin/data/npy_bytes.h"
 #include "levin/data/read_file.h"
 
 // IDX and NumPy files.
@@ -48,9 +52,9 @@ std::optional<std::size_t> array_bytes(std::span<const std::int64_t> shape, std:
   return is_empty ? 0 : static_cast<std::size_t>(bytes);
 }
 
-/// A tensor of these elements. A truth value may be any byte that is not 0.
+/// A tensor of these elements, which `owner` keeps. A truth value may be any byte that is not 0.
 at::Tensor tensor_of(std::span<char> elements, const std::vector<std::int64_t>& shape, at::ScalarType type, bool is_big_endian,
-                     const File& file) {
+                     const File& file, const std::shared_ptr<const void>& owner) {
   const std::size_t width = c10::elementSize(type);
   const auto bytes = array_bytes(shape, width);
   if (!bytes) file.fail("the shape in its header is absurd");
@@ -58,7 +62,14 @@ at::Tensor tensor_of(std::span<char> elements, const std::vector<std::int64_t>& 
     file.fail(format("its header promises {} bytes of data, it has {}", *bytes, elements.size()));
   }
   to_native_order(elements, c10::isComplexType(type) ? width / 2 : width, is_big_endian);
-  if (type == at::kBool) std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0 ? 1 : 0; });
+  if (type == at::kBool) {
+    for (char& truth : elements)
+      if (truth != 0 && truth != 1) truth = 1;
+  }
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(elements.data()) % width == 0;
+  if (is_aligned && !elements.empty())
+    return at::from_blob(
+        elements.data(), shape, [owner](void*) {}, type);
   const at::Tensor tensor = at::empty(shape, type);
   std::copy(elements.begin(), elements.end(), static_cast<char*>(tensor.mutable_data_ptr()));
   return tensor;
@@ -88,7 +99,8 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
   for (std::size_t place = 4; place < header; place += 4) {
     shape.push_back(std::int64_t{byte(place)} << 24 | byte(place + 1) << 16 | byte(place + 2) << 8 | byte(place + 3));
   }
-  return tensor_of(std::span(data).subspan(header), shape, type, true, file);
+  const auto owner = std::make_shared<std::string>(std::move(data));
+  return tensor_of(std::span(*owner).subspan(header), shape, type, true, file, owner);
 }
 
 at::Tensor read_idx(const std::filesystem::path& path, double max_expansion) {
@@ -188,7 +200,7 @@ at::Tensor widen_unsigned(const at::Tensor& stored, const NpyType& type, const F
 }
 
 /// Where the header's text lies in the file.
-std::pair<std::size_t, std::size_t> header_place(const std::string& data, const File& file) {
+std::pair<std::size_t, std::size_t> header_place(std::string_view data, const File& file) {
   constexpr std::string_view kMagic("\x93NUMPY");
   if (!data.starts_with(kMagic) || data.size() < 12) file.fail("it does not begin as one");
   const auto byte = [&data](std::size_t place) { return static_cast<std::size_t>(static_cast<unsigned char>(data[place])); };
@@ -205,24 +217,42 @@ std::pair<std::size_t, std::size_t> header_place(const std::string& data, const 
 
 }  // namespace
 
-at::Tensor parse_npy(std::string data, const std::string& name) {
+at::Tensor detail::npy_of(std::span<char> bytes, const std::string& name, const std::shared_ptr<const void>& owner) {
   const File file{".npy", name};
+  const std::string_view data(bytes.data(), bytes.size());
   const auto [begin, length] = header_place(data, file);
-  NpyHeader header = parse_header(std::string_view(data).substr(begin, length), file);
+  NpyHeader header = parse_header(data.substr(begin, length), file);
   const NpyType type = npy_type(header.type, file);
   if (header.fortran_order) std::reverse(header.shape.begin(), header.shape.end());
-  at::Tensor stored =
-      tensor_of(std::span(data).subspan(begin + length), header.shape, type.stored, header.type[0] == '>', file);
+  at::Tensor stored = tensor_of(bytes.subspan(begin + length), header.shape, type.stored, header.type[0] == '>', file, owner);
   if (header.fortran_order && stored.dim() > 1) {
     std::vector<std::int64_t> reversed;
     for (std::int64_t dimension = stored.dim(); dimension > 0; --dimension) reversed.push_back(dimension - 1);
-    stored = stored.permute(reversed).contiguous();
+    stored = stored.permute(reversed);
   }
   return widen_unsigned(stored, type, file);
 }
 
+at::Tensor parse_npy(std::string data, const std::string& name) {
+  const auto owner = std::make_shared<std::string>(std::move(data));
+  return detail::npy_of(*owner, name, owner).contiguous();
+}
+
 at::Tensor read_npy(const std::filesystem::path& path, double max_expansion) {
   return parse_npy(read_input_file(path, max_expansion), path.string());
+}
+
+at::Tensor map_npy(const std::filesystem::path& path) {
+  const auto file = detail::map_data_file(path);
+  return detail::npy_of({file->data(), file->bytes().size()}, path.string(), file);
+}
+
+std::shared_ptr<MappedFile> detail::map_data_file(const std::filesystem::path& path) {
+  try {
+    return std::make_shared<MappedFile>(path);
+  } catch (const IoError& error) {
+    throw IoError(format("{}: cannot be read: {}", path, error.what()));
+  }
 }
 
 }  // namespace levin

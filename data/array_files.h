@@ -20,6 +20,9 @@ LEVIN_API at::Tensor parse_idx(std::string data, const std::string& name);
 /// Unsigned integers that torch barely supports become wider signed ones: uint16 int32, uint32 and uint64 int64.
 /// Throws IoError, naming the file, when it is damaged, or holds Python objects, text, or numbers that do not fit.
 LEVIN_API at::Tensor read_npy(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+/// The same as a part of the file, which is read where the tensor is touched, and may be larger than the memory. Arrays in
+/// Fortran order are not contiguous. Not for compressed files. The file must stay as it is.
+LEVIN_API at::Tensor map_npy(const std::filesystem::path& path);
 /// The same for data that is in memory; `name` stands for the file in messages.
 LEVIN_API at::Tensor parse_npy(std::string data, const std::string& name);
 

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <map>
 #include <sstream>
 
 #include "levin/core/base/error.h"
@@ -20,6 +19,7 @@
 #include "levin/data/csv_rows.h"
 #include "levin/data/csv_text.h"
 #include "levin/data/input_file.h"
+#include "levin/data/text_codes.h"
 
 namespace levin {
 namespace {
@@ -30,26 +30,6 @@ using detail::CsvRole;
 
 /// Of columns in a message.
 constexpr std::size_t kMostNamed = 8;
-
-/// The texts of a column, with the order in which they came.
-using TextsOfColumn = std::map<std::string, double, std::less<>>;
-
-/// They, sorted; replaces the indices at which they came by their present ones.
-std::vector<std::string> take_texts(const TextsOfColumn& came_as, bool as_numbers, char decimal, const at::Tensor& values) {
-  std::vector<std::string> texts;
-  for (const auto& [text, came] : came_as) texts.push_back(text);
-  const auto number = [decimal](const std::string& text) { return detail::parse_csv_number(text, decimal); };
-  if (as_numbers && std::all_of(texts.begin(), texts.end(), number)) {
-    std::stable_sort(texts.begin(), texts.end(),
-                     [&](const std::string& one, const std::string& other) { return *number(one) < *number(other); });
-  }
-  std::vector<double> place_of(texts.size());
-  for (std::size_t place = 0; place < texts.size(); ++place)
-    place_of[static_cast<std::size_t>(came_as.at(texts[place]))] = static_cast<double>(place);
-  auto accessor = values.accessor<double, 1>();
-  for (std::int64_t row = 0; row < values.size(0); ++row) accessor[row] = place_of[static_cast<std::size_t>(accessor[row])];
-  return texts;
-}
 
 class CsvParser {
  public:
@@ -79,6 +59,10 @@ class CsvParser {
     head_ = detail::read_head(row_, options_);
     texts_.resize(head_.roles.size());
     has_numbers_.resize(head_.roles.size());
+    missing_.assign(head_.roles.size(), options_.missing);
+    for (const auto& [name, value] : options_.missing_in)
+      if (const auto column = find_column(head_.names, std::ssize(head_.roles), name))
+        missing_[static_cast<std::size_t>(*column)] = value;
     header_line_ = row_.line();
     table.notes = head_.notes;
     table.columns_of_file = head_.names;
@@ -143,28 +127,27 @@ class CsvParser {
 
   /// Adds a text to those of the column, and gives its number there.
   double number_of(std::string_view text, std::size_t column) {
-    TextsOfColumn& texts = texts_[column];
-    std::string plain;
-    if (text.find('"') != std::string_view::npos) text = plain = detail::unescape_field(text);
-    const auto found = texts.find(text);
-    if (found != texts.end()) return found->second;
-    return texts.emplace(text, static_cast<double>(texts.size())).first->second;
+    if (text.find('"') != std::string_view::npos) return texts_[column].number_of(detail::unescape_field(text));
+    return texts_[column].number_of(text);
   }
 
   double text(const CsvField& field, std::size_t column) {
     const bool is_nan = field.text == "nan" || field.text == "NaN" || field.text == "<NA>";
     if (!is_nan && !detail::is_missing_text(field.text)) return number_of(field.text, column);
-    if (!options_.missing) fail_missing(field, column, "; in a column of texts it then is one more text");
-    return number_of("", column);
+    if (!missing_[column]) fail_missing(field, column, "; in a column of texts it then is one more text");
+    return is_marked(column) ? *missing_[column] : number_of("", column);
   }
 
   /// The number that a label is, or stands for.
   double label(const CsvField& field, std::size_t column) {
     const auto parsed = detail::parse_csv_number(field.text, options_.decimal);
-    if (detail::is_missing_text(field.text) || (parsed && std::isnan(*parsed))) fail_incomplete(field, column);
+    if (detail::is_missing_text(field.text) || (parsed && std::isnan(*parsed))) {
+      if (is_marked(column)) return *missing_[column];
+      fail_incomplete(field, column);
+    }
     const bool is_text = !parsed;
     const char* const kind = is_text ? "a text" : "a number";
-    if (rows_ == 0) first_label_ = {is_text, row_.line()};
+    if (first_label_.line == 0) first_label_ = {is_text, row_.line()};
     if (is_text != first_label_.is_text) {
       row_.fail(field.column, format("the label {} is {}, that of line {} is not: labels are all numbers, or all texts",
                                      quoted_text(field.text, 40), kind, first_label_.line));
@@ -174,18 +157,21 @@ class CsvParser {
 
   double number(const CsvField& field, std::size_t column) {
     if (const auto value = detail::parse_csv_value(field.text, options_.decimal)) {
-      if (std::isnan(*value) && head_.complete[column]) fail_incomplete(field, column);
+      if (std::isnan(*value) && head_.complete[column] && !is_marked(column)) fail_incomplete(field, column);
       has_numbers_[column] = true;
       const bool is_written_out = std::any_of(field.text.begin(), field.text.end(), detail::is_digit);
       if (std::isinf(*value) && is_written_out)
         row_.fail(field.column, quoted_text(field.text, 40) + " is too large for a 64-bit float; write inf if it is meant");
-      return std::isnan(*value) && options_.missing ? *options_.missing : *value;
+      return std::isnan(*value) && missing_[column] ? *missing_[column] : *value;
     }
     if (!detail::is_missing_value(field.text)) fail_number(field, column);
-    if (head_.complete[column]) fail_incomplete(field, column);
-    if (options_.missing) return *options_.missing;
+    if (head_.complete[column] && !is_marked(column)) fail_incomplete(field, column);
+    if (missing_[column]) return *missing_[column];
     fail_missing(field, column, "");
   }
+
+  /// Whether missing values become NaN there, also those of labels.
+  bool is_marked(std::size_t column) const { return missing_[column] && std::isnan(*missing_[column]); }
 
   // Errors.
 
@@ -276,9 +262,10 @@ class CsvParser {
       if (texts_[column].empty()) continue;
       const CsvRole role = head_.roles[column];
       std::vector<std::string> texts =
-          take_texts(texts_[column], role == CsvRole::kText, options_.decimal, table.values.select(1, place));
+          texts_[column].sort(role == CsvRole::kText, options_.decimal, table.values.select(1, place));
       if (role == CsvRole::kClass) {
         table.classes = std::move(texts);
+        table.class_place = place;
       } else {
         table.texts[place] = std::move(texts);
       }
@@ -313,11 +300,12 @@ class CsvParser {
   detail::CsvRows row_;  ///< the current one
   const CsvOptions& options_;
   CsvHead head_;
-  std::vector<TextsOfColumn> texts_;  ///< of all columns of the file
-  std::deque<double> values_;         ///< a vector that grows would need three times the memory
-  std::vector<double> index_;         ///< of the column that is one; NaN for texts
+  std::vector<detail::TextCodes> texts_;  ///< of all columns of the file
+  std::deque<double> values_;             ///< a vector that grows would need three times the memory
+  std::vector<double> index_;             ///< of the column that is one; NaN for texts
   bool has_index_of_names_ = false;
-  std::vector<bool> has_numbers_;  ///< of all columns, in the rows before
+  std::vector<std::optional<double>> missing_;  ///< of all columns, what stands for missing values
+  std::vector<bool> has_numbers_;               ///< of all columns, in the rows before
   std::size_t empty_rows_ = 0;
   std::int64_t first_empty_line_ = 0;
   struct {

@@ -23,8 +23,10 @@ struct LEVIN_API CsvOptions {
   /// have no names. A first line with both numbers and names, or of 0 and 1 alone, is an error that asks for this option.
   std::optional<bool> header{};
   /// Value of a field that is empty, NaN, NA, N/A, null, None, ? or the like. Default: such a field is an error, but for NaN,
-  /// which is a number. In a column of texts it is the text "".
+  /// which is a number. In a column of texts it is the text "". NaN marks them all in `values`, those of texts and labels too.
   std::optional<double> missing{};
+  /// The same of single columns, by their names or numbers. Those that the file does not have are passed over.
+  std::map<std::string, double> missing_in{};
   /// The decimal mark of numbers: '.', or ',' where another delimiter divides fields or these are in quotes.
   char decimal = '.';
   /// Columns in which a missing value is an error whatever `missing` says, named as for find_column(); class_column is one.
@@ -47,6 +49,7 @@ struct LEVIN_API CsvTable {
   at::Tensor values;                 ///< float64, [rows, columns]
   /// The texts of CsvOptions::class_column, sorted; its values are their indices here. Empty when it holds numbers.
   std::vector<std::string> classes{};
+  std::int64_t class_place = 0;  ///< the column of `values` that has their indices
   /// Rows whose line does not follow that of the row before, with their lines.
   std::vector<std::pair<std::int64_t, std::int64_t>> line_starts{};
   /// The texts of columns of CsvOptions::text_columns, by their column in `values`, which has indices of these. They are
@@ -58,6 +61,9 @@ struct LEVIN_API CsvTable {
   std::int64_t width_of_file = 0;
   /// What the reader has found out by itself, for users to know: a header of numbers, an index that it has left out.
   std::vector<std::string> notes{};
+  /// Of tables from several files, the first row of each, with its name.
+  std::vector<std::pair<std::int64_t, std::string>> file_starts{};
+  at::Tensor rows{};  ///< of each row, which it is among those that were read; undefined where none was left out
 
   /// The line that a row stands on, from 1; 0 when that is not known.
   std::int64_t line_of(std::int64_t row) const;

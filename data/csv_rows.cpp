@@ -70,9 +70,8 @@ bool CsvRows::read_first_line() {
 
 /// A file of other text than its reader thinks may still look like a table, of wrong columns.
 void CsvRows::check_is_text() const {
-  const std::string_view kind = kind_of_content(text_);
-  if (!kind.empty())
-    fail(1, format("the file is {}: {}", kind, kind.ends_with("or no text") ? "save it as UTF-8" : kWriteAsCsv));
+  const ContentKind kind = kind_of_content(text_);
+  if (!kind.name.empty()) fail(1, format("the file is {}: {}", kind.name, kind.cure));
 }
 
 /// A quoted field continues over line breaks.

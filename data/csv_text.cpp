@@ -69,39 +69,39 @@ bool is_missing_value(std::string_view text) {
                                                    "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"});
 }
 
-std::string_view kind_of_content(std::string_view begin) {
+ContentKind kind_of_content(std::string_view begin) {
   using namespace std::string_view_literals;
   struct Kind {
     std::string_view begin;
-    std::string_view name;
+    ContentKind kind;
   };
-  static constexpr Kind kKinds[] = {{"PAR1", "a Parquet file"},
-                                    {"PK\x03\x04", "an Excel workbook, or another zip file"},
-                                    {"\xD0\xCF\x11\xE0", "an Excel workbook"},
-                                    {"SQLite format 3\0"sv, "an SQLite database"},
-                                    {"ARROW1\0"sv, "a Feather file"},
-                                    {"\x89HDF\r\n", "an HDF5 file"},
-                                    {"\x93NUMPY", "a NumPy file, whose name ends in .npy"},
-                                    {"\x80\x04\x95", "a pickle of Python"},
-                                    {"\x80\x05\x95", "a pickle of Python"},
-                                    {"BZh91AY&SY", "a file that bzip2 has compressed"},
-                                    {"\xFD\x37zXZ\0"sv, "a file that xz has compressed"},
-                                    {"\x28\xB5\x2F\xFD", "a file that zstd has compressed"},
-                                    {"%PDF-", "a PDF file"},
-                                    {"version https://git-lfs", "a pointer of Git LFS (`git lfs pull` gets the file itself)"},
-                                    {"{\"", "a JSON file"},
-                                    {"[{", "a JSON file"},
-                                    {"@relation", "an ARFF file"},
-                                    {"@RELATION", "an ARFF file"},
-                                    {"<!DOCTYPE", "an HTML file"},
-                                    {"<html", "an HTML file"},
-                                    {"<table", "an HTML file"},
-                                    {"<?xml", "an XML file"}};
+  static constexpr Kind kKinds[] = {{"PAR1", {"a Parquet file", "give it a name that ends in .parquet"}},
+                                    {"PK\x03\x04", {"an Excel workbook, or another zip file"}},
+                                    {"\xD0\xCF\x11\xE0", {"an Excel workbook"}},
+                                    {"SQLite format 3\0"sv, {"an SQLite database"}},
+                                    {"ARROW1\0"sv, {"a Feather file", "give it a name that ends in .feather"}},
+                                    {"\x89HDF\r\n", {"an HDF5 file", "ArrayDataModule reads its arrays"}},
+                                    {"\x93NUMPY", {"a NumPy file", "give it a name that ends in .npy"}},
+                                    {"\x80\x04\x95", {"a pickle of Python"}},
+                                    {"\x80\x05\x95", {"a pickle of Python"}},
+                                    {"BZh91AY&SY", {"a file that bzip2 has compressed"}},
+                                    {"\xFD\x37zXZ\0"sv, {"a file that xz has compressed"}},
+                                    {"\x28\xB5\x2F\xFD", {"a file that zstd has compressed"}},
+                                    {"%PDF-", {"a PDF file"}},
+                                    {"version https://git-lfs", {"a pointer of Git LFS (`git lfs pull` gets the file itself)"}},
+                                    {"{\"", {"a JSON file"}},
+                                    {"[{", {"a JSON file"}},
+                                    {"@relation", {"an ARFF file"}},
+                                    {"@RELATION", {"an ARFF file"}},
+                                    {"<!DOCTYPE", {"an HTML file"}},
+                                    {"<html", {"an HTML file"}},
+                                    {"<table", {"an HTML file"}},
+                                    {"<?xml", {"an XML file"}}};
   for (const Kind& kind : kKinds)
-    if (begin.starts_with(kind.begin)) return kind.name;
+    if (begin.starts_with(kind.begin)) return kind.kind;
   const bool is_utf16 =
       begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF") || begin.find('\0') != std::string_view::npos;
-  return is_utf16 ? "text in UTF-16, or no text" : "";
+  return is_utf16 ? ContentKind{"text in UTF-16, or no text", "save it as UTF-8"} : ContentKind{};
 }
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }

@@ -24,10 +24,13 @@ std::optional<double> parse_csv_value(std::string_view text, char decimal = '.')
 bool is_missing_text(std::string_view text);
 bool is_missing_value(std::string_view text);
 
-/// The kind of a file that begins with this, where it is not text in UTF-8: "a Parquet file". "" where it is unknown.
-std::string_view kind_of_content(std::string_view begin);
-/// What to do with such a file.
-inline constexpr std::string_view kWriteAsCsv = "write it as a CSV file, in pandas with df.to_csv(\"table.csv\", index=False)";
+/// What a file is that is not text in UTF-8, and what to do with it.
+struct ContentKind {
+  std::string_view name = {};  ///< "a Parquet file"; "" where it is unknown
+  std::string_view cure = "write it as a CSV file, in pandas with df.to_csv(\"table.csv\", index=False)";
+};
+/// Of one that begins with this.
+ContentKind kind_of_content(std::string_view begin);
 
 /// What an error says of a text.
 bool is_digit(char letter);

@@ -10,17 +10,21 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <limits>
 #include <span>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/column_file.h"
 #include "levin/data/array_files.h"
+#include "levin/data/column_table.h"
 #include "levin/data/csv_text.h"
 
 namespace levin::detail {
@@ -36,12 +40,26 @@ bool ends_with(const fs::path& path, std::string_view extension) {
 }
 
 bool is_csv(const fs::path& path) { return ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt"); }
+/// Of columns, which may have names and hold texts; else it is one array.
+bool is_table(const fs::path& path) { return is_csv(path) || column_format_of(path) != nullptr; }
+
+/// As readers take it: NaN marks what is missing in rows that are left out.
+std::optional<double> standing_for(const MissingRule& missing) {
+  return missing.drop ? std::numeric_limits<double>::quiet_NaN() : missing.number;
+}
+std::map<std::string, double> standing_in_columns(const MissingValues& missing) {
+  std::map<std::string, double> numbers;
+  for (const auto& [column, values] : missing.columns)
+    if (const auto number = standing_for(values)) numbers[column] = *number;
+  return numbers;
+}
 
 CsvOptions csv_options(const TableDataOptions& options, const fs::path& path) {
   const bool has_tabs = ends_with(path, ".tsv") || options.delimiter == "\\t";
   return {.delimiter = has_tabs ? '\t' : options.delimiter[0],
           .header = options.header,
-          .missing = options.missing,
+          .missing = standing_for(options.missing),
+          .missing_in = standing_in_columns(options.missing),
           .decimal = options.decimal[0],
           .max_expansion = options.max_expansion};
 }
@@ -50,6 +68,7 @@ CsvOptions csv_options(const TableDataOptions& options, const fs::path& path) {
 std::string known_columns(const CsvTable& table) {
   constexpr std::size_t kMostShown = 20;
   const std::vector<std::string>& names = table.columns_of_file;
+  if (table.width_of_file == 0) return "no columns";
   std::string known = format("0 to {}", table.width_of_file - 1);
   for (std::size_t i = 0; i < std::min(names.size(), kMostShown); ++i) known += ", " + quoted_text(names[i], 40);
   if (names.size() > kMostShown) known += format(" and {} more", names.size() - kMostShown);
@@ -78,19 +97,23 @@ at::Tensor without_column(const at::Tensor& values, std::int64_t column) {
   return at::cat({values.narrow(1, 0, column), values.narrow(1, column + 1, values.size(1) - column - 1)}, 1);
 }
 
-/// "data.csv:7", or "data.npy, row 5 (from 0)".
-std::string place_in_file(const std::string& file, std::int64_t line, std::int64_t row) {
+/// "data.csv:7", or "data.npy, row 5 (from 0)": of a row among those that were read.
+std::string place_in_file(const std::string& file, const CsvTable& table, std::int64_t row) {
+  const auto next = std::ranges::upper_bound(table.file_starts, row, {}, [](const auto& start) { return start.first; });
+  if (next != table.file_starts.begin())
+    return format("{}, row {} (from 0)", std::prev(next)->second, row - std::prev(next)->first);
+  const std::int64_t line = table.line_of(row);
   return line > 0 ? format("{}:{}", file, line) : format("{}, row {} (from 0)", file, row);
 }
 
-/// Says which values are not numbers to compute with, and replaces NaN with `missing` in arrays, as a CSV file's reader
-/// does.
-void check_values(CsvTable& table, const TableDataOptions& options, const std::string& file) {
+/// The number of such a row, of one that stayed.
+std::int64_t row_as_read(const at::Tensor& rows, std::int64_t row) {
+  return rows.defined() ? rows[row].item<std::int64_t>() : row;
+}
+
+/// Says which values are not numbers to compute with.
+void check_values(CsvTable& table, const std::string& file) {
   if (!table.values.is_floating_point()) return;
-  if (options.missing && table.line_starts.empty()) {
-    table.values =
-        at::where(at::isnan(table.values), at::scalar_tensor(*options.missing, table.values.options()), table.values);
-  }
   const auto report = [&](const at::Tensor& found, const char* what, const char* cure) {
     if (!found.any().item<bool>()) return;
     const at::Tensor first = found.nonzero()[0];
@@ -104,7 +127,7 @@ void check_values(CsvTable& table, const TableDataOptions& options, const std::s
     }
     const auto count = static_cast<std::size_t>(found.sum().item<std::int64_t>());
     rank_zero_warn(format("{}: {} {} {}, the first in {}{}. {}", file, counted(count, "value"), count == 1 ? "is" : "are", what,
-                          place_in_file(file, table.line_of(row), row), column, cure));
+                          place_in_file(file, table, row_as_read(table.rows, row)), column, cure));
   };
   report(at::isnan(table.values), "NaN",
          "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
@@ -150,8 +173,8 @@ std::string kind_in_message(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), std::ssize(begin));
   begin.resize(static_cast<std::size_t>(file.gcount()));
-  const std::string_view kind = kind_of_content(begin);
-  return kind.empty() || kind.starts_with("text") ? "" : format(". It is {}: {}", kind, kWriteAsCsv);
+  const ContentKind kind = kind_of_content(begin);
+  return kind.name.empty() || kind.name.starts_with("text") ? "" : format(". It is {}: {}", kind.name, kind.cure);
 }
 
 bool are_different_whole_numbers(const at::Tensor& column) {
@@ -177,7 +200,7 @@ bool is_name_of_row_numbers(const std::string& name) {
 void warn_of_row_numbers(const LabelledTable& table, bool has_first_column) {
   constexpr std::int64_t kFewest = 10;
   const std::int64_t rows = table.features.size(0);
-  if (table.line_starts.empty() || rows < kFewest) return;
+  if (table.is_array || rows < kFewest) return;
   std::vector<std::string> names;
   for (std::int64_t column = 0; column < table.features.size(1); ++column) {
     const std::string name = table.columns.empty() ? "" : table.columns[static_cast<std::size_t>(column)];
@@ -200,7 +223,7 @@ void warn_of_row_numbers(const LabelledTable& table, bool has_first_column) {
 void warn_of_leaks(const LabelledTable& table, TableTask task) {
   constexpr std::int64_t kFewest = 10;
   const std::int64_t rows = table.labels.numel();
-  if (table.line_starts.empty() || rows < kFewest || table.features.dim() != 2) return;
+  if (table.is_array || rows < kFewest || table.features.dim() != 2) return;
   const at::Tensor labels = table.labels.to(at::kDouble).contiguous();
   const std::span<const double> label(labels.const_data_ptr<double>(), static_cast<std::size_t>(rows));
   const auto determines_label = [&](const at::Tensor& column) {
@@ -283,17 +306,18 @@ at::Tensor scaled(const LabelledTable& table, const TableDataOptions& options) {
 }
 
 std::string LabelledTable::place_of(std::int64_t row) const {
-  const std::int64_t in_file = rows.defined() ? rows[row].item<std::int64_t>() : row;
-  CsvTable lines;
-  lines.line_starts = line_starts;
-  return place_in_file(file, lines.line_of(in_file), in_file);
+  CsvTable places;
+  places.line_starts = line_starts;
+  places.file_starts = file_starts;
+  return place_in_file(file, places, row_as_read(rows, row));
 }
 
 LabelledTable rows_of(const LabelledTable& table, const std::vector<std::int64_t>& rows) {
   LabelledTable taken = table;
-  taken.rows = at::tensor(rows, at::kLong);
-  taken.features = table.features.index_select(0, taken.rows);
-  taken.labels = table.labels.index_select(0, taken.rows);
+  const at::Tensor wanted = at::tensor(rows, at::kLong);
+  taken.rows = table.rows.defined() ? table.rows.index_select(0, wanted) : wanted;
+  taken.features = table.features.index_select(0, wanted);
+  taken.labels = table.labels.index_select(0, wanted);
   return taken;
 }
 
@@ -326,58 +350,162 @@ LabelledTable with_features(const LabelledTable& table, const std::vector<std::s
   return taken;
 }
 
+/// What paths stand for, as one source: patterns, folders and several files.
+TableReader::Source TableReader::source_of(const Paths& paths) {
+  Source source;
+  for (const fs::path& path : paths) {
+    const std::vector<fs::path> files = files_of(path);
+    source.files.insert(source.files.end(), files.begin(), files.end());
+  }
+  source.name = paths.front().string();
+  if (paths.size() > 1) source.name += format(" and {} more", paths.size() - 1);
+  return source;
+}
+
+/// The names of a table's columns, and which of a file of columns hold texts.
+CsvTable TableReader::read_head(const fs::path& path, const Columns& columns) const {
+  std::vector<std::string> texts = columns.one_hot;
+  texts.insert(texts.end(), columns.coded.begin(), columns.coded.end());
+  if (column_format_of(path) != nullptr) {
+    ColumnTableOptions head{.text_columns = texts, .ignore_columns = columns.ignored, .only_head = true};
+    if (!columns.label.empty()) head.complete_columns = {columns.label};
+    return read_column_file(path, head);
+  }
+  CsvOptions head = csv_options(options_, path);
+  head.most_rows = 0;
+  head.text_columns = std::move(texts);
+  head.text_columns.insert(head.text_columns.end(), columns.ignored.begin(), columns.ignored.end());
+  if (options_.task == TableTask::kClassification) head.class_column = columns.label;
+  return read_csv(path, head);
+}
+
 CsvTable TableReader::read_file(const fs::path& path, const Columns& columns) const {
+  if (!is_table(path)) return read_array(path, columns);
+  std::vector<std::string> texts = columns.one_hot;
+  texts.insert(texts.end(), columns.coded.begin(), columns.coded.end());
+  const std::string class_column = options_.task == TableTask::kClassification ? columns.label : "";
+  std::vector<std::string> complete;
+  if (!columns.label.empty()) complete = {columns.label};
+  if (column_format_of(path) != nullptr) {
+    return read_column_file(path, {.missing = standing_for(options_.missing),
+                                   .missing_in = standing_in_columns(options_.missing),
+                                   .complete_columns = std::move(complete),
+                                   .class_column = class_column,
+                                   .text_columns = std::move(texts),
+                                   .ignore_columns = columns.ignored,
+                                   .times_in_days = options_.time_unit == TableTimeUnit::kDays});
+  }
+  CsvOptions csv = csv_options(options_, path);
+  csv.class_column = class_column;
+  csv.complete_columns = std::move(complete);
+  csv.text_columns = std::move(texts);
+  csv.ignore_columns = columns.ignored;
+  return read_csv(path, csv);
+}
+
+CsvTable TableReader::read_array(const fs::path& path, const Columns& columns) const {
   const std::string file = path.string();
   CsvTable table;
-  if (is_csv(path)) {
-    CsvOptions csv = csv_options(options_, path);
-    if (options_.task == TableTask::kClassification) csv.class_column = columns.label;
-    if (!columns.label.empty()) csv.complete_columns = {columns.label};
-    csv.text_columns = columns.one_hot;
-    csv.text_columns.insert(csv.text_columns.end(), columns.coded.begin(), columns.coded.end());
-    csv.ignore_columns = columns.ignored;
-    table = read_csv(path, csv);
-    for (const std::string& note : table.notes) rank_zero_info(note);
-  } else if (ends_with(path, ".npy")) {
-    table.values = read_npy(path, options_.max_expansion);
+  if (ends_with(path, ".npy")) {
+    table.values = path.extension() == ".gz" ? read_npy(path, options_.max_expansion) : map_npy(path);
   } else if (ends_with(path, "ubyte") || ends_with(path, ".idx")) {
     table.values = read_idx(path, options_.max_expansion);
-  } else if (fs::is_directory(path)) {
-    throw ConfigError(format("{}: it is a folder, and a file is needed", path));
   } else {
-    throw ConfigError(
-        format("{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz){}",
-               path, kind_in_message(path)));
+    throw ConfigError(format(
+        "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz), or {}{}",
+        path, join(column_file_endings()), kind_in_message(path)));
   }
-  if (table.values.dim() < 1 || table.values.size(0) == 0 || (table.values.numel() == 0 && table.width_of_file == 0))
-    throw ConfigError(file + ": there is no data in it");
-  if (!is_csv(path)) {
-    if (!columns.one_hot.empty() || !columns.coded.empty())
-      throw ConfigError(format("{}: one_hot_columns and code_columns are columns of CSV files", file));
-    if (!columns.ignored.empty()) {
-      if (table.values.dim() != 2) throw ConfigError(format("ignore_columns: {} has no columns", file));
-      table.width_of_file = table.values.size(1);
-      std::set<std::int64_t> ignored;
-      for (const std::string& wanted : columns.ignored) ignored.insert(find_in_file("ignore_columns", table, wanted, file));
-      for (std::int64_t column = 0; column < table.width_of_file; ++column)
-        if (!ignored.contains(column)) table.places.push_back(column);
-      table.values = table.values.index_select(1, at::tensor(table.places, at::kLong));
-    }
-    if (table.values.dim() == 2 && table.width_of_file == 0) table.width_of_file = table.values.size(1);
+  if (!columns.one_hot.empty() || !columns.coded.empty())
+    throw ConfigError(format("{}: one_hot_columns and code_columns are columns of tables", file));
+  if (!columns.ignored.empty() && table.values.numel() > 0) {
+    if (table.values.dim() != 2) throw ConfigError(format("ignore_columns: {} has no columns", file));
+    table.width_of_file = table.values.size(1);
+    std::set<std::int64_t> ignored;
+    for (const std::string& wanted : columns.ignored) ignored.insert(find_in_file("ignore_columns", table, wanted, file));
+    for (std::int64_t column = 0; column < table.width_of_file; ++column)
+      if (!ignored.contains(column)) table.places.push_back(column);
+    table.values = table.values.index_select(1, at::tensor(table.places, at::kLong));
   }
-  check_values(table, options_, file);
+  if (table.values.dim() == 2 && table.width_of_file == 0) table.width_of_file = table.values.size(1);
+  if (options_.missing.number && table.values.is_floating_point()) {
+    table.values =
+        at::where(at::isnan(table.values), at::scalar_tensor(*options_.missing.number, table.values.options()), table.values);
+  }
   return table;
 }
 
+CsvTable TableReader::read_files(const Source& source, const Columns& columns) const {
+  std::vector<CsvTable> tables;
+  std::vector<std::string> names;
+  for (const fs::path& file : source.files) {
+    tables.push_back(read_file(file, columns));
+    names.push_back(file.string());
+  }
+  CsvTable table = concatenated(std::move(tables), names);
+  for (const std::string& note : table.notes) rank_zero_info(note);
+  if (table.values.dim() >= 1 && options_.missing.drops_rows()) drop_rows(table);
+  if (table.values.dim() < 1 || table.values.size(0) == 0 || (table.values.numel() == 0 && table.width_of_file == 0))
+    throw ConfigError(format("{}: there is no data in it", source.name));
+  check_values(table, source.name);
+  return table;
+}
+
+/// Leaves out rows with missing values, where the options say so.
+void TableReader::drop_rows(CsvTable& table) const {
+  const std::int64_t rows = table.values.size(0);
+  if (!table.values.is_floating_point() || rows == 0) return;
+  at::Tensor is_missing = at::zeros({rows}, at::kBool);
+  if (table.values.dim() != 2) {
+    if (options_.missing.drop) is_missing = at::isnan(table.values.flatten(1)).any(1);
+  } else {
+    for (std::int64_t column = 0; column < table.values.size(1); ++column) {
+      const auto place = static_cast<std::size_t>(column);
+      const std::string name = table.columns.empty() ? "" : table.columns[place];
+      const std::int64_t in_file = table.places.empty() ? column : table.places[place];
+      if (!options_.missing.of(name, in_file).drop) continue;
+      is_missing.logical_or_(at::isnan(table.values.select(1, column)));
+    }
+  }
+  const auto dropped = static_cast<std::size_t>(is_missing.sum().item<std::int64_t>());
+  if (dropped == 0) return;
+  table.rows = is_missing.logical_not().nonzero().squeeze(1);
+  table.values = table.values.index_select(0, table.rows);
+  rank_zero_info(format("missing: drop: {} of {} left out", counted(dropped, "row"), rows));
+}
+
+/// Columns of texts in a file of columns are categories without being named.
+void TableReader::name_texts(Columns& columns, const fs::path& path) const {
+  if (column_format_of(path) == nullptr) return;
+  const CsvTable head = read_head(path, columns);
+  const auto find = [&](const char* option, const std::string& name) {
+    return find_in_file(option, head, name, path.string());
+  };
+  std::set<std::int64_t> named;
+  for (const std::string& name : columns.one_hot) named.insert(find("one_hot_columns", name));
+  for (const std::string& name : columns.coded) named.insert(find("code_columns", name));
+  if (!columns.label.empty()) named.insert(find("label_column", columns.label));
+  for (const auto& [place, texts] : head.texts) {
+    const std::int64_t column = head.places.empty() ? place : head.places[static_cast<std::size_t>(place)];
+    if (named.contains(column)) continue;
+    const std::string& name = head.columns_of_file[static_cast<std::size_t>(column)];
+    const bool is_unique = !name.empty() && std::ranges::count(head.columns_of_file, name) == 1;
+    columns.one_hot.push_back(is_unique ? name : format("{}", column));
+  }
+}
+
 /// Divides what was read into features and labels.
-LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Columns& columns) const {
-  LabelledTable taken{.file = path.string(), .line_starts = table.line_starts};
+LabelledTable TableReader::take(CsvTable table, const Source& source, const Columns& columns) const {
+  LabelledTable taken{.file = source.name,
+                      .line_starts = table.line_starts,
+                      .file_starts = table.file_starts,
+                      .rows = table.rows,
+                      .is_array = !is_table(source.files.front())};
   std::optional<std::int64_t> label;
   if (!columns.label.empty()) {
-    const bool is_text = !table.line_starts.empty();
+    const bool is_text = is_csv(source.files.front());
     if (table.values.dim() != 2 || table.width_of_file < 2) {
       throw ConfigError(
-          format("{} is not a table with a column of labels besides the features: {}give label_path", path,
+          format("{} is not a table with a column of labels besides the features: {}give label_path", source.name,
                  is_text ? format("with the delimiter '{}' its lines are one field each; set `delimiter` to what divides them "
                                   "(';', '|', a tab, a blank), or ",
                                   options_.delimiter)
@@ -416,15 +544,19 @@ LabelledTable TableReader::take(CsvTable table, const fs::path& path, const Colu
 }
 
 void TableReader::take_label_file(LabelledTable& table, const fs::path& path) const {
-  CsvTable read = read_file(path, {.label = "0"});
+  const Source source = source_of(path);
+  CsvTable read = read_files(source, {.label = "0"});
   const at::Tensor column = read.values.dim() == 2 && read.values.size(1) == 1 ? read.values.squeeze(1) : read.values;
   const std::int64_t samples = table.features.size(0);
   if (column.size(0) != samples) {
-    const bool has_one_more = column.size(0) == samples + 1 && !read.line_starts.empty() && read.columns.empty();
+    const bool has_one_more = column.size(0) == samples + 1 && is_csv(path) && read.columns.empty();
     throw ConfigError(format("{} does not have one label for each of the {} samples of {}{}", path, samples, table.file,
                              has_one_more ? ", but one more: set `header` to true if its first line is a name" : ""));
   }
-  LabelledTable labels{.file = path.string(), .classes = std::move(read.classes), .line_starts = std::move(read.line_starts)};
+  LabelledTable labels{.file = source.name,
+                       .classes = std::move(read.classes),
+                       .line_starts = std::move(read.line_starts),
+                       .file_starts = std::move(read.file_starts)};
   take_labels(labels, column, options_);
   table.labels = labels.labels;
   table.classes = std::move(labels.classes);
@@ -449,14 +581,15 @@ void TableReader::remember_columns(const CsvTable& table, const Columns& columns
 }
 
 LabelledTable TableReader::read_training() {
-  const Columns columns{.ignored = options_.ignore_columns,
-                        .one_hot = options_.one_hot_columns,
-                        .coded = options_.code_columns,
-                        .label = options_.label_path ? "" : options_.label_column};
-  const std::string file = options_.path.string();
-  CsvTable read = read_file(options_.path, columns);
-  if (read.width_of_file > 0) remember_columns(read, read.width_of_file < 2 ? Columns() : columns, file);
-  LabelledTable table = take(std::move(read), options_.path, columns);
+  const Source source = source_of(options_.path);
+  Columns columns{.ignored = options_.ignore_columns,
+                  .one_hot = options_.one_hot_columns,
+                  .coded = options_.code_columns,
+                  .label = options_.label_path ? "" : options_.label_column};
+  name_texts(columns, source.files.front());
+  CsvTable read = read_files(source, columns);
+  if (read.width_of_file > 0) remember_columns(read, read.width_of_file < 2 ? Columns() : columns, source.name);
+  LabelledTable table = take(std::move(read), source, columns);
   if (options_.label_path) take_label_file(table, *options_.label_path);
   warn_of_lost_bits(table, options_);
   if (table.features.dim() == 2) warn_of_row_numbers(table, !ignored_.contains(0) && label_ != 0);
@@ -477,19 +610,14 @@ TableReader::Columns TableReader::columns_of(const char* option, const fs::path&
   };
   Columns columns{.ignored = numbers(ignored_), .one_hot = numbers(one_hot_), .coded = numbers(coded_)};
   if (label_) columns.label = format("{}", *label_);
-  if (!is_csv(path)) return columns;
+  if (!is_table(path)) return columns;
 
-  CsvOptions head = csv_options(options_, path);
-  head.most_rows = 0;
   // A file without names is read by numbers, one with names by these.
-  for (const std::set<std::int64_t>* texts : {&one_hot_, &coded_, &ignored_}) {
-    for (const std::int64_t column : *texts) {
-      head.text_columns.push_back(format("{}", column));
-      head.text_columns.push_back(name_of(column));
-    }
-  }
-  if (label_ && options_.task == TableTask::kClassification) head.class_column = columns.label;
-  const CsvTable first = read_csv(path, head);
+  Columns in_head = columns;
+  for (const auto& [numbers_of_columns, names] :
+       {std::pair(&one_hot_, &in_head.one_hot), std::pair(&coded_, &in_head.coded), std::pair(&ignored_, &in_head.ignored)})
+    for (const std::int64_t column : *numbers_of_columns) names->push_back(name_of(column));
+  const CsvTable first = read_head(path, in_head);
   const std::vector<std::string>& names = first.columns_of_file;
   if (!names.empty() && are_distinct_names(features_)) return columns_by_name(option, path, first, is_predicted);
   // Without names, only the same number of columns as the training data's says that the label is one.
@@ -598,19 +726,28 @@ LabelledTable TableReader::fit_to_training(const char* option, LabelledTable tab
 }
 
 LabelledTable TableReader::read(const char* option, const fs::path& path, const std::optional<fs::path>& label_path) const {
-  Columns columns = columns_of(option, path, /*is_predicted=*/false);
-  LabelledTable table = take(read_file(path, columns), path, columns);
+  const Source source = source_of(path);
+  Columns columns = columns_of(option, source.files.front(), /*is_predicted=*/false);
+  LabelledTable table = take(read_files(source, columns), source, columns);
   if (label_path) take_label_file(table, *label_path);
   return fit_to_training(option, std::move(table));
 }
 
 LabelledTable TableReader::read_to_predict(const fs::path& path) const {
-  Columns columns = columns_of("predict_path", path, /*is_predicted=*/true);
+  const Source source = source_of(path);
+  const bool is_array = !is_table(source.files.front());
+  Columns columns = columns_of("predict_path", source.files.front(), /*is_predicted=*/true);
   if (!columns.label.empty()) columns.ignored.push_back(std::exchange(columns.label, ""));
-  if (!is_csv(path)) columns.ignored.clear();
-  CsvTable read = read_file(path, columns);
+  if (is_array) columns.ignored.clear();
+  CsvTable read = read_files(source, columns);
+  if (read.rows.defined()) {
+    throw ConfigError(
+        format("predict_path: {} has rows with missing values, and a prediction is made of each row: give `missing` a number "
+               "for them, or leave them out of the file",
+               source.name));
+  }
   // Only the width of an array says whether it has labels.
-  if (!is_csv(path) && read.values.dim() == 2 && (label_ || !ignored_.empty())) {
+  if (is_array && read.values.dim() == 2 && (label_ || !ignored_.empty())) {
     std::set<std::int64_t> left_out = ignored_;
     if (label_ && read.values.size(1) == width_) left_out.insert(*label_);
     std::vector<std::int64_t> remaining;
@@ -620,7 +757,7 @@ LabelledTable TableReader::read_to_predict(const fs::path& path) const {
     }
     read.values = read.values.index_select(1, at::tensor(remaining, at::kLong));
   }
-  return fit_to_training("predict_path", take(std::move(read), path, columns));
+  return fit_to_training("predict_path", take(std::move(read), source, columns));
 }
 
 }  // namespace levin::detail

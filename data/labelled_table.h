@@ -35,7 +35,9 @@ struct LabelledTable {
   std::string label_column = {};                                        ///< its name, where it has one
   std::map<std::int64_t, TextFeature> texts = {};                       ///< by the column of features
   std::vector<std::pair<std::int64_t, std::int64_t>> line_starts = {};  ///< as CsvTable's
-  at::Tensor rows = {};                                                 ///< of the file, where it has more of them
+  std::vector<std::pair<std::int64_t, std::string>> file_starts = {};   ///< as CsvTable's
+  at::Tensor rows = {};                                                 ///< of what was read, where it has more of them
+  bool is_array = false;                                                ///< of a file without columns, NumPy's or MNIST's
 
   /// "data.csv:7", or "data.npy, row 5 (from 0)".
   std::string place_of(std::int64_t row) const;
@@ -67,6 +69,12 @@ class TableReader {
   LabelledTable read_to_predict(const std::filesystem::path& path) const;
 
  private:
+  /// A source of rows, of which several files may be parts.
+  struct Source {
+    std::string name;  ///< for messages
+    std::vector<std::filesystem::path> files;
+  };
+
   /// What is done with the columns of one file, each by its name or number there.
   struct Columns {
     std::vector<std::string> ignored = {};
@@ -75,8 +83,14 @@ class TableReader {
     std::string label = {};  ///< empty: it has none
   };
 
+  static Source source_of(const Paths& paths);
+  CsvTable read_files(const Source& source, const Columns& columns) const;
   CsvTable read_file(const std::filesystem::path& path, const Columns& columns) const;
-  LabelledTable take(CsvTable table, const std::filesystem::path& path, const Columns& columns) const;
+  CsvTable read_array(const std::filesystem::path& path, const Columns& columns) const;
+  CsvTable read_head(const std::filesystem::path& path, const Columns& columns) const;
+  void drop_rows(CsvTable& table) const;
+  void name_texts(Columns& columns, const std::filesystem::path& path) const;
+  LabelledTable take(CsvTable table, const Source& source, const Columns& columns) const;
   void take_label_file(LabelledTable& table, const std::filesystem::path& path) const;
   void remember_columns(const CsvTable& table, const Columns& columns, const std::string& file);
   Columns columns_of(const char* option, const std::filesystem::path& path, bool is_predicted) const;

@@ -44,12 +44,12 @@ template <class F, class T>
 inline constexpr bool kDraws = std::is_invocable_v<const F&, T, Random&>;
 
 template <class F, class T>
-auto call(const F& function, T value, std::uint64_t seed) {
+auto call(const F& function, T&& value, std::uint64_t seed) {
   if constexpr (kDraws<F, T>) {
     Random random(seed);
-    return function(std::move(value), random);
+    return function(std::forward<T>(value), random);
   } else {
-    return function(std::move(value));
+    return function(std::forward<T>(value));
   }
 }
 
@@ -59,7 +59,7 @@ using Result = decltype(call(std::declval<const F&>(), std::declval<T>(), 0));
 /// A function of several elements, as one of their values.
 template <class T, class F>
 pipeline_nodes::Combine combine(F function) {
-  return [function = std::move(function)](std::vector<PipelineValue> values) {
+  return [function = std::move(function)](const std::vector<PipelineValue>& values) {
     std::vector<T> elements;
     elements.reserve(values.size());
     for (const PipelineValue& value : values) elements.push_back(taken<T>(value));
@@ -234,10 +234,11 @@ Pipeline<T> from_list(std::vector<T> values) {
 }
 
 /// The samples of a dataset, without a batch dimension.
-LEVIN_API Pipeline<Batch> from_dataset(DatasetPtr dataset);
+LEVIN_API Pipeline<Batch> from_dataset(const DatasetPtr& dataset);
 
-/// The paths of files, in alphabetical order: `pattern` as a shell takes it, such as "shards/*.tar". Throws ConfigError where a
-/// pattern names no file.
+/// The paths of files, in alphabetical order: `pattern` as a shell takes it, such as "shards/*.tar"; or addresses, such as
+/// "https://host/train-{000..099}.tar" and "s3://bucket/train-*.tar", which sources of levin open by local_copy(). Throws
+/// ConfigError where a pattern names no file.
 inline Pipeline<std::filesystem::path> from_files(const std::vector<std::string>& patterns) {
   return Pipeline<std::filesystem::path>(pipeline_nodes::files(patterns));
 }
@@ -267,13 +268,13 @@ auto from_function(F function) {
 }
 
 /// Options of mix().
-struct LEVIN_API MixOptions {
+struct LEVIN_API PipelineMixOptions {
   bool ends_with_first = false;  ///< end where the first pipeline ends; otherwise go on with the others
 };
 
 /// Elements of several pipelines, each next one drawn by their weights, which need not add up to 1.
 template <class T>
-Pipeline<T> mix(const std::vector<std::pair<Pipeline<T>, double>>& parts, const MixOptions& options = {}) {
+Pipeline<T> mix(const std::vector<std::pair<Pipeline<T>, double>>& parts, const PipelineMixOptions& options = {}) {
   std::vector<PipelineNodePtr> nodes;
   std::vector<double> weights;
   for (const auto& [part, weight] : parts) {
@@ -285,7 +286,7 @@ Pipeline<T> mix(const std::vector<std::pair<Pipeline<T>, double>>& parts, const 
 
 /// One element of each pipeline in turn.
 template <class T>
-Pipeline<T> interleave(const std::vector<Pipeline<T>>& parts, const MixOptions& options = {}) {
+Pipeline<T> interleave(const std::vector<Pipeline<T>>& parts, const PipelineMixOptions& options = {}) {
   std::vector<PipelineNodePtr> nodes;
   for (const auto& part : parts) nodes.push_back(part.node());
   return Pipeline<T>(pipeline_nodes::mix(std::move(nodes), {}, options.ends_with_first));
@@ -310,10 +311,8 @@ auto Pipeline<T>::flat_map(F function, const FlatMapOptions& options) const {
   }
 }
 
-/// The lines of text files: from_files(patterns).flat_map(lines_of).
-inline Pipeline<std::string> from_lines(const std::vector<std::string>& patterns) {
-  return from_files(patterns).flat_map(lines_of);
-}
+/// The lines of text files: from_files(patterns).flat_map(lines_of); files on servers are downloaded ahead.
+LEVIN_API Pipeline<std::string> from_lines(const std::vector<std::string>& patterns);
 inline Pipeline<std::string> from_lines(const std::string& pattern) { return from_lines(std::vector<std::string>{pattern}); }
 
 }  // namespace levin

@@ -89,9 +89,8 @@ struct LEVIN_API PipelineFacts {
   bool shuffles = false;                                  ///< two epochs differ in order
   /// Ranks read different elements; otherwise all read the same ones, and the loader takes every world-size-th batch.
   bool is_divided = false;
-  bool can_skip = true;                                     ///< elements can be passed over as if they had been read
-  std::uint64_t draws = 0;                                  ///< how many steps before draw random numbers
-  std::optional<std::uint64_t> fingerprint = std::nullopt;  ///< of the data: DataFingerprint
+  bool can_skip = true;     ///< elements can be passed over as if they had been read
+  std::uint64_t draws = 0;  ///< how many steps before draw random numbers
 };
 
 /// A pipeline, or its part up to a step. It does not change; each epoch opens it anew.
@@ -101,6 +100,8 @@ class LEVIN_API PipelineNode {
   /// The reader stands without the node.
   virtual std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const = 0;
   virtual PipelineFacts facts(const StreamEpoch& epoch) const = 0;
+  /// Of the data: DataFingerprint. Default: nullopt, it cannot be told without reading it.
+  virtual std::optional<std::uint64_t> fingerprint() const { return std::nullopt; }
 };
 
 using PipelineNodePtr = std::shared_ptr<const PipelineNode>;

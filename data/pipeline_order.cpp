@@ -147,7 +147,6 @@ class MixNode final : public PipelineNode {
 
   PipelineFacts facts(const StreamEpoch& epoch) const override {
     PipelineFacts all{.size = ends_with_first_ ? std::nullopt : std::optional<std::int64_t>(0)};
-    std::optional<std::uint64_t> fingerprint = 0;
     all.shuffles = !weights_.empty();
     for (std::size_t number = 0; number < parents_.size(); ++number) {
       const PipelineFacts facts = parents_[number]->facts(of_part(epoch, number));
@@ -156,10 +155,16 @@ class MixNode final : public PipelineNode {
       all.is_divided = all.is_divided || facts.is_divided;
       all.can_skip = all.can_skip && facts.can_skip;
       all.draws = std::max(all.draws, facts.draws + 1);
-      fingerprint =
-          fingerprint && facts.fingerprint ? std::optional(derived_id(*fingerprint, *facts.fingerprint)) : std::nullopt;
     }
-    all.fingerprint = fingerprint;
+    return all;
+  }
+  std::optional<std::uint64_t> fingerprint() const override {
+    std::uint64_t all = 0;
+    for (const PipelineNodePtr& parent : parents_) {
+      const std::optional<std::uint64_t> own = parent->fingerprint();
+      if (!own) return std::nullopt;
+      all = derived_id(all, *own);
+    }
     return all;
   }
 

@@ -12,11 +12,11 @@ namespace {
 class AheadReader final : public PipelineReader {
  public:
   AheadReader(std::unique_ptr<PipelineReader> reader, std::int64_t elements, int threads)
-      : shared_(std::make_shared<Source>(std::move(reader))), elements_(elements), threads_(threads) {}
+      : shared_(std::make_shared<Source>(std::move(reader))),
+        workers_(reading_workers<std::optional<PipelineElement>>(threads, elements)) {}
 
   std::optional<PipelineElement> next() override {
-    if (!workers_) {
-      workers_ = reading_workers<std::optional<PipelineElement>>(threads_, elements_);
+    if (!std::exchange(has_begun_, true)) {
       constexpr std::int64_t kEndless = std::int64_t{1} << 62;
       workers_->start(kEndless, [source = shared_](std::int64_t index) { return source->made(index); });
     }
@@ -26,10 +26,10 @@ class AheadReader final : public PipelineReader {
     return element;
   }
   std::int64_t skip(std::int64_t elements) override {
-    return workers_ ? PipelineReader::skip(elements) : shared_->reader().skip(elements);
+    return has_begun_ ? PipelineReader::skip(elements) : shared_->reader().skip(elements);
   }
   std::int64_t skip_samples(std::int64_t samples) override {
-    return workers_ ? PipelineReader::skip_samples(samples) : shared_->reader().skip_samples(samples);
+    return has_begun_ ? PipelineReader::skip_samples(samples) : shared_->reader().skip_samples(samples);
   }
 
  private:
@@ -78,10 +78,10 @@ class AheadReader final : public PipelineReader {
   };
 
   std::shared_ptr<Source> shared_;
-  std::int64_t elements_;
-  int threads_;
+  bool has_begun_ = false;
   bool is_over_ = false;
-  std::unique_ptr<OrderedPrefetcher<std::optional<PipelineElement>>> workers_;  ///< started by the first next()
+  // Threads are started where the pipeline is opened: what opens it knows how many threads LibTorch is to have.
+  std::unique_ptr<OrderedPrefetcher<std::optional<PipelineElement>>> workers_;
 };
 
 class PrefetchNode final : public StepNode {

@@ -1,13 +1,15 @@
-#include <glob.h>
-
 #include <algorithm>
 #include <istream>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/wildcards.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/data/input_file.h"
 #include "levin/data/pipeline.h"
+#include "levin/data/pipeline_steps.h"
 #include "levin/data/read_file.h"
 
 namespace levin {
@@ -22,25 +24,27 @@ class IndexedNode final : public PipelineNode {
   using Fingerprint = std::function<std::optional<std::uint64_t>()>;
 
   IndexedNode(std::int64_t size, Value value, Fingerprint fingerprint)
-      : size_(size), value_(std::make_shared<const Value>(std::move(value))), fingerprint_(std::move(fingerprint)) {
+      : size_(size), value_(std::move(value)), fingerprint_(std::move(fingerprint)) {
     if (size < 0) throw MisuseError(format("a pipeline has no source of {} elements", size));
   }
 
-  std::unique_ptr<PipelineReader> open(const StreamEpoch& /*epoch*/) const override {
-    return std::make_unique<Reader>(size_, value_);
+  std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const override {
+    return std::make_unique<Reader>(size_, value_, epoch);
   }
-  PipelineFacts facts(const StreamEpoch& /*epoch*/) const override {
-    return {.size = size_, .fingerprint = fingerprint_ ? fingerprint_() : DataFingerprint().add(size_).value()};
+  PipelineFacts facts(const StreamEpoch& /*epoch*/) const override { return {.size = size_}; }
+  std::optional<std::uint64_t> fingerprint() const override {
+    return fingerprint_ ? fingerprint_() : DataFingerprint().add(size_).value();
   }
 
  private:
   class Reader final : public PipelineReader {
    public:
-    Reader(std::int64_t size, std::shared_ptr<const Value> value) : size_(size), value_(std::move(value)) {}
+    Reader(std::int64_t size, Value value, const StreamEpoch& epoch)
+        : size_(size), source_(std::make_shared<const Source>(std::move(value), epoch)) {}
     std::optional<PipelineElement> next() override {
       if (next_ == size_) return std::nullopt;
       const std::int64_t index = next_++;
-      return PipelineElement(static_cast<std::uint64_t>(index), [value = value_, index] { return (*value)(index); });
+      return PipelineElement(static_cast<std::uint64_t>(index), [source = source_, index] { return source->made(index); });
     }
     std::int64_t skip(std::int64_t elements) override {
       const std::int64_t passed = std::min(elements, size_ - next_);
@@ -49,13 +53,25 @@ class IndexedNode final : public PipelineNode {
     }
 
    private:
+    /// Stands as long as an element that has not been made.
+    struct Source {
+      Source(Value value, const StreamEpoch& epoch) : value(std::move(value)), epoch(epoch) {}
+      /// A dataset draws the numbers that it draws in a DataLoader.
+      PipelineValue made(std::int64_t index) const {
+        const SampleSeedScope random(static_cast<std::int64_t>(epoch.seed), epoch.epoch);
+        return value(index);
+      }
+      Value value;
+      StreamEpoch epoch;
+    };
+
     std::int64_t size_;
     std::int64_t next_ = 0;
-    std::shared_ptr<const Value> value_;
+    std::shared_ptr<const Source> source_;
   };
 
   std::int64_t size_;
-  std::shared_ptr<const Value> value_;
+  Value value_;
   Fingerprint fingerprint_;
 };
 
@@ -122,12 +138,13 @@ class LinesNode final : public PipelineNode {
 };
 
 std::vector<fs::path> matches(const std::string& pattern) {
-  glob_t found{};
-  const int status = glob(pattern.c_str(), GLOB_TILDE | GLOB_BRACE, nullptr, &found);
-  std::vector<fs::path> paths;
-  if (status == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  std::erase_if(paths, [](const fs::path& path) { return fs::is_directory(path); });
+  if (is_remote(pattern)) {
+    const std::vector<std::string> places = remote_matches(pattern);
+    return {places.begin(), places.end()};
+  }
+  const fs::path whole = expand_home(pattern);
+  std::vector<fs::path> paths = has_wildcards(whole) ? matching_files(whole) : std::vector<fs::path>{whole};
+  std::erase_if(paths, [](const fs::path& path) { return !fs::exists(path) || fs::is_directory(path); });
   if (paths.empty()) throw ConfigError(format("no file matches '{}'", pattern));
   return paths;
 }
@@ -170,7 +187,18 @@ PipelineNodePtr lines(const fs::path& file) { return std::make_shared<LinesNode>
 
 }  // namespace pipeline_nodes
 
-Pipeline<Batch> from_dataset(DatasetPtr dataset) {
+Pipeline<fs::path> from_files_ahead(const std::vector<std::string>& patterns) {
+  const Pipeline<fs::path> files = from_files(patterns);
+  if (std::ranges::none_of(patterns, [](const std::string& pattern) { return is_remote(pattern); })) return files;
+  constexpr std::int64_t kAhead = 2;
+  return files.map([](const fs::path& place) { return local_copy(place.string()); }).prefetch(kAhead, kAhead);
+}
+
+Pipeline<std::string> from_lines(const std::vector<std::string>& patterns) {
+  return from_files_ahead(patterns).flat_map(lines_of);
+}
+
+Pipeline<Batch> from_dataset(const DatasetPtr& dataset) {
   if (!dataset) throw MisuseError("from_dataset(): the dataset is a null pointer");
   const auto sample = [dataset](std::int64_t index) {
     const Batch row = dataset->get_batch({&index, 1});

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "levin/data/pipeline.h"
 #include "levin/data/pipeline_node.h"
 
 namespace levin {
@@ -14,6 +18,7 @@ namespace levin {
 class StepNode : public PipelineNode {
  public:
   explicit StepNode(PipelineNodePtr parent) : parent_(std::move(parent)) {}
+  std::optional<std::uint64_t> fingerprint() const override { return parent_->fingerprint(); }
 
  protected:
   const PipelineNode& parent() const { return *parent_; }
@@ -52,6 +57,9 @@ class EveryNthReader final : public PipelineReader {
 inline std::int64_t share_of(std::int64_t all, int rank, int world_size) {
   return all > rank ? (all - rank - 1) / world_size + 1 : 0;
 }
+
+/// from_files(), which downloads those on servers ahead.
+Pipeline<std::filesystem::path> from_files_ahead(const std::vector<std::string>& patterns);
 
 /// Makes elements ahead in threads, and gives them in order.
 std::unique_ptr<PipelineReader> read_ahead(std::unique_ptr<PipelineReader> reader, std::int64_t elements, int threads);

@@ -1,5 +1,6 @@
 #include "levin/data/shards.h"
 
+#include "levin/data/pipeline_steps.h"
 #include "levin/data/tar_reader.h"
 
 namespace levin {
@@ -79,6 +80,10 @@ class TarNode final : public PipelineNode {
 };
 
 }  // namespace
+
+Pipeline<ShardSample> from_shards(const std::vector<std::string>& patterns) {
+  return from_files_ahead(patterns).flat_map(samples_of);
+}
 
 Pipeline<ShardSample> samples_of(const fs::path& tar_file) {
   return Pipeline<ShardSample>(std::make_shared<TarNode>(tar_file));

@@ -118,9 +118,8 @@ std::optional<Batch> Stream::next() {
     auto batch = pipeline_types::taken<Batch>(element->take());
     rows_read_ += batch.batch_size();
     return pins_memory_ ? batch.pin_memory() : batch;
-  } catch (const MisuseError&) {
-    throw;
   } catch (const std::exception& error) {
+    if (!facts().can_skip) throw;  // of a function, which is the user's own
     if (batches_read_ == number) ++batches_read_;
     std::throw_with_nested(
         Error(format("batch {} of epoch {} of this rank could not be read: {}", number, epoch_, error_text(error)),

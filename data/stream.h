@@ -61,7 +61,7 @@ class LEVIN_API Stream final : public BatchLoader {
   std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
   void set_shard(const Shard& shard) override { shard_ = shard; }
   std::optional<SampleShare> sample_share() const override;
-  std::optional<std::uint64_t> data_fingerprint() const override { return facts().fingerprint; }
+  std::optional<std::uint64_t> data_fingerprint() const override { return pipeline_.node()->fingerprint(); }
   bool shuffles() const override { return facts().shuffles; }
   std::optional<int> num_workers() const override;
   bool is_interactive() const override { return options_.interactive; }

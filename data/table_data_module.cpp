@@ -19,7 +19,8 @@
 
 namespace levin {
 
-LEVIN_REGISTER_DATA_MODULE(TableDataModule, "CSV, NumPy or MNIST files, divided into training, validation and test data");
+LEVIN_REGISTER_DATA_MODULE(TableDataModule,
+                           "CSV, Parquet, NumPy or MNIST files, divided into training, validation and test data");
 
 namespace {
 
@@ -65,9 +66,74 @@ Value OptionType<Paths>::schema() {
                          detail::schema_of_type("null")});
 }
 
+MissingValues MissingValues::dropped() {
+  MissingValues missing;
+  missing.drop = true;
+  return missing;
+}
+
+MissingRule MissingValues::of(const std::string& column, std::int64_t number_in_file) const {
+  const auto is_of = [&](const auto& named) {
+    const std::string& name = named.first;
+    return name == column || name == format("{}", number_in_file) || column.starts_with(format("{}[", name));
+  };
+  const auto found = std::ranges::find_if(columns, is_of);
+  return found == columns.end() ? *this : found->second;
+}
+
+bool MissingValues::drops_rows() const {
+  return drop || std::ranges::any_of(columns, [](const auto& column) { return column.second.drop; });
+}
+
+namespace {
+
+MissingRule read_missing_rule(const Value& value) {
+  if (value.is_null()) return {};
+  if (value.is_number()) return {.number = value.as_double()};
+  if (value.is_string() && value.as_string() == "drop") return {.drop = true};
+  throw ConfigError(value.mark(), format("must be a number or 'drop', got {}", describe(value)));
+}
+
+Value write_missing_rule(const MissingRule& rule) {
+  if (rule.drop) return Value("drop");
+  return rule.number ? Value(*rule.number) : Value();
+}
+
+}  // namespace
+
+MissingValues OptionType<MissingValues>::read(const Value& value) {
+  MissingValues missing;
+  if (value.is_map()) {
+    for (const auto& [column, rule] : value.as_map()) missing.columns[column] = read_missing_rule(rule);
+  } else {
+    static_cast<MissingRule&>(missing) = read_missing_rule(value);
+  }
+  return missing;
+}
+
+Value OptionType<MissingValues>::write(const MissingValues& missing) {
+  Value value = write_missing_rule(missing);
+  for (const auto& [column, rule] : missing.columns) value[column] = write_missing_rule(rule);
+  return value;
+}
+
+Value OptionType<MissingValues>::schema() {
+  const Value number = OptionType<double>::schema();
+  Value drop;
+  drop["const"] = "drop";
+  const Value each = detail::any_of({number, drop, detail::schema_of_type("null")});
+  Value map = detail::schema_of_type("object");
+  map["additionalProperties"] = each;
+  return detail::any_of({number, drop, map, detail::schema_of_type("null")});
+}
+
 void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   using T = TableDataOptions;
-  options.add("path", &T::path, "Data: .csv, .tsv, .npy, or MNIST's IDX format; each may be compressed (.gz)")
+  options
+      .add("path", &T::path,
+           "Data: .csv, .tsv, .parquet, .feather, .npy, or MNIST's IDX format, also compressed (.gz); a list or a pattern of "
+           "tables is "
+           "one table")
       .input_file()
       .required()
       .not_empty();
@@ -80,8 +146,9 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
   options.add("ignore_columns", &T::ignore_columns, "Columns to ignore, by name or number, whatever they hold");
   options.add("one_hot_columns", &T::one_hot_columns,
-              "CSV: columns of categories, each of which becomes a feature that is 1 or 0; texts or numbers");
-  options.add("code_columns", &T::code_columns, "CSV: columns of categories, whose numbers from 0 on become one feature");
+              "Columns of categories, each of which becomes a feature that is 1 or 0; texts or numbers; Parquet: columns of "
+              "texts are without being named");
+  options.add("code_columns", &T::code_columns, "Columns of categories, whose numbers from 0 on become one feature");
   options.add("unknown_categories", &T::unknown_categories,
               "A category that the training data lacks. error: ends the run; other: 0 in all one-hot features, the code after "
               "the last");
@@ -91,7 +158,11 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
       "delimiter", &T::delimiter,
       "CSV: what separates fields, one character; \\t is a tab, which .tsv files have; a blank stands for several, too");
   options.add("decimal", &T::decimal, "CSV: the decimal mark of numbers, a point or a comma");
-  options.add("missing", &T::missing, "Value of empty fields, NA and NaN; null: an error, and a warning of NaN");
+  options.add(
+      "missing", &T::missing,
+      "Value of empty fields, NA and NaN; drop: their rows are left out; a map says it by column; null: an error, and a "
+      "warning of NaN");
+  options.add("time_unit", &T::time_unit, "Parquet: what dates and times are counted in, since 1970");
   options
       .add("max_expansion", &T::max_expansion,
            "Compressed files: the most times its own size that one may expand to, from 64 MiB on; more is an error, as it may "
@@ -110,8 +181,14 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("test_fraction", &T::test_fraction, "Part of `path` that is test data; unused with test_path").min(0).max(1);
   options.add("split_seed", &T::split_seed, "Seed of the division into training, validation and test data");
   declare_loaders(options);
+  options.rule({"path"}, [](const T& table) { return table.path.empty() ? "path names no file" : ""; });
   options.rule({"scale"}, [](const T& table) {
     return table.scale == 0 ? "scale is 0, which leaves nothing of the features: 1.0 takes them unchanged" : "";
+  });
+  options.rule({"missing", "label_path"}, [](const T& table) {
+    return table.missing.drops_rows() && table.label_path
+               ? "missing: drop needs the labels as a column of the data: give label_column"
+               : "";
   });
   options.rule({"delimiter"}, [](const T& table) {
     return table.delimiter.size() == 1 || table.delimiter == "\\t" ? "" : "delimiter must be one character";
@@ -142,7 +219,8 @@ void check_shape(const TableDataOptions& options, const std::vector<std::int64_t
   };
   const double elements = elements_of(options.shape), of_sample = elements_of(shape_of_sample);
   if (options.shape.empty() || elements == of_sample) return;
-  throw ConfigError(format("shape: holds {:.0f} features, a sample of {} has {:.0f}", elements, options.path, of_sample));
+  throw ConfigError(
+      format("shape: holds {:.0f} features, a sample of {} has {:.0f}", elements, options.path.front(), of_sample));
 }
 
 /// A table, known by what its file holds: what is computed from that may differ in its last bit between processors.
@@ -161,8 +239,10 @@ class TableDataset final : public Dataset {
 
 }  // namespace
 
-TableDataModule::TableDataModule(TableDataOptions options)
-    : options_(checked("TableDataModule", std::move(options))), encoder_(std::make_shared<detail::TableEncoder>(options_)) {
+TableDataModule::TableDataModule(TableDataOptions options) : TableDataModule("TableDataModule", std::move(options)) {}
+
+TableDataModule::TableDataModule(const std::string& class_name, TableDataOptions options)
+    : options_(checked(class_name, std::move(options))), encoder_(std::make_shared<detail::TableEncoder>(options_)) {
   set_hparams(write_options(options_));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,44 @@ template <>
 inline constexpr std::array kChoices<UnknownCategories> = {Choice{UnknownCategories::kError, "error"},
                                                            Choice{UnknownCategories::kOther, "other"}};
 
+/// The numbers that dates and times become.
+enum class TableTimeUnit : std::uint8_t { kSeconds, kDays };
+template <>
+inline constexpr std::array kChoices<TableTimeUnit> = {Choice{TableTimeUnit::kSeconds, "seconds"},
+                                                       Choice{TableTimeUnit::kDays, "days"}};
+
+/// What becomes of the missing values of a column. Default: they are errors.
+struct MissingRule {
+  std::optional<double> number = {};  ///< stands for them
+  bool drop = false;                  ///< rows with them are left out
+  bool operator==(const MissingRule&) const = default;
+};
+
+/// What becomes of missing values. In YAML null, a number, `drop`, or a map of these by the names of columns:
+///
+///     missing: {age: 0, price: drop}
+struct LEVIN_API MissingValues : MissingRule {
+  MissingValues() = default;
+  MissingValues(double number) { this->number = number; }
+  MissingValues(std::map<std::string, MissingRule> by_column) : columns(std::move(by_column)) {}
+  /// Leaves out the rows that have some.
+  static MissingValues dropped();
+  /// What becomes of those of a column, by its name, or the number that it has in the file. Lists are named as a whole, too.
+  MissingRule of(const std::string& column, std::int64_t number_in_file = -1) const;
+  bool drops_rows() const;
+  bool operator==(const MissingValues&) const = default;
+
+  std::map<std::string, MissingRule> columns = {};  ///< of those alone, where it is not empty
+};
+
+template <>
+struct LEVIN_API OptionType<MissingValues> {
+  static MissingValues read(const Value& value);
+  static Value write(const MissingValues& missing);
+  static std::string name() { return "number, 'drop', map of these or null"; }
+  static Value schema();
+};
+
 /// The categories of a column, as the training data has them.
 struct LEVIN_API TableCategories {
   std::string column = {};              ///< its name, or its number in the file
@@ -45,7 +84,8 @@ struct LEVIN_API TableCategories {
   bool one_hot = false;                 ///< a feature for each text; else one, the text's code
 };
 
-/// One file, or several: in YAML a path or a list of them.
+/// One file, or several: in YAML a path or a list of them. A path may be a pattern ("parts/*.csv"), or a folder of Parquet
+/// files.
 class LEVIN_API Paths : public std::vector<std::filesystem::path> {
  public:
   using std::vector<std::filesystem::path>::vector;
@@ -65,7 +105,7 @@ struct LEVIN_API OptionType<Paths> {
 
 /// Options of TableDataModule; in YAML the init_args of `data:`.
 struct LEVIN_API TableDataOptions {
-  std::filesystem::path path = {};
+  Paths path = {};  ///< rows of all files, as of one
   std::optional<std::filesystem::path> label_path = {};
   Paths val_path = {};  ///< a loader for each
   Paths val_label_path = {};
@@ -81,7 +121,8 @@ struct LEVIN_API TableDataOptions {
   std::optional<bool> header = {};
   std::string delimiter = ",";
   std::string decimal = ".";
-  std::optional<double> missing = {};
+  MissingValues missing = {};
+  TableTimeUnit time_unit = TableTimeUnit::kSeconds;
   double max_expansion = kMaxExpansion;
   double scale = 1.0;
   bool standardize = false;
@@ -103,8 +144,8 @@ struct LEVIN_API TableDataOptions {
   static void declare(OptionList<TableDataOptions>& options);
 };
 
-/// Data from files, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
-/// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
+/// Data from files, without a line of code: a CSV, Parquet, Feather or NumPy table with a label column, or features and labels
+/// in two NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
 /// One file is divided at random, the same way on every rank and in every run, into training, validation and test data; those
 /// that have their own files are left out of that. Of several files of validation or test data each has a loader.
 ///
@@ -145,6 +186,10 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
   const std::vector<std::string>& classes() const;
   /// Of one_hot_columns and code_columns, in the order of the file, once setup() has run.
   const std::vector<TableCategories>& categories() const;
+
+ protected:
+  /// For classes with the same options: `class_name` is theirs, in errors.
+  TableDataModule(const std::string& class_name, TableDataOptions options);
 
  private:
   void tell_what_is_learnt() const;

@@ -47,10 +47,25 @@ std::string text_of(const Value& value) {
 double number_of(const Value& value, const TableDataOptions& options, const std::string& column, std::size_t record) {
   if (value.is_number()) return value.as_double();
   if (value.is_bool()) return value.as_bool() ? 1.0 : 0.0;
-  if (value.is_null() && options.missing) return *options.missing;
+  if (value.is_null() && options.missing.of(column).number) return *options.missing.of(column).number;
   throw MisuseError(format("record {}: {} is {}, and column {} has numbers{}.", record, quoted_text(column, 40),
                            describe(value), quoted_text(column, 40),
                            value.is_null() ? ": set data.missing to the number that stands for a missing one" : ""));
+}
+
+/// Puts what stands for missing values for NaN.
+void replace_missing(LabelledTable& table, const MissingValues& missing) {
+  if (!table.features.is_floating_point()) return;
+  const auto replaced = [](const at::Tensor& values, double number) {
+    return at::where(at::isnan(values), at::scalar_tensor(number, values.options()), values);
+  };
+  if (missing.number) table.features = replaced(table.features, *missing.number);
+  if (missing.columns.empty()) return;
+  table.features = table.features.clone();
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    at::Tensor values = table.features.select(1, static_cast<std::int64_t>(column));
+    if (const auto& number = missing.of(table.columns[column]).number) values.copy_(replaced(values, *number));
+  }
 }
 
 }  // namespace
@@ -65,10 +80,7 @@ LabelledTable table_of(const TableEncoder& encoder, const TableDataOptions& opti
                              table.columns.empty() ? "" : ": " + shown_names(table.columns)));
   }
   table.features = features.reshape(sizes);
-  if (options.missing && features.is_floating_point()) {
-    table.features =
-        at::where(at::isnan(table.features), at::scalar_tensor(*options.missing, features.options()), table.features);
-  }
+  replace_missing(table, options.missing);
   for (std::size_t index = 0; index < encoder.categories().size(); ++index) {
     const TableCategories& categories = encoder.categories()[index];
     TextFeature feature{.column = categories.column, .texts = categories.texts, .is_one_hot = categories.one_hot};

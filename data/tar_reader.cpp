@@ -15,6 +15,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/data/read_file.h"
 
 namespace levin {
@@ -71,12 +72,13 @@ std::string SeekableTar::read(std::int64_t offset, std::int64_t count) const {
 }
 
 TarReader::TarReader(const std::filesystem::path& path) : name_(path.string()) {
-  auto tar = std::make_shared<const SeekableTar>(path);
-  if (!is_gzip(path)) {
+  const std::filesystem::path copy = local_copy(path.string());
+  auto tar = std::make_shared<const SeekableTar>(copy);
+  if (!is_gzip(copy)) {
     seekable_ = std::move(tar);
     return;
   }
-  compressed_ = std::make_unique<InputFile>(path, kMaxExpansion);
+  compressed_ = std::make_unique<InputFile>(copy, kMaxExpansion);
   stream_ = std::make_unique<std::istream>(compressed_.get());
   stream_->exceptions(std::ios::badbit);  // passes on what the file throws
 }

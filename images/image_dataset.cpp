@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,7 @@ std::size_t BrokenImageList::size() const {
   return problems_.size();
 }
 
-std::string BrokenImageList::report(std::size_t images) const {
+std::string BrokenImageList::report(std::optional<std::size_t> images) const {
   const std::lock_guard lock(mutex_);
   if (problems_.empty()) return "";
   constexpr std::size_t kMostShown = 10;
@@ -37,8 +38,9 @@ std::string BrokenImageList::report(std::size_t images) const {
     shown.push_back(problem);
   }
   const std::size_t more = problems_.size() - shown.size();
-  return format("{} of {} could not be read: {}{}", problems_.size(), counted(images, "image"), join(shown, "; "),
-                more > 0 ? format("; and {} more", more) : "");
+  return format("{} could not be read: {}{}",
+                images ? format("{} of {}", problems_.size(), counted(*images, "image")) : counted(problems_.size(), "image"),
+                join(shown, "; "), more > 0 ? format("; and {} more", more) : "");
 }
 
 ImageDataset::ImageDataset(std::vector<LabelledImage> images, ImageDatasetOptions options)
@@ -50,14 +52,31 @@ at::Tensor transformed_image(at::Tensor image, std::span<const std::shared_ptr<c
   return images::to_float(image);
 }
 
+at::Tensor transformed_image(const ImageFile& file, std::span<const std::shared_ptr<const ImageTransform>> transforms,
+                             Random& random) {
+  const auto* const first = transforms.empty() ? nullptr : dynamic_cast<const ImageViewTransform*>(transforms.front().get());
+  if (first == nullptr) return transformed_image(file.read(), transforms, random);
+  return transformed_image(file.read(first->view(file.size(), random)), transforms.subspan(1), random);
+}
+
+Batch prepared_images(Batch batch, std::span<const std::shared_ptr<const ImageTransform>> transforms) {
+  const at::Tensor images = batch.contains("features") ? batch["features"] : batch[0];
+  if (images.dim() != 4)
+    throw MisuseError(format("images are [N, channels, height, width], and these are of {} dimensions", images.dim()));
+  std::vector<at::Tensor> prepared;
+  for (const at::Tensor& image : images.unbind(0)) {
+    Random random(0);
+    prepared.push_back(transformed_image(image, transforms, random));
+  }
+  if (batch.size() == 1) batch = {};
+  batch.set("features", at::stack(prepared));
+  return batch;
+}
+
 at::Tensor ImageDataset::sample(std::int64_t index) const {
   const ImageFile file(images_[static_cast<std::size_t>(index)].file, options_.reading);
   Random random(sample_generator(index));
-  std::span<const std::shared_ptr<const ImageTransform>> rest(options_.transforms);
-  const auto* const first = rest.empty() ? nullptr : dynamic_cast<const ImageViewTransform*>(rest.front().get());
-  if (first == nullptr) return transformed_image(file.read(), rest, random);
-  const at::Tensor part = file.read(first->view(file.size(), random));
-  return transformed_image(part, rest.subspan(1), random);
+  return transformed_image(file, options_.transforms, random);
 }
 
 std::pair<at::Tensor, std::int64_t> ImageDataset::sample_or_next(std::int64_t index) const {

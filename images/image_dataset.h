@@ -36,8 +36,9 @@ class LEVIN_API BrokenImageList {
  public:
   void add(const std::filesystem::path& file, const std::string& problem);
   std::size_t size() const;
-  /// "3 of 1000 images could not be read: 'a.jpg' is a damaged JPEG file: …; 'b.png' …"; "" without any.
-  std::string report(std::size_t images) const;
+  /// "3 of 1000 images could not be read: 'a.jpg' is a damaged JPEG file: …; 'b.png' …"; "" without any. `images`: how many
+  /// there are; unset: not known.
+  std::string report(std::optional<std::size_t> images) const;
 
  private:
   mutable std::mutex mutex_;
@@ -85,6 +86,13 @@ LEVIN_API std::vector<LabelledImage> readable_images(const std::vector<LabelledI
 /// Applies transforms to an image that is in memory; floats.
 LEVIN_API at::Tensor transformed_image(at::Tensor image, std::span<const std::shared_ptr<const ImageTransform>> transforms,
                                        Random& random);
+
+/// The same of a file, of which only the part that a first ImageViewTransform takes is decoded.
+LEVIN_API at::Tensor transformed_image(const ImageFile& file, std::span<const std::shared_ptr<const ImageTransform>> transforms,
+                                       Random& random);
+/// Applies transforms of evaluation to "features", or a tensor alone: images [N, channels, height, width]. Throws MisuseError
+/// for other shapes.
+LEVIN_API Batch prepared_images(Batch batch, std::span<const std::shared_ptr<const ImageTransform>> transforms);
 
 /// The images below a folder, in the order of their paths, and the names of their classes.
 struct LEVIN_API FoundImages {

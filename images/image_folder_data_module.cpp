@@ -1,7 +1,5 @@
 #include "levin/images/image_folder_data_module.h"
 
-#include <ATen/ops/stack.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,15 +10,12 @@
 #include "levin/core/console/console.h"
 #include "levin/data/csv_file.h"
 #include "levin/data/reading_options.h"
-#include "levin/images/transforms.h"
 
 namespace levin {
 
 LEVIN_REGISTER_DATA_MODULE(ImageFolderDataModule, "Images in folders of their classes, or in a list of paths and labels");
 
 namespace fs = std::filesystem;
-using images::CenterCrop, images::Normalize, images::RandomCrop, images::RandomHorizontalFlip, images::RandomResizedCrop,
-    images::Resize;
 
 void ImageFolderOptions::declare(OptionList<ImageFolderOptions>& options) {
   using I = ImageFolderOptions;
@@ -42,24 +37,8 @@ void ImageFolderOptions::declare(OptionList<ImageFolderOptions>& options) {
       .min(0)
       .max(1);
   options.add("split_seed", &I::split_seed, "Seed of the division into training, validation and test data");
-  options.add("image_size", &I::image_size, "Height and width that the preset's transforms give").min(1);
-  options.add("preset", &I::preset,
-              "plain: resized and cut; imagenet: training images are random parts, flipped, and all normalized; cifar: moved "
-              "by 4 pixels, "
-              "flipped, normalized");
-  options.add("train_transforms", &I::train_transforms, "Transforms of training images, in place of the preset's");
-  options.add("transforms", &I::transforms, "Transforms of other images, in place of the preset's");
-  options.add("batch_transform", &I::batch_transform, "MixUp or CutMix of training batches, whose labels become probabilities");
-  options.add("channels", &I::channels, "1: grey, 3: color, 4: color and alpha").min(1).max(4);
-  options.add("bits", &I::bits, "8, or 16 for the whole precision of 16-bit PNG files").min(8).max(16);
-  options.add("exif_orientation", &I::exif_orientation, "Turn photographs as the camera was held");
-  options.add("max_pixels", &I::max_pixels, "Width times height of the largest image; more is an error, as it may be an attack")
-      .min(1);
-  options.add("on_error", &I::on_error,
-              "A file that cannot be read: raise ends the run; skip goes on without it, and says so at the end");
+  declare_images(options);
   declare_loaders(options);
-  options.rule({"channels"}, [](const I& given) { return given.channels == 2 ? "channels is 1, 3 or 4" : ""; });
-  options.rule({"bits"}, [](const I& given) { return given.bits == 8 || given.bits == 16 ? "" : "bits is 8 or 16"; });
   options.rule({"val_fraction", "test_fraction"}, [](const I& given) {
     return given.val_fraction + given.test_fraction >= 1.0 ? "val_fraction and test_fraction leave nothing to train on" : "";
   });
@@ -80,60 +59,7 @@ std::optional<fs::path> folder_in(const fs::path& path, std::initializer_list<co
   return std::nullopt;
 }
 
-template <class Transform>
-std::shared_ptr<const ImageTransform> made(const typename Transform::Options& options) {
-  return std::make_shared<Transform>(options);
-}
-
-std::shared_ptr<const ImageTransform> normalization_of(ImagePreset preset) {
-  return preset == ImagePreset::kImagenet
-             ? made<Normalize>({.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}})
-             : made<Normalize>({.mean = {0.4914, 0.4822, 0.4465}, .std = {0.2470, 0.2435, 0.2616}});
-}
-
-std::vector<std::shared_ptr<const ImageTransform>> objects_of(const std::vector<Component<ImageTransform>>& components) {
-  std::vector<std::shared_ptr<const ImageTransform>> objects;
-  for (const auto& component : components) objects.push_back(component.get());
-  return objects;
-}
-
 }  // namespace
-
-ImageFolderDataModule::Transforms ImageFolderDataModule::evaluation_transforms() const {
-  if (!options_.transforms.empty()) return objects_of(options_.transforms);
-  const auto size = static_cast<int>(options_.image_size);
-  Transforms transforms;
-  if (options_.preset == ImagePreset::kImagenet) {
-    // As for 224: the shorter side becomes 256.
-    transforms.push_back(made<Resize>({.size = static_cast<int>(options_.image_size * 256 / 224)}));
-    transforms.push_back(made<CenterCrop>({.size = size}));
-  } else if (options_.preset == ImagePreset::kPlain) {
-    transforms.push_back(made<Resize>({.size = size}));
-    transforms.push_back(made<CenterCrop>({.size = size}));
-  }
-  const bool is_color = options_.channels == 3;
-  if (options_.preset != ImagePreset::kPlain && is_color) transforms.push_back(normalization_of(options_.preset));
-  return transforms;
-}
-
-ImageFolderDataModule::Transforms ImageFolderDataModule::training_transforms() const {
-  if (!options_.train_transforms.empty()) return objects_of(options_.train_transforms);
-  if (options_.preset == ImagePreset::kPlain) return evaluation_transforms();
-  const auto size = static_cast<int>(options_.image_size);
-  Transforms transforms;
-  transforms.push_back(options_.preset == ImagePreset::kImagenet ? made<RandomResizedCrop>({.size = size})
-                                                                 : made<RandomCrop>({.size = size, .padding = 4}));
-  transforms.push_back(made<RandomHorizontalFlip>({}));
-  if (options_.channels == 3) transforms.push_back(normalization_of(options_.preset));
-  return transforms;
-}
-
-ImageReading ImageFolderDataModule::reading() const {
-  return {.channels = options_.channels,
-          .bits = options_.bits,
-          .exif_orientation = options_.exif_orientation,
-          .max_pixels = options_.max_pixels};
-}
 
 /// A CSV file's rows. The same class has the same number as in the checkpoint, if there is one.
 FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
@@ -226,10 +152,10 @@ void ImageFolderDataModule::teardown(Stage) {
 }
 
 LoaderPtr ImageFolderDataModule::train_dataloader() {
-  return DataLoader(ImageDataset(train_, {.transforms = training_transforms(),
+  return DataLoader(ImageDataset(train_, {.transforms = training_transforms(preparation_of(options_)),
                                           .batch_transform = options_.batch_transform.get(),
                                           .classes = std::ssize(classes_),
-                                          .reading = reading(),
+                                          .reading = reading_of(options_),
                                           .on_error = options_.on_error,
                                           .broken = broken_}),
                     training_options(options_));
@@ -238,11 +164,12 @@ LoaderPtr ImageFolderDataModule::train_dataloader() {
 LoaderList ImageFolderDataModule::evaluation_loader(const std::vector<LabelledImage>& images, bool has_labels) const {
   // Every sample counts once, and predictions belong to files: what cannot be read is left out before.
   const bool skips = options_.on_error == BrokenImages::kSkip;
-  const auto evaluated = skips ? readable_images(images, reading(), *broken_) : images;
+  const auto evaluated = skips ? readable_images(images, reading_of(options_), *broken_) : images;
   if (evaluated.empty()) return {};
-  return DataLoader(
-      ImageDataset(evaluated, {.transforms = evaluation_transforms(), .reading = reading(), .has_labels = has_labels}),
-      reading_options(options_));
+  return DataLoader(ImageDataset(evaluated, {.transforms = evaluation_transforms(preparation_of(options_)),
+                                             .reading = reading_of(options_),
+                                             .has_labels = has_labels}),
+                    reading_options(options_));
 }
 
 LoaderList ImageFolderDataModule::val_dataloaders() { return evaluation_loader(val_, true); }
@@ -255,8 +182,9 @@ DataFacts ImageFolderDataModule::facts() const {
   if (!classes_.empty()) facts.classes = std::ssize(classes_);
   if (is_set_up_ && !train_.empty()) {
     // Transforms of the user's own may give any size: the first image shows it.
-    const ImageDataset images(train_,
-                              {.transforms = evaluation_transforms(), .reading = reading(), .on_error = options_.on_error});
+    const ImageDataset images(train_, {.transforms = evaluation_transforms(preparation_of(options_)),
+                                       .reading = reading_of(options_),
+                                       .on_error = options_.on_error});
     facts.features = images.get_batch(std::vector<std::int64_t>{0})["features"].sizes().slice(1).vec();
   }
   return facts;
@@ -294,18 +222,7 @@ void ImageFolderDataModule::load_state_dict(const Value& state) {
 }
 
 Batch ImageFolderDataModule::prepare(Batch batch) const {
-  const at::Tensor images = batch.contains("features") ? batch["features"] : batch[0];
-  if (images.dim() != 4)
-    throw MisuseError(format("images are [N, channels, height, width], and these are of {} dimensions", images.dim()));
-  const Transforms transforms = evaluation_transforms();
-  std::vector<at::Tensor> prepared;
-  for (const at::Tensor& image : images.unbind(0)) {
-    Random random(0);
-    prepared.push_back(transformed_image(image, transforms, random));
-  }
-  if (batch.size() == 1) batch = {};
-  batch.set("features", at::stack(prepared));
-  return batch;
+  return prepared_images(std::move(batch), evaluation_transforms(preparation_of(options_)));
 }
 
 std::vector<std::string> ImageFolderDataModule::preparations() const {

@@ -13,15 +13,10 @@
 #include "levin/core/data_module.h"
 #include "levin/data/data_loader.h"
 #include "levin/images/image_dataset.h"
+#include "levin/images/image_presets.h"
 #include "levin/images/image_transform.h"
 
 namespace levin {
-
-/// Transforms that are usual for a kind of image.
-enum class ImagePreset : std::uint8_t { kPlain, kImagenet, kCifar };
-template <>
-inline constexpr std::array kChoices<ImagePreset> = {
-    Choice{ImagePreset::kPlain, "plain"}, Choice{ImagePreset::kImagenet, "imagenet"}, Choice{ImagePreset::kCifar, "cifar"}};
 
 /// Options of ImageFolderDataModule; in YAML the init_args of `data:`.
 struct LEVIN_API ImageFolderOptions {
@@ -89,14 +84,10 @@ class LEVIN_API ImageFolderDataModule : public DataModule {
   const std::vector<std::string>& classes() const { return classes_; }
 
  private:
-  using Transforms = std::vector<std::shared_ptr<const ImageTransform>>;
   FoundImages found_in(const std::filesystem::path& path) const;
   FoundImages listed_in(const std::filesystem::path& list) const;
   void divide(const FoundImages& found);
   void number_by(const std::vector<std::string>& classes);
-  Transforms training_transforms() const;
-  Transforms evaluation_transforms() const;
-  ImageReading reading() const;
   LoaderList evaluation_loader(const std::vector<LabelledImage>& images, bool has_labels) const;
 
   ImageFolderOptions options_;

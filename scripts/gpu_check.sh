@@ -38,10 +38,10 @@ done
 for library in "$build"/lib/levin/plugins/*.so; do strip -o "$folder/$library" "$library"; done
 soname=$(readlink "$build/lib/liblevin.so")
 strip -o "$folder/$build/lib/$soname" "$build/lib/$soname"
-strip -o "$folder/$build/lib/liblevin_cuda.so" "$build/lib/liblevin_cuda.so"
+for library in levin_cuda levin_text; do strip -o "$folder/$build/lib/lib$library.so" "$build/lib/lib$library.so"; done
 ln -s ../lib/liblevin_cuda.so "$folder/$build/bin/liblevin_cuda.so"
 # What Debian's packages bring.
-ldd "$build/lib/liblevin.so" | sed -n 's/^\t\(libyaml-cpp\|libfmt\|libz\|libpng\|libprotobuf-lite\).* => \([^ ]*\) .*/\2/p' |
-  xargs cp -L -t "$folder/$build/lib/parts"
+ldd "$build/lib/liblevin.so" "$build/lib/liblevin_text.so" | sed -n 's/^\t\(libyaml-cpp\|libfmt\|libz\|libpng\|libprotobuf-lite\|libpcre2-8\|libutf8proc\).* => \([^ ]*\) .*/\2/p' |
+  sort -u | xargs cp -L -t "$folder/$build/lib/parts"
 tar -cJf "$build/gpu-check.tar.xz" -C "$folder" "$build"
 ls -lh "$build/gpu-check.tar.xz"

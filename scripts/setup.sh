@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
+# Installs what a build of levin needs and is missing: Debian packages, and LibTorch and pyarrow into a folder outside the clone.
 # Usage: scripts/setup.sh [lint|fuzz|launchers|site]   With `lint`, clang, libFuzzer, clang-format and clang-tidy (from PyPI, into
 # the folder of LibTorch) too; with `fuzz`, clang and libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start;
 # with `site`, Doxygen alone, and no LibTorch. A run that finds everything in place takes milliseconds.
 #
 # Environment: see setup_libtorch.sh.
+#   LEVIN_ARROW  the folder of a pyarrow that you have: then none is downloaded
 set -euo pipefail
 
 torch_version=${LEVIN_TORCH_VERSION:-$(<"$(dirname "$0")/../cmake/torch_version.txt")}
@@ -20,7 +21,7 @@ fail() {
 # ---- Debian packages ----------------------------------------------------------------------------------------------------
 
 packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libpng-dev libagg-dev
-  libcurl4-openssl-dev libprotobuf-dev protobuf-compiler libgloo-dev catch2 librapidcheck-dev gfortran pkgconf libcpp-httplib-dev libjpeg-dev libwebp-dev python3 python3-jsonschema
+  libcurl4-openssl-dev libprotobuf-dev protobuf-compiler libgloo-dev catch2 librapidcheck-dev gfortran pkgconf libcpp-httplib-dev libjpeg-dev libwebp-dev libhdf5-dev libpcre2-dev libutf8proc-dev python3 python3-jsonschema
   python3-yaml)
 [[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 [[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)
@@ -84,7 +85,26 @@ download_clang_tidy() {
   mv "$folder.partial" "$folder"
 }
 
+# Arrow's libraries and headers, which Debian does not have. Without them levin reads no Parquet files.
+download_pyarrow() {
+  local version folder
+  version=$(<"$(dirname "$0")/../cmake/pyarrow_version.txt")
+  folder=$cache/pyarrow-$version
+  [[ -z ${LEVIN_ARROW:-} && ! -e $folder/pyarrow/include/parquet/arrow/reader.h ]] || return 0
+  mkdir -p "$cache"
+  need_pip
+  say "downloading pyarrow $version into $folder; this is done once"
+  rm -rf "$folder.partial"
+  if ! "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --target "$folder.partial" "pyarrow==$version"; then
+    say "pyarrow $version could not be downloaded (see above); continuing without Parquet files"
+    return
+  fi
+  rm -rf "$folder"
+  mv "$folder.partial" "$folder"
+}
+
 [[ ${1:-} != site ]] || exit 0
 [[ ${1:-} != lint ]] || download_clang_tidy
+download_pyarrow
 [[ -n ${Torch_DIR:-}${CMAKE_PREFIX_PATH:-} || -d $cache/torch-$torch_version-cpu/torch || -d $cache/torch-$torch_version-cuda/torch ]] || need_pip
 PYTHON=$python exec "$(dirname "$0")/setup_libtorch.sh" --quiet

@@ -29,8 +29,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # On PyPI "levin" is another project, with an import name of the same.
 DISTRIBUTION, PACKAGE = "levin-train", "levin_train"
 PLATFORM = "manylinux_2_36_x86_64"
-# What stays outside: LibTorch comes with torch, which finds its own.
-OF_TORCH = ["libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
+# What stays outside: LibTorch comes with torch, which finds its own; Arrow with pyarrow, of 170 MB; Debian's HDF5 brings libcurl and OpenSSL.
+ELSEWHERE = ["libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so", "libarrow.so.*", "libparquet.so.*", "libhdf5_serial.so.*"]
+PYARROW = (ROOT / "cmake/pyarrow_version.txt").read_text().split(".")[0]
 
 
 def run(*command, **options):
@@ -78,6 +79,8 @@ Requires-Python: >=3.9
 Requires-Dist: torch=={torch}
 Provides-Extra: pandas
 Requires-Dist: pandas; extra == "pandas"
+Provides-Extra: parquet
+Requires-Dist: pyarrow=={PYARROW}.*; extra == "parquet"
 Description-Content-Type: text/markdown
 
 {readme}""")
@@ -113,7 +116,7 @@ def pack(folder, target):
 def repaired(wheel, tools, folder):
     """What is in the wheel after auditwheel, unpacked."""
     environment = {**os.environ, "PATH": f"{tools.resolve()}/bin:{os.environ['PATH']}"}
-    exclude = [word for name in OF_TORCH for word in ("--exclude", name)]
+    exclude = [word for name in ELSEWHERE for word in ("--exclude", name)]
     run("auditwheel", "repair", "--plat", PLATFORM, "--only-plat", *exclude, "--wheel-dir", folder / "repaired", wheel, env=environment)
     whole = folder / "whole"
     (result,) = (folder / "repaired").glob("*.whl")

@@ -10,7 +10,7 @@
 /// and the manual page follow.
 #define LEVIN_SUBCOMMANDS(row)                                                                                              \
   row(fit) row(validate) row(test) row(predict) row(tune) row(check) row(list) row(schema) row(new) row(setup) row(inspect) \
-      row(export) row(runs) row(sweep) row(report) row(shards) row(bench) row(doctor) row(completion) row(man)
+      row(export) row(runs) row(sweep) row(report) row(shards) row(tokens) row(bench) row(doctor) row(completion) row(man)
 
 namespace levin::cli {
 

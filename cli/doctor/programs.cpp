@@ -110,7 +110,9 @@ Finding wandb_finding(const std::string& version) {
 
 Finding curl_finding() {
   void* const library = dlopen("libcurl.so.4", RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return {"libcurl", "none", Verdict::kMissing, "MLflowLogger sends by it: apt-get install libcurl4"};
+  if (library == nullptr)
+    return {"libcurl", "none", Verdict::kMissing,
+            "files on servers (https://, s3://) and MLflowLogger need it: apt-get install libcurl4"};
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(library, "curl_version"));
   return {"libcurl", version == nullptr ? "of an unknown version" : split(version(), " ").front()};
 }
@@ -118,7 +120,7 @@ Finding curl_finding() {
 /// A library of levin's own that is loaded when it is needed.
 Finding library_finding(const OptionalLibrary& library) {
   const std::string problem = library.problem();
-  const auto& [file, entry, title, contents, build_packages, run_packages] = library.description();
+  const auto& [file, entry, title, contents, build_packages, run_packages, installer] = library.description();
   if (problem.empty()) return {title, contents};
   return {title, "none", Verdict::kMissing, problem};
 }

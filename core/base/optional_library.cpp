@@ -29,16 +29,16 @@ const OptionalLibrary::Loaded& OptionalLibrary::loaded() const {
   const auto [place, is_new] = libraries.try_emplace(this);
   Loaded& loaded = place->second;
   if (!is_new) return loaded;
-  const auto [file, entry, title, contents, build_packages, run_packages] = description_;
+  const auto [file, entry, title, contents, build_packages, run_packages, installer] = description_;
   const std::string path = path_beside(reinterpret_cast<const void*>(&path_beside), file);
   if (!std::filesystem::exists(path)) {
-    loaded.problem = format("this levin was built without {} ({} is missing): apt-get install {}, and build levin again", title,
-                            file, build_packages);
+    loaded.problem = format("this levin was built without {} ({} is missing): {} {}, and build levin again", title, file,
+                            installer, build_packages);
     return loaded;
   }
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    loaded.problem = format("{} cannot be loaded: {}: apt-get install {}", title, dlerror(), run_packages);
+    loaded.problem = format("{} cannot be loaded: {}: {} {}", title, dlerror(), installer, run_packages);
     return loaded;
   }
   loaded.entry = dlsym(library, entry);

@@ -12,12 +12,13 @@ namespace levin {
 class OptionalLibrary {
  public:
   struct Description {
-    const char* file;            ///< "liblevin_images.so"
-    const char* entry;           ///< the function that it exports
-    const char* title;           ///< what it is for, such as "image files"
-    const char* contents;        ///< what it has, such as "JPEG, PNG, WebP and BMP"
-    const char* build_packages;  ///< of Debian, to build it
-    const char* run_packages;    ///< of Debian, to load it
+    const char* file;                           ///< "liblevin_images.so"
+    const char* entry;                          ///< the function that it exports
+    const char* title;                          ///< what it is for, such as "image files"
+    const char* contents;                       ///< what it has, such as "JPEG, PNG, WebP and BMP"
+    const char* build_packages;                 ///< to build it
+    const char* run_packages;                   ///< to load it
+    const char* installer = "apt-get install";  ///< what installs them: of Debian, or "pip install"
   };
   explicit OptionalLibrary(const Description& description);
   OptionalLibrary(const OptionalLibrary&) = delete;

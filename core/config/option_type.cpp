@@ -10,10 +10,12 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/base/wildcards.h"
 #include "levin/core/config/option_check.h"
 #include "levin/core/config/options.h"
 #include "levin/core/files/file_meant.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 
 namespace levin {
 
@@ -208,10 +210,12 @@ Value resolved_file(const Value& value, bool is_default) {
   const fs::path written = OptionType<fs::path>::read(value);
   if (is_default && written.empty()) return value;
   if (written.empty()) throw ConfigError(value.mark(), "the name of the file is empty");
+  if (is_remote(written.native())) return value;  // whether it is there is known when it is read
   const std::vector<fs::path> places = places_of_file(written, value.mark());
   for (const fs::path& place : places) {
     std::error_code ignored;
-    if (fs::exists(place, ignored)) return Value(place.string()).with_mark(value.mark());
+    if (fs::exists(place, ignored) || (has_wildcards(place) && !matching_files(place).empty()))
+      return Value(place.string()).with_mark(value.mark());
   }
   if (is_default) return value;
   const std::string looked_for = join(places, "' and '", &fs::path::native);

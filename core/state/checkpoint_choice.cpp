@@ -10,6 +10,7 @@
 #include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/formats/tensor_file.h"
 
 namespace levin {
@@ -82,6 +83,7 @@ bool is_there(const fs::path& path) {
 CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
   if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
+  if (is_remote(ckpt_path)) return {local_copy(ckpt_path), ""};
   if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
   std::error_code ignored;
   if (fs::is_directory(ckpt_path, ignored)) return {ckpt_path, "last"};

@@ -1,11 +1,11 @@
 # The same program in Lightning: python -P examples/language_model/lightning.py fit
 # -P: otherwise `import lightning` finds this file.
-from pathlib import Path
-
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.cli import LightningCLI
+from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader
 class Writer(L.LightningModule):
     def __init__(
         self,
-        text: str = "examples/language_model/data/alice.txt",
+        tokens: str = "alice.bin",
+        tokenizer: str = "examples/language_model/data/characters.json",
         context: int = 64,
         width: int = 64,
         batch_size: int = 16,
@@ -22,50 +23,50 @@ class Writer(L.LightningModule):
     ):
         super().__init__()
         self.save_hyperparameters()
-        self.text = Path(text).read_text()
-        self.alphabet = sorted(set(self.text))
-        self.train_size = len(self.text) * 9 // 10
-        self.embedding = nn.Embedding(len(self.alphabet), width)
+        self.tokenizer = Tokenizer.from_file(tokenizer)
+        self.tokens = torch.from_numpy(np.fromfile(tokens, np.uint16).astype(np.int64))
+        self.train_size = len(self.tokens) * 9 // 10
+        self.embedding = nn.Embedding(self.tokenizer.get_vocab_size(), width)
         self.positions = nn.Embedding(context, width)
         layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2)
-        self.output = nn.Linear(width, len(self.alphabet))
+        self.output = nn.Linear(width, self.tokenizer.get_vocab_size())
 
-    def forward(self, symbols):
-        length = symbols.size(1)
-        features = self.embedding(symbols) + self.positions.weight[:length]
+    def forward(self, tokens):
+        length = tokens.size(1)
+        features = self.embedding(tokens) + self.positions.weight[:length]
         mask = nn.Transformer.generate_square_subsequent_mask(length, self.device)
         return self.output(self.encoder(features, mask))
 
-    def loss(self, symbols):
-        return F.cross_entropy(self(symbols[:, :-1]).flatten(0, 1), symbols[:, 1:].flatten())
+    def loss(self, tokens):
+        return F.cross_entropy(self(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
-    def training_step(self, symbols, batch_idx):
-        loss = self.loss(symbols)
+    def training_step(self, tokens, batch_idx):
+        loss = self.loss(tokens)
         self.log("train_loss", loss, prog_bar=True)
         return loss
 
-    def validation_step(self, symbols, batch_idx):
-        self.log("val_loss", self.loss(symbols), prog_bar=True)
+    def validation_step(self, tokens, batch_idx):
+        self.log("val_loss", self.loss(tokens), prog_bar=True)
 
-    def predict_step(self, symbols, batch_idx):
-        while symbols.size(1) < 300:
-            scores = self(symbols[:, -self.hparams.context :])[:, -1].float()
-            symbols = torch.cat([symbols, torch.softmax(scores / 0.7, 1).multinomial(1)], 1)
-        print("".join(self.alphabet[symbol] for symbol in symbols[0]))
+    def predict_step(self, tokens, batch_idx):
+        while tokens.size(1) < 300:
+            scores = self(tokens[:, -self.hparams.context :])[:, -1].float()
+            tokens = torch.cat([tokens, torch.softmax(scores / 0.7, 1).multinomial(1)], 1)
+        print(self.tokenizer.decode(tokens[0].tolist()))
 
-    def loader(self, text, length, shuffle=False):
-        symbols = torch.tensor([self.alphabet.index(character) for character in text])
-        return DataLoader(symbols.unfold(0, length, length), batch_size=self.hparams.batch_size, shuffle=shuffle)
+    def loader(self, tokens, length, shuffle=False):
+        return DataLoader(tokens.unfold(0, length, length), batch_size=self.hparams.batch_size, shuffle=shuffle)
 
     def train_dataloader(self):
-        return self.loader(self.text[: self.train_size], self.hparams.context + 1, shuffle=True)
+        return self.loader(self.tokens[: self.train_size], self.hparams.context + 1, shuffle=True)
 
     def val_dataloader(self):
-        return self.loader(self.text[self.train_size :], self.hparams.context + 1)
+        return self.loader(self.tokens[self.train_size :], self.hparams.context + 1)
 
     def predict_dataloader(self):
-        return self.loader(self.hparams.prompt, len(self.hparams.prompt))
+        prompt = torch.tensor(self.tokenizer.encode(self.hparams.prompt).ids)
+        return self.loader(prompt, len(prompt))
 
     def configure_optimizers(self):
         matrices = [parameter for parameter in self.parameters() if parameter.dim() > 1]

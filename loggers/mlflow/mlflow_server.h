@@ -6,7 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/config/value.h"
-#include "levin/loggers/mlflow/http_client.h"
+#include "levin/core/files/http_client.h"
 
 namespace levin::mlflow {
 

@@ -97,3 +97,20 @@ TEST_CASE("a .npy or IDX file that ends too early is an error") {
   REQUIRE_THROWS_WITH(levin::parse_idx(std::string("\0\0\x08\x01\xFF\xFF\xFF\xFF", 8), "x"),
                       Contains("promises 4294967295 bytes"));
 }
+TEST_CASE("a mapped array is the one that is read, in either order, without a copy") {
+  for (const auto& entry : std::filesystem::directory_iterator(kFixtures)) {
+    if (entry.path().extension() != ".npy") continue;
+    at::Tensor read;
+    try {
+      read = levin::read_npy(entry.path());
+    } catch (const levin::IoError&) {
+      CHECK_THROWS_AS(levin::map_npy(entry.path()), levin::IoError);
+      continue;
+    }
+    INFO(entry.path());
+    const at::Tensor mapped = levin::map_npy(entry.path());
+    CHECK(mapped.scalar_type() == read.scalar_type());
+    CHECK(mapped.equal(read));
+  }
+  CHECK_THROWS_WITH(levin::map_npy(kFixtures / "nothing.npy"), Catch::Matchers::Contains("nothing.npy"));
+}

@@ -223,7 +223,8 @@ TEST_CASE("a file of another format is recognized by its first bytes, whatever i
            {"<table border=\"1\" class=\"x\">\n", "an HTML file"},
            {"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"}}) {
     CAPTURE(kind);
-    CHECK_THROWS_WITH(parse(begin), StartsWith("table.csv:1:1: the file is ") && Contains(kind) && Contains("df.to_csv"));
+    CHECK_THROWS_WITH(parse(begin), StartsWith("table.csv:1:1: the file is ") && Contains(kind) &&
+                                        (Contains("df.to_csv") || Contains("give it a name that ends in ")));
   }
   CHECK(parse("P,PK\n1,2\n").values.equal(rows({1, 2}, 2)));
 }

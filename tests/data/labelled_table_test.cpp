@@ -43,6 +43,54 @@ TEST_CASE("columns that are left out may hold anything, in each file of the run"
   CHECK(data.facts().features == std::vector<std::int64_t>{2});
 }
 
+TEST_CASE("rows with missing values are left out, all or by column, and lines of the others stay known") {
+  const TemporaryFolder folder;
+  TableDataOptions options = whole(write(folder, "train.csv", "a,c,b,kind\n1,u,,0\nNaN,v,4,1\n5,,6,0\n7,u,8,NA\n9,v,10,1\n"));
+  options.code_columns = {"c"};
+  options.missing = MissingValues::dropped();
+  const Batch batch = all(Ready(options).train_dataloader());
+  CHECK(batch["features"].equal(floats({9, 0, 10}, 3)));
+  CHECK(batch["label"].equal(torch::tensor({1})));
+  options.missing =
+      MissingValues({{"a", {.number = -1.0}}, {"b", {.drop = true}}, {"1", {.drop = true}}, {"kind", {.drop = true}}});
+  CHECK(features_of(options).equal(floats({-1, 0, 4, 9, 0, 10}, 3)));
+  options.val_path = {write(folder, "val.csv", "a,c,b,kind\n1,v,,0\n2,w,3,0\n")};
+  try {
+    Ready data(options);
+    data.val_dataloaders();
+    FAIL("no error");
+  } catch (const ConfigError& error) {
+    CHECK_THAT(error.what(), Contains("val.csv:3: 'w' in column 'c'"));
+  }
+  options.missing = MissingValues({{"a", {.number = -1.0}}});
+  CHECK_THAT(error_of(options), Contains("train.csv:2:5: the value is missing ('', column 'b')"));
+  options.missing = 0.0;
+  CHECK_THAT(error_of(options), Contains("the label is missing"));
+}
+
+TEST_CASE("tables of several files are one, with the texts and labels of all, and errors name the file") {
+  const TemporaryFolder folder;
+  write(folder, "part-1.csv", "x,c,kind\n1,v,dog\n2,u,cat\n");
+  write(folder, "part-2.csv", "kind,c,x\nbird,t,3\n");
+  TableDataOptions options = whole(folder / "part-*.csv");
+  options.label_column = "kind";
+  options.code_columns = {"c"};
+  Ready data(options);
+  const Batch batch = all(data.train_dataloader());
+  CHECK(batch["features"].equal(floats({1, 2, 2, 1, 3, 0}, 2)));
+  CHECK(data.classes() == std::vector<std::string>{"bird", "cat", "dog"});
+  CHECK(batch["label"].equal(torch::tensor({2, 1, 0})));
+  options.path = {folder / "part-1.csv", write(folder, "other.csv", "x,d,kind\n1,5,dog\n")};
+  CHECK_THAT(error_of(options), Contains("other.csv has no column 'c'"));
+  options = whole(folder / "part-*.csv");
+  options.label_column = "x";
+  options.one_hot_columns = {"c", "kind"};
+  write(folder, "part-3.csv", "x,c,kind\n4,v,dog\n0.5,v,dog\n");
+  CHECK_THAT(error_of(options), Contains("part-3.csv, row 1 (from 0): the label 0.5"));
+  options.path = folder / "none-*.csv";
+  CHECK_THAT(error_of(options), Contains("there is no such file"));
+}
+
 TEST_CASE("columns are left out of files without names, and of arrays, by their numbers") {
   const TemporaryFolder folder;
   TableDataOptions options = whole(write(folder, "train.csv", "1,a,0,2\n3,b,1,4\n"));
@@ -61,7 +109,7 @@ TEST_CASE("columns are left out of files without names, and of arrays, by their 
   TableDataOptions array = whole(kFixtures / "float64.npy");  // 0, 40, 80; 120, 160, 200
   array.ignore_columns = {"0"};
   CHECK(features_of(array).equal(floats({40, 160}, 1)));
-  array.predict_path = array.path;
+  array.predict_path = array.path.front();
   CHECK(predicted_of(array).equal(floats({40, 160}, 1)));
 }
 
@@ -178,7 +226,7 @@ TEST_CASE("columns without a name are left out of each file by their number") {
   TableDataOptions options = whole(write(folder, "train.csv", ",,x,kind\n0.5,a,1,0\n0.7,b,2,1\n"));
   options.ignore_columns = {"0", "1"};
   options.test_path = options.path;
-  options.predict_path = options.path;
+  options.predict_path = options.path.front();
   Ready data(options);
   CHECK(all(data.test_dataloaders().at(0))["features"].equal(floats({1, 2}, 1)));
   CHECK(predicted(data)["features"].equal(floats({1, 2}, 1)));
@@ -341,8 +389,10 @@ TEST_CASE("columns may be divided by tabs and have one name, and an error names 
   }
   CHECK_THAT(error_of(whole(write(folder, "wide.csv", names + "\n" + texts + "\n" + texts + "\n"))),
              Contains("'c1', 'c2'") && Contains("more"));
-  CHECK_THAT(error_of(whole(write(folder, "table.parquet", "PAR1\x15\x04"))),
-             Contains("table.parquet") && Contains("It is a Parquet file: write it as a CSV file"));
+  CHECK_THAT(error_of(whole(write(folder, "table.data", "PAR1\x15\x04"))),
+             Contains("table.data") && Contains("It is a Parquet file: give it a name that ends in .parquet"));
+  CHECK_THAT(error_of(whole(write(folder, "table.data", "BZh91AY&SY"))),
+             Contains("bzip2 has compressed: write it as a CSV file"));
   TableDataOptions twice = whole(write(folder, "twice.csv", "a,kind,kind\n1,2,0\n"));
   twice.label_column = "kind";
   CHECK_THAT(error_of(twice), Contains("several columns 'kind'") && Contains("number"));

@@ -14,6 +14,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/data/data_loader.h"
 #include "levin/data/stream.h"
 #include "support/temporary_folder.h"
 
@@ -386,4 +387,36 @@ TEST_CASE("samples of a dataset go through a pipeline") {
   stream.start_epoch(0);
   CHECK(rest_of(stream) == std::vector<Numbers>{{0, 1, 2, 3}, {4, 5}});
   CHECK(stream.data_fingerprint() == dataset->fingerprint());
+
+  // What it draws is what it draws in a DataLoader.
+  struct Noisy : levin::SampleDataset {
+    std::int64_t size() const override { return 5; }
+    Batch get_sample(std::int64_t index) const override {
+      return {{"number", torch::randint(1'000'000, {1}, levin::sample_generator(index)).to(torch::kLong)}};
+    }
+  };
+  levin::DataLoader loader(Noisy(), {.batch_size = 5, .seed = 9});
+  levin::Stream same = levin::stream(levin::from_dataset(Noisy()).batch(5), {.seed = 9, .num_workers = 1});
+  for (const std::int64_t epoch : {0, 3}) {
+    loader.start_epoch(epoch);
+    same.start_epoch(epoch);
+    CHECK(numbers_of(*same.next()) == numbers_of(*loader.next()));
+  }
+}
+
+TEST_CASE("patterns of files stand for what a shell makes of them") {
+  const levin::test::TemporaryFolder folder;
+  for (const char* name : {"a-08.txt", "a-09.txt", "a-10.txt", "b-09.txt", "c.txt", "{x}.txt"})
+    std::ofstream(folder / name) << name;
+  const auto found = [&](const std::string& pattern) {
+    std::vector<std::string> names;
+    for (const auto& file : all_of(levin::from_files((folder / pattern).string()))) names.push_back(file.filename());
+    return names;
+  };
+  CHECK(found("{a,b}-{08..09}.txt") == std::vector<std::string>{"a-08.txt", "a-09.txt", "b-09.txt"});
+  CHECK(found("a-{8..12}.txt") == std::vector<std::string>{"a-10.txt"});
+  CHECK(found("?.txt") == std::vector<std::string>{"c.txt"});
+  CHECK(found("{x}.txt") == std::vector<std::string>{"{x}.txt"});
+  CHECK_THROWS_WITH(found("c.csv"), Contains("no file matches"));
+  CHECK_THROWS_WITH(found("{0..99999999}"), Contains("more than 1000000 files"));
 }

@@ -136,7 +136,7 @@ TEST_CASE("validation and test data may have separate files, each with a loader"
   CHECK(written.at("val_path").is_list());
   CHECK(written.at("test_path").is_string());
   CHECK(levin::read_options<TableDataOptions>(written).val_path == options.val_path);
-  CHECK(levin::read_options<TableDataOptions>(levin::Value::Map{{"path", options.path.string()}}).val_path.empty());
+  CHECK(levin::read_options<TableDataOptions>(levin::Value::Map{{"path", options.path.front().string()}}).val_path.empty());
 
   options.val_path = {write(folder, "a.csv", "4,1\n"), write(folder, "wide.csv", "6,6,1\n")};
   CHECK_THAT(error_of(options), Contains("val_path: a row of") && Contains("has 2 features"));

@@ -144,9 +144,16 @@ def digits(machine):
     return both(machine, "digits", "digits/config.yaml", ["train_loss", "val_loss"], "--model.dropout=0", "--trainer.max_epochs=3")
 
 
+def tokens(machine):
+    """The option that names the language model's token file, which is made here."""
+    data, file = "examples/language_model/data", machine.out / "alice.bin"
+    machine.run("tokens", ["levin", "tokens", "encode", f"{data}/alice.txt", "--tokenizer", f"{data}/characters.json", "-o", file])
+    return f"--data.path={file}"
+
+
 @check("the language model has the CPU's losses")
 def language_model(machine):
-    return both(machine, "language_model", "language_model/config.yaml", ["train_loss", "val_loss"], "--trainer.max_epochs=1")
+    return both(machine, "language_model", "language_model/config.yaml", ["train_loss", "val_loss"], "--trainer.max_epochs=1", tokens(machine))
 
 
 @check("the other examples run: GAN with two optimizers, table, predictions of the language model")
@@ -156,9 +163,9 @@ def examples(machine):
     best = next(path for path in (logs / "checkpoints").iterdir() if path.name != "last.ckpt")
     machine.fit("table-test", "table/config.yaml", "--trainer.accelerator=cuda", f"--ckpt_path={best}", entry="test")
     machine.fit("table-on-cpu", "table/config.yaml", "--trainer.accelerator=cpu", f"--ckpt_path={best}", entry="test")
-    logs, _ = machine.fit("writer", "language_model/config.yaml", "--trainer.accelerator=cuda", "--trainer.max_epochs=1")
+    logs, _ = machine.fit("writer", "language_model/config.yaml", "--trainer.accelerator=cuda", "--trainer.max_epochs=1", tokens(machine))
     best = next(path for path in (logs / "checkpoints").iterdir() if path.name != "last.ckpt")
-    _, output = machine.fit("writer-predict", "language_model/config.yaml", "--trainer.accelerator=cuda", f"--ckpt_path={best}", entry="predict")
+    _, output = machine.fit("writer-predict", "language_model/config.yaml", "--trainer.accelerator=cuda", f"--ckpt_path={best}", tokens(machine), entry="predict")
     return "all end well; the writer: " + " ".join(output.split())[-60:].replace("|", " ")
 
 

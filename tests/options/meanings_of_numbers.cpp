@@ -38,6 +38,9 @@ Value required_arguments(const std::string& class_name, const std::filesystem::p
   const Value step(Value::Map{{"class_path", "ConstantLR"}});
   const std::map<std::string, Value::Map> known = {
       {"TableDataModule", {{"path", table.string()}}},
+      {"ParquetDataModule", {{"path", table.string()}}},
+      {"ArrayDataModule", {{"train_path", table.string()}}},
+      {"Hdf5DataModule", {{"train_path", table.string()}}},
       {"EarlyStopping", {{"monitor", "val_loss"}}},
       {"GradientAccumulationScheduler", {{"scheduling", Value(Value::Map{{"0", 1}})}}},
       {"StochasticWeightAveraging", {{"swa_lrs", 0.1}}},

@@ -221,7 +221,7 @@ TEST_CASE("hyper-parameters are flat, and texts fit") {
 }
 
 TEST_CASE("credentials are read as MLflow's client reads them") {
-  const mlflow::HttpCredentials in_uri = mlflow::credentials_for("http://a%40b:p%2Fw%zz%@127.0.0.1:5000");
+  const HttpCredentials in_uri = mlflow::credentials_for("http://a%40b:p%2Fw%zz%@127.0.0.1:5000");
   CHECK(in_uri.user == "a@b");
   CHECK(in_uri.password == "p/w%zz%");
   CHECK(in_uri.checks_certificate);

@@ -3,21 +3,28 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace levin::mlflow {
-
-struct HttpRequest {
-  std::string url;
-  std::string body = {};            ///< JSON, which makes it a POST
-  std::filesystem::path file = {};  ///< sent by PUT
-};
+namespace levin {
 
 struct HttpAnswer {
   long status = 0;
   std::string body;
+  std::map<std::string, std::string> headers;  ///< by their names in small letters
+};
+
+struct HttpRequest {
+  std::string url;
+  std::string body = {};                  ///< JSON, which makes it a POST
+  std::filesystem::path file = {};        ///< sent by PUT
+  std::vector<std::string> headers = {};  ///< such as "Range: bytes=100-"
+  /// Takes the bytes of an answer that is no error (status 2xx), piece by piece, with its status and headers; its error goes to
+  /// the caller of ask(). Null: they become HttpAnswer::body.
+  std::function<void(std::string_view bytes, const HttpAnswer& answer)> take = {};
 };
 
 /// The user, and how the server's certificate is checked.
@@ -25,6 +32,7 @@ struct HttpCredentials {
   std::string user = {};
   std::string password = {};
   std::string token = {};         ///< without a user: for `Authorization: Bearer`
+  std::string signature = {};     ///< how user and password sign requests, such as "aws:amz:us-east-1:s3"; empty: HTTP's own
   std::string certificates = {};  ///< file of trusted ones; empty: the system's
   bool checks_certificate = true;
 };
@@ -49,4 +57,4 @@ class HttpClient {
 /// A text as part of a URL; slashes stay.
 std::string url_encoded(const std::string& text);
 
-}  // namespace levin::mlflow
+}  // namespace levin

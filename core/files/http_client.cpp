@@ -1,20 +1,23 @@
-#include "levin/loggers/mlflow/http_client.h"
+#include "levin/core/files/http_client.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 
-namespace levin::mlflow {
+namespace levin {
 namespace {
 
 /// The functions of libcurl in use.
@@ -40,7 +43,7 @@ void find_function(void* library, const char* name, Function& function) {
 Curl load_curl() {
   void* const library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    throw IoError(format("MLflowLogger needs libcurl: `apt-get install libcurl4` installs it ({})", dlerror()));
+    throw IoError(format("requests by HTTP need libcurl: `apt-get install libcurl4` installs it ({})", dlerror()));
   Curl curl{};
   find_function(library, "curl_global_init", curl.global_init);
   find_function(library, "curl_easy_init", curl.init);
@@ -61,8 +64,48 @@ const Curl& curl() {
   return loaded;
 }
 
-std::size_t take_bytes(const char* bytes, std::size_t, std::size_t count, void* body) {
-  static_cast<std::string*>(body)->append(bytes, count);
+/// What an answer is taken into.
+struct Receiver {
+  const HttpRequest& request;
+  HttpAnswer& answer;
+  std::exception_ptr error;  ///< of request.take
+
+  /// The last status line is that of the answer: redirections have theirs before.
+  void take_header(std::string_view line) {
+    while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("HTTP/")) {
+      answer.headers.clear();
+      const std::size_t blank = line.find(' ');
+      answer.status = blank == std::string_view::npos ? 0 : std::strtol(std::string(line.substr(blank)).c_str(), nullptr, 10);
+    }
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return;
+    std::string name(line.substr(0, colon));
+    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    answer.headers[name] = begin == std::string_view::npos ? "" : line.substr(begin);
+  }
+  bool take_body(std::string_view bytes) {
+    if (!request.take || answer.status < 200 || answer.status > 299) {
+      answer.body.append(bytes);
+      return true;
+    }
+    try {
+      request.take(bytes, answer);
+      return true;
+    } catch (...) {
+      error = std::current_exception();  // libcurl's frames are C
+      return false;
+    }
+  }
+};
+
+std::size_t take_bytes(const char* bytes, std::size_t, std::size_t count, void* receiver) {
+  return static_cast<Receiver*>(receiver)->take_body({bytes, count}) ? count : 0;
+}
+
+std::size_t take_header(const char* bytes, std::size_t, std::size_t count, void* receiver) {
+  static_cast<Receiver*>(receiver)->take_header({bytes, count});
   return count;
 }
 
@@ -81,6 +124,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   const Curl& lib = curl();
   void* const handle = handle_.get();
   HttpAnswer answer;
+  Receiver receiver{request, answer, nullptr};
   std::array<char, CURL_ERROR_SIZE> reason{};
   // A server may answer a file only when it is stored; everything else at once.
   constexpr long kConnectSeconds = 10, kSilentSeconds = 20, kSilentSecondsOfFile = 300;
@@ -89,13 +133,18 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   lib.set(handle, CURLOPT_NOSIGNAL, 1L);
   lib.set(handle, CURLOPT_ERRORBUFFER, reason.data());
   lib.set(handle, CURLOPT_WRITEFUNCTION, &take_bytes);
-  lib.set(handle, CURLOPT_WRITEDATA, &answer.body);
+  lib.set(handle, CURLOPT_WRITEDATA, &receiver);
+  lib.set(handle, CURLOPT_HEADERFUNCTION, &take_header);
+  lib.set(handle, CURLOPT_HEADERDATA, &receiver);
+  lib.set(handle, CURLOPT_FOLLOWLOCATION, request.body.empty() && request.file.empty() ? 1L : 0L);
+  lib.set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   lib.set(handle, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
   if (!credentials_.user.empty()) {
     lib.set(handle, CURLOPT_USERNAME, credentials_.user.c_str());
     lib.set(handle, CURLOPT_PASSWORD, credentials_.password.c_str());
+    if (!credentials_.signature.empty()) lib.set(handle, CURLOPT_AWS_SIGV4, credentials_.signature.c_str());
   } else if (!credentials_.token.empty()) {
     lib.set(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     lib.set(handle, CURLOPT_XOAUTH2_BEARER, credentials_.token.c_str());
@@ -108,9 +157,12 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
     lib.set(handle, CURLOPT_XFERINFOFUNCTION, &report_progress);
     lib.set(handle, CURLOPT_XFERINFODATA, &on_progress);
   }
-  // Without "Expect", for which libcurl waits a second if a server does not know it.
-  curl_slist* headers = lib.append(nullptr, "Expect:");
+  // Without "Expect", for which libcurl waits a second if a server does not know it. libcurl would sign the empty header.
+  curl_slist* headers = nullptr;
+  if (credentials_.signature.empty()) headers = lib.append(nullptr, "Expect:");
+  lib.set(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
   if (!request.body.empty()) headers = lib.append(headers, "Content-Type: application/json");
+  for (const std::string& header : request.headers) headers = lib.append(headers, header.c_str());
   const std::unique_ptr<curl_slist, decltype(lib.free_all)> owner(headers, lib.free_all);
   lib.set(handle, CURLOPT_HTTPHEADER, headers);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
@@ -126,8 +178,9 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
     lib.set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     lib.set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
   }
-  if (const CURLcode code = lib.perform(handle); code != CURLE_OK)
-    throw IoError(reason[0] != '\0' ? reason.data() : lib.text_of(code));
+  const CURLcode code = lib.perform(handle);
+  if (receiver.error) std::rethrow_exception(receiver.error);
+  if (code != CURLE_OK) throw IoError(reason[0] != '\0' ? reason.data() : lib.text_of(code));
   lib.get(handle, CURLINFO_RESPONSE_CODE, &answer.status);
   return answer;
 }
@@ -142,4 +195,4 @@ std::string url_encoded(const std::string& text) {
   return encoded;
 }
 
-}  // namespace levin::mlflow
+}  // namespace levin

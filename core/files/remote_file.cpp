@@ -1,0 +1,309 @@
+#include "levin/core/files/remote_file.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "levin/core/base/environment.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
+#include "levin/core/base/text.h"
+#include "levin/core/base/wildcards.h"
+#include "levin/core/files/descriptor.h"
+#include "levin/core/files/http_client.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/files/s3.h"
+
+namespace levin {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An address for errors: without a password, and without the query, which may be a signature.
+std::string shown(const std::string& place) { return without_secrets(place.substr(0, place.find('?'))); }
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
+HttpTarget target_of(const std::string& place) {
+  return place.starts_with("s3://") ? s3_target(s3_place(place)) : HttpTarget{.url = place, .credentials = {}, .headers = {}};
+}
+
+bool is_passing(long status) { return status == 429 || status >= 500; }
+
+/// What to do about a status.
+std::string explained(long status) {
+  if (status == 401 || status == 403)
+    return format("the server refuses it (status {}): check the credentials, such as AWS_ACCESS_KEY_ID", status);
+  if (status == 404) return "there is no such file (status 404)";
+  return format("the server answers with status {}", status);
+}
+
+/// Calls `attempt` until it gives an answer that will stay, with pauses in between.
+template <class Attempt>
+HttpAnswer answer_to(const std::string& place, Attempt attempt) {
+  constexpr int kAttempts = 6;
+  std::chrono::milliseconds pause(500);
+  std::string problem;
+  for (int number = 1; number <= kAttempts; ++number) {
+    try {
+      HttpAnswer answer = attempt();
+      if (!is_passing(answer.status)) return answer;
+      problem = explained(answer.status);
+    } catch (const IoError& error) {
+      problem = error.what();
+    }
+    if (number == kAttempts) break;
+    std::this_thread::sleep_for(pause);
+    pause *= 2;
+  }
+  throw IoError(format("'{}' cannot be read: {} ({} attempts)", shown(place), problem, kAttempts));
+}
+
+/// A text of 16 letters that is another one for another text.
+std::string hash_of(std::string_view text) {
+  // FNV-1a.
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  return format("{:016x}", hash);
+}
+
+fs::path cache_folder() {
+  const std::string own = environment("LEVIN_DATA_CACHE");
+  return expand_home(own.empty() ? environment_or("LEVIN_CACHE", "~/.cache/levin") + "/data" : own);
+}
+
+/// A file of the cache, and what belongs to it.
+struct CacheEntry {
+  explicit CacheEntry(const std::string& place) : folder(cache_folder()) {
+    const std::string path = place.substr(0, place.find('?'));
+    std::string name = path.substr(path.rfind('/') + 1);
+    std::ranges::replace_if(
+        name, [](char letter) { return letter == '\0' || letter == '\\'; }, '_');
+    constexpr std::size_t kLongest = 100;
+    if (name.size() > kLongest) name = name.substr(name.size() - kLongest);  // the ending says what it is
+    file = folder / format("{}-{}", hash_of(place), name);
+  }
+  fs::path with(const char* ending) const { return file.string() + ending; }
+
+  fs::path folder;
+  fs::path file;
+};
+
+std::string text_in(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Held by the one process that downloads a file.
+class DownloadLock {
+ public:
+  explicit DownloadLock(const fs::path& file) : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (!descriptor_.is_open()) throw IoError(format("'{}' cannot be made: {}", file.string(), std::strerror(errno)));
+    while (flock(descriptor_.number(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  Descriptor descriptor_;
+};
+
+std::uint64_t cache_bound() {
+  const std::string given = environment_or("LEVIN_DATA_CACHE_GB", "100");
+  double gigabytes = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), gigabytes);
+  if (error != std::errc() || end != given.data() + given.size() || gigabytes < 0) {
+    throw ConfigError(format("LEVIN_DATA_CACHE_GB={} is no number of gigabytes", given));
+  }
+  return static_cast<std::uint64_t>(gigabytes * 1e9);
+}
+
+/// Removes the files that were used longest ago, but not `kept`, until the cache is small enough.
+void bound_cache(const fs::path& folder, const fs::path& kept) {
+  struct Cached {
+    fs::file_time_type used;
+    fs::path file;
+    std::uint64_t size;
+  };
+  std::vector<Cached> files;
+  std::uint64_t all = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (!entry.is_regular_file(ignored)) continue;
+    const std::uint64_t size = entry.file_size(ignored);
+    if (ignored) continue;
+    all += size;
+    const std::string ending = entry.path().extension();
+    if (ending != ".lock" && ending != ".version") files.push_back({entry.last_write_time(ignored), entry.path(), size});
+  }
+  std::ranges::sort(files, {}, &Cached::used);
+  const std::uint64_t bound = cache_bound();
+  for (const Cached& file : files) {
+    if (all <= bound) return;
+    if (file.file == kept) continue;
+    fs::remove(file.file, ignored);  // a reader that has it open reads on
+    all -= file.size;
+  }
+}
+
+/// What tells a version of a file from others: its ETag, or when it was changed; empty where the server says neither.
+std::string version_of(const HttpAnswer& answer) {
+  for (const char* name : {"etag", "last-modified"}) {
+    const auto header = answer.headers.find(name);
+    if (header != answer.headers.end()) return header->second;
+  }
+  return "";
+}
+
+bool is_etag(const std::string& version) { return version.starts_with('"') || version.starts_with("W/"); }
+
+/// One attempt to bring the file into the cache, on from where an earlier one was cut off; status 304: it is there.
+HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry& entry) {
+  const fs::path part = entry.with(".part"), part_version = entry.with(".part.version");
+  std::error_code none;
+  HttpRequest request{.url = target.url, .headers = target.headers};
+  const std::string cached = fs::exists(entry.file) ? text_in(entry.with(".version")) : "";
+  if (!cached.empty()) request.headers.push_back((is_etag(cached) ? "If-None-Match: " : "If-Modified-Since: ") + cached);
+  const std::string begun = fs::exists(part) ? text_in(part_version) : "";
+  if (!begun.empty() && !begun.starts_with("W/")) {
+    request.headers.push_back(format("Range: bytes={}-", fs::file_size(part)));
+    request.headers.push_back("If-Range: " + begun);
+  }
+  std::ofstream stream;
+  request.take = [&](std::string_view bytes, const HttpAnswer& answer) {
+    if (!stream.is_open()) {
+      constexpr long kPartialContent = 206;
+      const bool goes_on = answer.status == kPartialContent;
+      if (!goes_on) std::ofstream(part_version, std::ios::binary) << version_of(answer);
+      stream.open(part, std::ios::binary | (goes_on ? std::ios::app : std::ios::trunc));
+    }
+    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    // Such as a full disk: no other attempt would help.
+    if (!stream) throw Error(format("'{}' cannot be written: {}", part.string(), std::strerror(errno)));
+  };
+  HttpAnswer answer = client.ask(request);
+  constexpr long kRangeNotSatisfiable = 416;
+  if (answer.status == kRangeNotSatisfiable) {
+    // What there is of the file is not its beginning.
+    fs::remove(part, none);
+    fs::remove(part_version, none);
+    return fetch(client, target, entry);
+  }
+  if (answer.status < 200 || answer.status > 299) return answer;
+  if (!stream.is_open()) stream.open(part, std::ios::binary | std::ios::trunc);  // an empty file
+  stream.close();
+  fs::remove(part_version, none);
+  fs::rename(part, entry.file);
+  std::ofstream(entry.with(".version"), std::ios::binary) << version_of(answer);
+  return answer;
+}
+
+/// The text of each element of this name.
+std::vector<std::string> elements_of(const std::string& xml, const std::string& name) {
+  std::vector<std::string> texts;
+  const std::string begin = format("<{}>", name), end = format("</{}>", name);
+  for (std::size_t at = xml.find(begin); at != std::string::npos; at = xml.find(begin, at)) {
+    at += begin.size();
+    const std::size_t to = xml.find(end, at);
+    if (to == std::string::npos) break;
+    std::string text = xml.substr(at, to - at);
+    for (const auto& [entity, letter] :
+         {std::pair("&lt;", "<"), {"&gt;", ">"}, {"&quot;", "\""}, {"&apos;", "'"}, {"&amp;", "&"}})
+      text = replaced(text, entity, letter);
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+/// The keys of a bucket that begin with a text.
+std::vector<std::string> keys_in(const std::string& bucket, const std::string& prefix) {
+  std::vector<std::string> keys;
+  std::string token;
+  do {
+    std::string query = "list-type=2&prefix=" + replaced(url_encoded(prefix), "/", "%2F");
+    // Signatures are of queries in alphabetical order.
+    if (!token.empty()) query = format("continuation-token={}&{}", replaced(url_encoded(token), "/", "%2F"), query);
+    const HttpTarget target = s3_target({bucket, ""}, query);
+    HttpClient client(target.credentials);
+    const HttpAnswer answer =
+        answer_to("s3://" + bucket, [&] { return client.ask({.url = target.url, .headers = target.headers}); });
+    constexpr long kOk = 200;
+    if (answer.status != kOk) throw IoError(format("s3://{} cannot be listed: {}", bucket, explained(answer.status)));
+    const std::vector<std::string> found = elements_of(answer.body, "Key");
+    keys.insert(keys.end(), found.begin(), found.end());
+    const std::vector<std::string> next = elements_of(answer.body, "NextContinuationToken");
+    token = next.empty() ? "" : next.front();
+  } while (!token.empty());
+  return keys;
+}
+
+}  // namespace
+
+fs::path local_copy(const std::string& place) {
+  if (!is_remote(place)) return place;
+  const CacheEntry entry(place);
+  std::error_code error;
+  fs::create_directories(entry.folder, error);
+  if (error) throw IoError(format("the folder '{}' cannot be made: {}", entry.folder.string(), error.message()));
+  const DownloadLock lock(entry.with(".lock"));
+  const HttpTarget target = target_of(place);
+  HttpClient client(target.credentials);
+  const HttpAnswer answer = answer_to(place, [&] { return fetch(client, target, entry); });
+  constexpr long kNotModified = 304;
+  if (answer.status != kNotModified && (answer.status < 200 || answer.status > 299)) {
+    throw IoError(format("'{}' cannot be read: {}", shown(place), explained(answer.status)));
+  }
+  fs::last_write_time(entry.file, fs::file_time_type::clock::now(), error);  // what is used stays
+  if (answer.status != kNotModified) bound_cache(entry.folder, entry.file);
+  return entry.file;
+}
+
+std::vector<std::string> remote_matches(const std::string& pattern) {
+  std::vector<std::string> matches;
+  for (const std::string& place : brace_expansions(pattern)) {
+    const std::size_t wild = place.starts_with("s3://") ? place.find_first_of("*?") : std::string::npos;
+    if (wild == std::string::npos) {
+      matches.push_back(place);
+      continue;
+    }
+    const S3Place all = s3_place(place);
+    for (const std::string& key : keys_in(all.bucket, all.key.substr(0, all.key.find_first_of("*?")))) {
+      if (fnmatch(all.key.c_str(), key.c_str(), FNM_PATHNAME) == 0) matches.push_back(format("s3://{}/{}", all.bucket, key));
+    }
+  }
+  if (matches.empty()) throw ConfigError(format("no file matches '{}'", shown(pattern)));
+  return matches;
+}
+
+void upload_file(const fs::path& file, const std::string& place) {
+  if (!place.starts_with("s3://")) throw IoError(format("'{}' takes no files: write to s3://BUCKET/KEY", shown(place)));
+  HttpTarget target = s3_target(s3_place(place));
+  HttpClient client(target.credentials);
+  const HttpAnswer answer =
+      answer_to(place, [&] { return client.ask({.url = target.url, .file = file, .headers = target.headers}); });
+  if (answer.status < 200 || answer.status > 299) {
+    throw IoError(format("'{}' cannot be written: {}", shown(place), explained(answer.status)));
+  }
+}
+
+}  // namespace levin
