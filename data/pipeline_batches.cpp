@@ -98,13 +98,7 @@ class LengthBatchNode final : public StepNode {
   std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const override {
     return std::make_unique<Reader>(parent().open(epoch), bounds_, length_, combine_);
   }
-  PipelineFacts facts(const StreamEpoch& epoch) const override {
-    PipelineFacts facts = parent().facts(epoch);
-    facts.size.reset();
-    facts.samples.reset();
-    facts.batch_size.reset();
-    return facts;
-  }
+  PipelineFacts facts(const StreamEpoch& epoch) const override { return without_size(parent().facts(epoch)); }
 
  private:
   class Reader final : public PipelineReader {
@@ -176,13 +170,7 @@ class PackNode final : public StepNode {
   std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const override {
     return std::make_unique<Reader>(parent().open(epoch), length_);
   }
-  PipelineFacts facts(const StreamEpoch& epoch) const override {
-    PipelineFacts facts = parent().facts(epoch);
-    facts.size.reset();
-    facts.samples.reset();
-    facts.batch_size.reset();
-    return facts;
-  }
+  PipelineFacts facts(const StreamEpoch& epoch) const override { return without_size(parent().facts(epoch)); }
 
  private:
   class Reader final : public PipelineReader {

@@ -62,13 +62,7 @@ class FilterNode final : public StepNode {
   std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const override {
     return std::make_unique<Reader>(parent().open(epoch), keeps_);
   }
-  PipelineFacts facts(const StreamEpoch& epoch) const override {
-    PipelineFacts facts = parent().facts(epoch);
-    facts.size.reset();
-    facts.samples.reset();
-    facts.batch_size.reset();
-    return facts;
-  }
+  PipelineFacts facts(const StreamEpoch& epoch) const override { return without_size(parent().facts(epoch)); }
 
  private:
   class Reader final : public PipelineReader {
@@ -100,13 +94,7 @@ class FlatMapNode final : public StepNode {
   std::unique_ptr<PipelineReader> open(const StreamEpoch& epoch) const override {
     return std::make_unique<Reader>(parent().open(epoch), expand_, at_once_, epoch);
   }
-  PipelineFacts facts(const StreamEpoch& epoch) const override {
-    PipelineFacts facts = parent().facts(epoch);
-    facts.size.reset();
-    facts.samples.reset();
-    facts.batch_size.reset();
-    return facts;
-  }
+  PipelineFacts facts(const StreamEpoch& epoch) const override { return without_size(parent().facts(epoch)); }
 
  private:
   class Reader final : public PipelineReader {

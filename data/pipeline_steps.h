@@ -28,6 +28,14 @@ class StepNode : public PipelineNode {
   PipelineNodePtr parent_;
 };
 
+/// What is known of elements that a step makes of others, in a number that only reading them tells.
+inline PipelineFacts without_size(PipelineFacts facts) {
+  facts.size.reset();
+  facts.samples.reset();
+  facts.batch_size.reset();
+  return facts;
+}
+
 /// Every `step`-th element from `first` on.
 class EveryNthReader final : public PipelineReader {
  public:

@@ -1,12 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
-#include <sstream>
 #include <vector>
 
 #include "levin/cli/commands/subcommands.h"
@@ -14,6 +13,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/data/shard_writer.h"
 
 namespace levin::cli {
@@ -38,11 +38,9 @@ struct Source {
 };
 
 std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  if (!stream || !content) throw IoError(format("{} cannot be read", quoted_text(file.string())));
-  return content.str();
+  std::optional<std::string> content = file_bytes(file);
+  if (!content) throw IoError(format("{} cannot be read", quoted_text(file.string())));
+  return *std::move(content);
 }
 
 /// Files below a folder, by their samples: what stands before the first dot of a name is the sample's.

@@ -13,11 +13,11 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -25,6 +25,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/base/wildcards.h"
 #include "levin/core/files/descriptor.h"
+#include "levin/core/files/file_bytes.h"
 #include "levin/core/files/http_client.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/s3.h"
@@ -81,10 +82,9 @@ HttpAnswer answer_to(const std::string& place, Attempt attempt) {
 
 /// A text of 16 letters that is another one for another text.
 std::string hash_of(std::string_view text) {
-  // FNV-1a.
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
-  return format("{:016x}", hash);
+  Fnv1aHash hash;
+  hash.add(text);
+  return format("{:016x}", hash.value());
 }
 
 fs::path cache_folder() {
@@ -108,12 +108,6 @@ struct CacheEntry {
   fs::path folder;
   fs::path file;
 };
-
-std::string text_in(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// Held by the one process that downloads a file.
 class DownloadLock {
@@ -182,9 +176,9 @@ HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry&
   const fs::path part = entry.with(".part"), part_version = entry.with(".part.version");
   std::error_code none;
   HttpRequest request{.url = target.url, .headers = target.headers};
-  const std::string cached = fs::exists(entry.file) ? text_in(entry.with(".version")) : "";
+  const std::string cached = fs::exists(entry.file) ? file_bytes(entry.with(".version")).value_or("") : "";
   if (!cached.empty()) request.headers.push_back((is_etag(cached) ? "If-None-Match: " : "If-Modified-Since: ") + cached);
-  const std::string begun = fs::exists(part) ? text_in(part_version) : "";
+  const std::string begun = fs::exists(part) ? file_bytes(part_version).value_or("") : "";
   if (!begun.empty() && !begun.starts_with("W/")) {
     request.headers.push_back(format("Range: bytes={}-", fs::file_size(part)));
     request.headers.push_back("If-Range: " + begun);
