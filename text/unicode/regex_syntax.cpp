@@ -349,7 +349,7 @@ class Translation {
     if (next() == '+') {
       // Any number of times so many, which PCRE2 would take for possessive.
       result_.insert(atom_, "(?:");
-      result_ += ")";
+      result_ += ')';
     }
   }
 
