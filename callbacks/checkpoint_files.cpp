@@ -13,6 +13,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 
 namespace levin::detail {
 namespace fs = std::filesystem;
@@ -60,6 +61,11 @@ void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOption
 }
 
 std::string absolute_folder(const fs::path& folder) {
+  if (is_remote(folder.native())) {
+    std::string place = folder.string();
+    while (place.ends_with('/')) place.pop_back();
+    return place;
+  }
   std::error_code error;
   const fs::path expanded = expand_home(folder);
   // Absolute first: of a relative path of which nothing exists yet it would stay relative.
@@ -76,6 +82,14 @@ void link_checkpoint(const std::string& target, const std::string& link) {
 }
 
 void remove_checkpoint(const std::string& file, const std::string& folder) {
+  if (is_remote(file)) {
+    try {
+      if (file.starts_with(folder + "/") && file.ends_with(ModelCheckpoint::kFileExtension)) remove_remote_file(file);
+    } catch (const IoError& error) {
+      rank_zero_warn(format("Could not remove the old checkpoint {}: {}.", file, error.what()));
+    }
+    return;
+  }
   std::error_code error;
   if (!fs::exists(fs::symlink_status(file, error))) return;  // neither a file nor a link, which may point to nothing
   if (!lies_in(file, folder) || !(Checkpoint::is_checkpoint(file) || is_checkpoint_link(file))) {

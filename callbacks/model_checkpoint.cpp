@@ -19,6 +19,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/logger.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
@@ -56,11 +57,11 @@ LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoint
 
 void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options) {
   using O = ModelCheckpointOptions;
-  options.add(&O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
+  options.add(&O::dirpath, "Folder to save in, or s3://BUCKET/FOLDER; null: checkpoints/ in the logger's folder");
   options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null or empty: '{epoch}-{step}'");
   options.add(&O::monitor, "Metric that says which checkpoints are best, or step or epoch; null: the newest is").not_empty();
   options.add(&O::verbose, "Say what is saved and why");
-  options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
+  options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link, where there are links");
   options.add(&O::save_top_k, "How many of the best checkpoints stay; -1: all, 0: none").min(-1).instead("-1 keeps all");
   options.add(&O::save_on_exception, "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
   options.add(&O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
@@ -82,6 +83,11 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
                          saving.train_time_interval.has_value();
     return triggers > 1
                ? "every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for each"
+               : "";
+  });
+  options.rule({"dirpath"}, [](const O& saving) {
+    return saving.dirpath && is_remote(saving.dirpath->native()) && !saving.dirpath->native().starts_with("s3://")
+               ? "dirpath is an address that takes no files: use a folder, or s3://BUCKET/FOLDER"
                : "";
   });
   options.rule({"save_top_k"}, [](const O& saving) {
@@ -205,7 +211,10 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
     std::error_code missing;
-    const bool has_files = std::filesystem::directory_iterator(folder, missing) != std::filesystem::directory_iterator();
+    // An address is asked for its files in any case: with wrong credentials the run ends here.
+    const bool has_files = is_remote(folder)
+                               ? !newest_files_at(folder, kFileExtension).empty()
+                               : std::filesystem::directory_iterator(folder, missing) != std::filesystem::directory_iterator();
     if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && has_files) {
       rank_zero_warn(format("Checkpoint folder {} exists and is not empty.", folder));
     }
@@ -342,8 +351,7 @@ void ModelCheckpoint::save_what_is_missing(Trainer& trainer) {
     bool best = false, last = false;
   } missing;
   if (trainer.is_global_zero()) {
-    std::error_code ignored;
-    missing.best = decisions_.top_k_step == step && !resumed_file_.empty() && !std::filesystem::exists(resumed_file_, ignored);
+    missing.best = decisions_.top_k_step == step && !resumed_file_.empty() && !is_there(resumed_file_);
     missing.last = options_.save_last.enabled() && decisions_.last_saved_step == step && !is_of_step(state_.last_model_path);
   }
   missing = RankExchange(trainer.strategy().control_group())
@@ -456,7 +464,7 @@ void ModelCheckpoint::save_last(Trainer& trainer) {
 void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   const std::string previous = std::exchange(state_.last_model_path, file);
   if (!previous.empty() && previous != file) decisions_.evicted.push_back(previous);
-  if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
+  if (options_.save_last.link() && !is_remote(file) && newest_file_step_ == trainer.global_step()) {
     if (trainer.is_global_zero()) {
       trainer.checkpoint_files().then([target = newest_file_, file] { detail::link_checkpoint(target, file); }, {{file, true}});
     }

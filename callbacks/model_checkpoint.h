@@ -42,7 +42,8 @@ struct LEVIN_API OptionType<SaveLast> {
 
 /// Lightning's arguments and defaults.
 struct LEVIN_API ModelCheckpointOptions {
-  /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
+  /// A folder, or an address as s3://BUCKET/runs/a, where files appear whole (remote_file.h). Default: `checkpoints` in the
+  /// first logger's folder, or in default_root_dir when there is no logger.
   std::optional<std::filesystem::path> dirpath = std::nullopt;
   std::optional<std::string> filename = std::nullopt;  ///< "{epoch}-{val_loss:.2f}"; default "{epoch}-{step}"
   std::optional<std::string> monitor = std::nullopt;   ///< "step" and "epoch" exist without being logged

@@ -12,6 +12,7 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/checkpoint/tensor_range.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/trainer_state.h"
@@ -77,7 +78,7 @@ bool TrainingSnapshot::take_newest_checkpoint(const Trainer& trainer) {
   std::string file;
   if (run.is_global_zero()) {
     run.files.wait();
-    if (std::filesystem::is_regular_file(run.resume.good_file)) file = run.resume.good_file.string();
+    if (!run.resume.good_file.empty() && is_there(run.resume.good_file)) file = run.resume.good_file.string();
   }
   file = run.rank_exchange().broadcast_text(file, {"going back to a checkpoint", "all decide alike whether to"});
   if (file.empty()) return false;

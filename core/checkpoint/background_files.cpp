@@ -20,7 +20,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/file_watch.h"
-#include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 
 namespace levin {
 namespace {
@@ -28,7 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// One name for a file, however its path is written.
-std::string name_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
+std::string name_of(const fs::path& file) {
+  return is_remote(file.native()) ? file.string() : fs::absolute(file).lexically_normal().string();
+}
 
 std::string folder_name_of(const fs::path& file) { return fs::path(name_of(file)).parent_path().string(); }
 
@@ -222,7 +224,7 @@ bool BackgroundFiles::is_there(const fs::path& file) const {
   // A check there would not return.
   if (is_given_up(file)) return false;
   std::error_code error;
-  return fs::exists(fs::symlink_status(file, error));
+  return is_remote(file.native()) ? levin::is_there(file) : fs::exists(fs::symlink_status(file, error));
 }
 
 bool BackgroundFiles::has_news() const { return shared_->has_news.load(std::memory_order_acquire); }

@@ -15,6 +15,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 
 namespace levin {
 
@@ -26,7 +27,8 @@ namespace {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& file) {
+MappedFile::MappedFile(const std::filesystem::path& place) {
+  const std::filesystem::path file = local_copy(place.string());
   // Not blocking: opening a pipe must not wait for a writer.
   const Descriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.is_open()) throw_unreadable(errno, working_folder_of(file));

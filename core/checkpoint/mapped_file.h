@@ -11,8 +11,8 @@ namespace levin {
 /// process's copy only.
 class MappedFile {
  public:
-  /// Throws IoError with the reason.
-  explicit MappedFile(const std::filesystem::path& file);
+  /// `place`: a path or an address (local_copy()). Throws IoError with the reason.
+  explicit MappedFile(const std::filesystem::path& place);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -24,6 +24,7 @@
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/file_watch.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/files/written_files.h"
 
 namespace levin {
@@ -126,12 +127,14 @@ AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file
     return;
   }
   std::error_code error;
-  if (missing == MissingFolder::kMake) std::filesystem::create_directories(folder_of(file_), error);
+  if (missing == MissingFolder::kMake || is_remote(file_.native())) std::filesystem::create_directories(folder(), error);
   if (error) fail("make its folder", error.value());
   if (std::filesystem::is_directory(std::filesystem::symlink_status(file_, error))) fail("write it", EISDIR);
-  remove_abandoned_once(folder_of(file_));
+  remove_abandoned_once(folder());
   make_temporary();
 }
+
+std::filesystem::path AtomicFile::folder() const { return is_remote(file_.native()) ? upload_folder() : folder_of(file_); }
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(temporary_.c_str());
@@ -148,7 +151,7 @@ void AtomicFile::open_device() {
 
 void AtomicFile::make_temporary() {
   while (true) {
-    temporary_ = temporary_in(folder_of(file_));
+    temporary_ = temporary_in(folder());
     descriptor_ = make_anew(temporary_);
     if (!descriptor_.is_open() && errno == EEXIST) continue;
     if (!descriptor_.is_open()) {
@@ -182,8 +185,19 @@ void AtomicFile::write_at(std::int64_t offset, std::string_view bytes) {
 // A file system that cannot do it leaves all to commit().
 void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_.number(), 0, 0, SYNC_FILE_RANGE_WRITE); }
 
+void AtomicFile::upload() {
+  try {
+    upload_file(temporary_, file_);
+  } catch (const IoError& error) {
+    throw IoError(format("Cannot save '{}': {}. The previous file is unchanged.", file_, error.what()));
+  }
+  committed_ = is_in_place_ = true;
+  unlink(temporary_.c_str());
+}
+
 void AtomicFile::commit(Disk disk) {
   if (is_device_) return;
+  if (is_remote(file_.native())) return upload();
   if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("flush it to disk", errno);
   // A network file system may report a full disk only when a descriptor is closed: the file's own stays open.
   const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;

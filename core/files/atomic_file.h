@@ -42,6 +42,8 @@ class OutputFile {
 /// A device, a FIFO, and the names of a process's open files (/dev/null, /dev/stdout, /dev/fd/3) take the bytes themselves, as
 /// they come, and are never replaced.
 ///
+/// The file may be an s3:// address: commit() stores the temporary there, which lies in the cache (remote_file.h).
+///
 /// A process that is killed leaves its temporary. The next one that writes to the folder removes it (remove_abandoned()). A
 /// file of a run's folder gets a line in the folder's list (written_files.h).
 class AtomicFile {
@@ -73,6 +75,10 @@ class AtomicFile {
   void open_device();
   void make_temporary();
   [[noreturn]] void fail(const std::string& doing, int error) const;
+
+  /// Of the temporary file.
+  std::filesystem::path folder() const;
+  void upload();
 
   std::filesystem::path file_;
   std::filesystem::path temporary_;

@@ -136,7 +136,8 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   lib.set(handle, CURLOPT_WRITEDATA, &receiver);
   lib.set(handle, CURLOPT_HEADERFUNCTION, &take_header);
   lib.set(handle, CURLOPT_HEADERDATA, &receiver);
-  lib.set(handle, CURLOPT_FOLLOWLOCATION, request.body.empty() && request.file.empty() ? 1L : 0L);
+  const bool posts = !request.body.empty() || request.method == "POST";
+  lib.set(handle, CURLOPT_FOLLOWLOCATION, !posts && request.file.empty() ? 1L : 0L);
   lib.set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -161,7 +162,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   curl_slist* headers = nullptr;
   if (credentials_.signature.empty()) headers = lib.append(nullptr, "Expect:");
   lib.set(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
-  if (!request.body.empty()) headers = lib.append(headers, "Content-Type: application/json");
+  if (!request.body.empty()) headers = lib.append(headers, format("Content-Type: {}", request.body_type).c_str());
   for (const std::string& header : request.headers) headers = lib.append(headers, header.c_str());
   const std::unique_ptr<curl_slist, decltype(lib.free_all)> owner(headers, lib.free_all);
   lib.set(handle, CURLOPT_HTTPHEADER, headers);
@@ -170,13 +171,20 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
     file.reset(std::fopen(request.file.c_str(), "rbe"));
     if (!file) throw IoError(format("cannot read {}: {}", request.file, std::strerror(errno)));
     lib.set(handle, CURLOPT_UPLOAD, 1L);
+    if (fseeko(file.get(), request.file_offset, SEEK_SET) != 0)
+      throw IoError(format("cannot read {}: {}", request.file, std::strerror(errno)));
+    const auto all = static_cast<std::int64_t>(std::filesystem::file_size(request.file)) - request.file_offset;
     lib.set(handle, CURLOPT_READDATA, file.get());
-    lib.set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(request.file)));
-  } else if (!request.body.empty()) {
+    lib.set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.file_count < 0 ? all : request.file_count));
+  } else if (posts) {
     // libcurl would retry a request by itself on a reused connection that is closed.
     lib.set(handle, CURLOPT_FRESH_CONNECT, 1L);
     lib.set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     lib.set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  } else if (request.method == "HEAD") {
+    lib.set(handle, CURLOPT_NOBODY, 1L);
+  } else if (!request.method.empty()) {
+    lib.set(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
   const CURLcode code = lib.perform(handle);
   if (receiver.error) std::rethrow_exception(receiver.error);

@@ -18,9 +18,13 @@ struct HttpAnswer {
 };
 
 struct HttpRequest {
-  std::string url;
-  std::string body = {};                  ///< JSON, which makes it a POST
+  std::string url = {};
+  std::string method = {};  ///< such as "DELETE"; empty: GET, or what goes with a body or a file
+  std::string body = {};    ///< which makes it a POST
+  const char* body_type = "application/json";
   std::filesystem::path file = {};        ///< sent by PUT
+  std::int64_t file_offset = 0;           ///< a part of it
+  std::int64_t file_count = -1;           ///< bytes; -1: all
   std::vector<std::string> headers = {};  ///< such as "Range: bytes=100-"
   /// Takes the bytes of an answer that is no error (status 2xx), piece by piece, with its status and headers; its error goes to
   /// the caller of ask(). Null: they become HttpAnswer::body.

@@ -1,84 +1,32 @@
 #include "levin/core/files/remote_file.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/secrets.h"
-#include "levin/core/base/text.h"
-#include "levin/core/base/wildcards.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
-#include "levin/core/files/http_client.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/files/s3.h"
+#include "levin/core/files/remote_request.h"
 
 namespace levin {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// An address for errors: without a password, and without the query, which may be a signature.
-std::string shown(const std::string& place) { return without_secrets(place.substr(0, place.find('?'))); }
-
-std::string replaced(std::string text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
-  }
-  return text;
-}
-
-HttpTarget target_of(const std::string& place) {
-  return place.starts_with("s3://") ? s3_target(s3_place(place)) : HttpTarget{.url = place, .credentials = {}, .headers = {}};
-}
-
-bool is_passing(long status) { return status == 429 || status >= 500; }
-
-/// What to do about a status.
-std::string explained(long status) {
-  if (status == 401 || status == 403)
-    return format("the server refuses it (status {}): check the credentials, such as AWS_ACCESS_KEY_ID", status);
-  if (status == 404) return "there is no such file (status 404)";
-  return format("the server answers with status {}", status);
-}
-
-/// Calls `attempt` until it gives an answer that will stay, with pauses in between.
-template <class Attempt>
-HttpAnswer answer_to(const std::string& place, Attempt attempt) {
-  constexpr int kAttempts = 6;
-  std::chrono::milliseconds pause(500);
-  std::string problem;
-  for (int number = 1; number <= kAttempts; ++number) {
-    try {
-      HttpAnswer answer = attempt();
-      if (!is_passing(answer.status)) return answer;
-      problem = explained(answer.status);
-    } catch (const IoError& error) {
-      problem = error.what();
-    }
-    if (number == kAttempts) break;
-    std::this_thread::sleep_for(pause);
-    pause *= 2;
-  }
-  throw IoError(format("'{}' cannot be read: {} ({} attempts)", shown(place), problem, kAttempts));
-}
 
 /// A text of 16 letters that is another one for another text.
 std::string hash_of(std::string_view text) {
@@ -203,7 +151,7 @@ HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry&
     fs::remove(part_version, none);
     return fetch(client, target, entry);
   }
-  if (answer.status < 200 || answer.status > 299) return answer;
+  if (!is_success(answer.status)) return answer;
   if (!stream.is_open()) stream.open(part, std::ios::binary | std::ios::trunc);  // an empty file
   stream.close();
   fs::remove(part_version, none);
@@ -212,46 +160,9 @@ HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry&
   return answer;
 }
 
-/// The text of each element of this name.
-std::vector<std::string> elements_of(const std::string& xml, const std::string& name) {
-  std::vector<std::string> texts;
-  const std::string begin = format("<{}>", name), end = format("</{}>", name);
-  for (std::size_t at = xml.find(begin); at != std::string::npos; at = xml.find(begin, at)) {
-    at += begin.size();
-    const std::size_t to = xml.find(end, at);
-    if (to == std::string::npos) break;
-    std::string text = xml.substr(at, to - at);
-    for (const auto& [entity, letter] :
-         {std::pair("&lt;", "<"), {"&gt;", ">"}, {"&quot;", "\""}, {"&apos;", "'"}, {"&amp;", "&"}})
-      text = replaced(text, entity, letter);
-    texts.push_back(text);
-  }
-  return texts;
-}
-
-/// The keys of a bucket that begin with a text.
-std::vector<std::string> keys_in(const std::string& bucket, const std::string& prefix) {
-  std::vector<std::string> keys;
-  std::string token;
-  do {
-    std::string query = "list-type=2&prefix=" + replaced(url_encoded(prefix), "/", "%2F");
-    // Signatures are of queries in alphabetical order.
-    if (!token.empty()) query = format("continuation-token={}&{}", replaced(url_encoded(token), "/", "%2F"), query);
-    const HttpTarget target = s3_target({bucket, ""}, query);
-    HttpClient client(target.credentials);
-    const HttpAnswer answer =
-        answer_to("s3://" + bucket, [&] { return client.ask({.url = target.url, .headers = target.headers}); });
-    constexpr long kOk = 200;
-    if (answer.status != kOk) throw IoError(format("s3://{} cannot be listed: {}", bucket, explained(answer.status)));
-    const std::vector<std::string> found = elements_of(answer.body, "Key");
-    keys.insert(keys.end(), found.begin(), found.end());
-    const std::vector<std::string> next = elements_of(answer.body, "NextContinuationToken");
-    token = next.empty() ? "" : next.front();
-  } while (!token.empty());
-  return keys;
-}
-
 }  // namespace
+
+fs::path upload_folder() { return cache_folder() / "uploads"; }
 
 fs::path local_copy(const std::string& place) {
   if (!is_remote(place)) return place;
@@ -262,42 +173,13 @@ fs::path local_copy(const std::string& place) {
   const DownloadLock lock(entry.with(".lock"));
   const HttpTarget target = target_of(place);
   HttpClient client(target.credentials);
-  const HttpAnswer answer = answer_to(place, [&] { return fetch(client, target, entry); });
+  const HttpAnswer answer = answer_to(place, RemoteAccess::kRead, [&] { return fetch(client, target, entry); });
   constexpr long kNotModified = 304;
-  if (answer.status != kNotModified && (answer.status < 200 || answer.status > 299)) {
-    throw IoError(format("'{}' cannot be read: {}", shown(place), explained(answer.status)));
-  }
+  if (answer.status != kNotModified && !is_success(answer.status))
+    throw IoError(format("'{}' cannot be read: {}", shown_place(place), explained(answer.status)));
   fs::last_write_time(entry.file, fs::file_time_type::clock::now(), error);  // what is used stays
   if (answer.status != kNotModified) bound_cache(entry.folder, entry.file);
   return entry.file;
-}
-
-std::vector<std::string> remote_matches(const std::string& pattern) {
-  std::vector<std::string> matches;
-  for (const std::string& place : brace_expansions(pattern)) {
-    const std::size_t wild = place.starts_with("s3://") ? place.find_first_of("*?") : std::string::npos;
-    if (wild == std::string::npos) {
-      matches.push_back(place);
-      continue;
-    }
-    const S3Place all = s3_place(place);
-    for (const std::string& key : keys_in(all.bucket, all.key.substr(0, all.key.find_first_of("*?")))) {
-      if (fnmatch(all.key.c_str(), key.c_str(), FNM_PATHNAME) == 0) matches.push_back(format("s3://{}/{}", all.bucket, key));
-    }
-  }
-  if (matches.empty()) throw ConfigError(format("no file matches '{}'", shown(pattern)));
-  return matches;
-}
-
-void upload_file(const fs::path& file, const std::string& place) {
-  if (!place.starts_with("s3://")) throw IoError(format("'{}' takes no files: write to s3://BUCKET/KEY", shown(place)));
-  HttpTarget target = s3_target(s3_place(place));
-  HttpClient client(target.credentials);
-  const HttpAnswer answer =
-      answer_to(place, [&] { return client.ask({.url = target.url, .file = file, .headers = target.headers}); });
-  if (answer.status < 200 || answer.status > 299) {
-    throw IoError(format("'{}' cannot be written: {}", shown(place), explained(answer.status)));
-  }
 }
 
 }  // namespace levin

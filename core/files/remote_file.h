@@ -31,7 +31,24 @@ LEVIN_API std::filesystem::path local_copy(const std::string& place);
 /// with {000..099} and {a,b} in it written out. Throws IoError.
 LEVIN_API std::vector<std::string> remote_matches(const std::string& pattern);
 
-/// Stores a file under an s3:// address: it appears there whole. Throws IoError.
+/// Stores a file under an s3:// address: it appears there whole. A server that does not answer is asked for ten minutes. Throws
+/// IoError.
 LEVIN_API void upload_file(const std::filesystem::path& file, const std::string& place);
+
+/// Removes what stands under an s3:// address, if anything. Throws IoError.
+LEVIN_API void remove_remote_file(const std::string& place);
+
+/// Whether there is a file under a path or an address. One that cannot be examined counts as missing.
+LEVIN_API bool is_there(const std::filesystem::path& place);
+
+/// The absolute path; an address as it is.
+LEVIN_API std::filesystem::path absolute_place(const std::filesystem::path& place);
+
+/// The files of a folder, or those that begin with an s3:// address and a slash, with this extension, the newest first. Empty
+/// where a folder cannot be read. Throws IoError where a server does not list them.
+LEVIN_API std::vector<std::filesystem::path> newest_files_at(const std::filesystem::path& folder, const std::string& extension);
+
+/// The folder of the cache for what is on its way to a server.
+std::filesystem::path upload_folder();
 
 }  // namespace levin

@@ -56,7 +56,7 @@ S3Place s3_place(const std::string& place) {
 HttpTarget s3_target(const S3Place& place, const std::string& query) {
   const std::string region = environment_or("AWS_REGION", environment_or("AWS_DEFAULT_REGION", "us-east-1"));
   const std::string endpoint = environment_or("AWS_ENDPOINT_URL_S3", environment("AWS_ENDPOINT_URL"));
-  const std::string rest = query.empty() ? url_encoded(place.key) : "?" + query;
+  const std::string rest = url_encoded(place.key) + (query.empty() ? "" : "?" + query);
   HttpTarget target;
   if (!endpoint.empty()) {
     target.url = format("{}{}{}/{}", endpoint, endpoint.ends_with('/') ? "" : "/", place.bucket, rest);

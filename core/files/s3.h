@@ -21,8 +21,8 @@ struct S3Place {
 /// Of s3://BUCKET/KEY. Throws IoError without a bucket.
 S3Place s3_place(const std::string& place);
 
-/// Where the key is, or what `query` asks of the bucket, with the credentials and the region of the usual variables
-/// (remote_file.h); without credentials a request for a public file.
+/// Where the key is, or with `query` what it asks of it, or without a key of the bucket, with the credentials and the region of
+/// the usual variables (remote_file.h); without credentials a request for a public file.
 HttpTarget s3_target(const S3Place& place, const std::string& query = "");
 
 }  // namespace levin

@@ -75,25 +75,22 @@ void warn_of_other_monitors(const std::vector<std::string>& monitors) {
              monitors.front(), join(others)));
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
   if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
-  if (is_remote(ckpt_path)) return {local_copy(ckpt_path), ""};
   if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
   std::error_code ignored;
   if (fs::is_directory(ckpt_path, ignored)) return {ckpt_path, "last"};
-  if (is_there(ckpt_path)) return {ckpt_path, ""};
   const std::size_t colon = ckpt_path.rfind(':');
   const std::string which = colon == std::string::npos ? "" : ckpt_path.substr(colon + 1);
-  if (which != "best" && which != "last")
-    throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
+  const bool names_which = which == "best" || which == "last";
+  // A bucket has no folders, only names with slashes.
+  if (is_remote(ckpt_path) && !names_which && fs::path(ckpt_path).extension().empty()) return {ckpt_path, "last"};
+  if (is_remote(ckpt_path) && !names_which) return {ckpt_path, ""};
+  if (!is_remote(ckpt_path) && is_there(ckpt_path)) return {ckpt_path, ""};
+  if (!names_which) throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
   const std::string folder = ckpt_path.substr(0, colon);
-  if (!fs::is_directory(folder, ignored))
+  if (!is_remote(folder) && !fs::is_directory(folder, ignored))
     throw ConfigError(format("ckpt_path: there is no folder '{}' of a run{}.", folder, working_folder_of(folder)));
   return {folder, which};
 }
@@ -101,7 +98,7 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
 fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
   for (const fs::path& folder : folders) {
     // The newest file is the most reliable; an older one is read if no ModelCheckpoint wrote the newest.
-    const auto found = first_of_undamaged(newest_files(folder, ".ckpt"), "'" + which + "'",
+    const auto found = first_of_undamaged(newest_files_at(folder, ".ckpt"), "'" + which + "'",
                                           which == "best" ? best_named_in : name_of_undamaged);
     if (found) return *found;
   }
@@ -110,7 +107,7 @@ fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string
              "(--ckpt_path=logs/version_3:{}).",
              which,
              folders.empty() ? "any folder"
-                             : join(folders, ", ", [](const fs::path& folder) { return fs::absolute(folder).string(); }),
+                             : join(folders, ", ", [](const fs::path& folder) { return absolute_place(folder).string(); }),
              which));
 }
 

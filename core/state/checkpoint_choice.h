@@ -27,9 +27,6 @@ void warn_of_other_monitors(const std::vector<std::string>& monitors);
 /// a warning. Throws ConfigError that names the folders when there is none.
 std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
 
-/// A path that cannot be examined counts as missing.
-bool is_there(const std::filesystem::path& path);
-
 /// "epoch 3, step 40, val_loss 0.123": the origin of a checkpoint, with the score if a ModelCheckpoint had one for this file.
 std::string checkpoint_summary(const Checkpoint& checkpoint);
 

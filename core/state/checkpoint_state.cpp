@@ -9,6 +9,7 @@
 #include "levin/core/config/saved_checkpoints.h"
 #include "levin/core/config/value_json.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/run/boundaries.h"
 #include "levin/core/state/checkpoint_choice.h"
@@ -186,6 +187,8 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
       answer = file_prefix + chosen_file(run, ckpt_path).string();
     } catch (const ConfigError& error) {
       answer = error.message();
+    } catch (const IoError& error) {
+      answer = format("ckpt_path: {}", error.what());  // such as of a server
     }
   }
   // The folders may differ between hosts, and files may appear while ranks look.

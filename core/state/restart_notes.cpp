@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/console/console.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/state/checkpoint_choice.h"
 
 namespace levin {

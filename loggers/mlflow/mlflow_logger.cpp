@@ -12,6 +12,7 @@
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/files/written_files.h"
 #include "levin/loggers/media_folder.h"
 #include "levin/loggers/mlflow/earlier_journal.h"
@@ -223,12 +224,13 @@ void MLflowLogger::log_hyperparams(const Value& hyperparams) {
 void MLflowLogger::after_save_checkpoint(const fs::path& file) {
   if (options_.log_model == Value("all")) {
     // A hard link until it is sent: ModelCheckpoint may remove the file before.
+    const fs::path content = local_copy(file);
     const fs::path held = folder_ / "mlflow" / "checkpoints" / format("{}_{}", milliseconds_now(), file.filename());
     std::error_code error;
     fs::create_directories(held.parent_path(), error);
-    if (!error) fs::create_hard_link(fs::canonical(file, error), held, error);
+    if (!error) fs::create_hard_link(fs::canonical(content, error), held, error);
     if (!error) note_written(held);
-    add_checkpoint(file, error ? file : held);
+    add_checkpoint(file, error ? content : held);
   } else if (options_.log_model == Value(true) && std::ranges::find(checkpoints_, file) == checkpoints_.end()) {
     checkpoints_.push_back(file);
   }
@@ -258,7 +260,7 @@ void MLflowLogger::finalize(const std::string& status) {
   }
   if (run_.rank == 0) {
     for (const fs::path& file : std::exchange(checkpoints_, {})) {
-      if (fs::exists(file)) add_checkpoint(file, file);
+      if (is_there(file)) add_checkpoint(file, local_copy(file));
     }
     Value tags(Value::Map{});
     if (!outcome_.failure.empty()) tags["failure"] = mlflow::tag_text(outcome_.failure);

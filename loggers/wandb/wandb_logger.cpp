@@ -15,6 +15,7 @@
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/files/written_files.h"
 #include "levin/loggers/rank_rows.h"
 #include "levin/loggers/version_folder.h"
@@ -208,7 +209,7 @@ void WandbLogger::log_hyperparams(const Value& hyperparams) {
 
 void WandbLogger::after_save_checkpoint(const fs::path& file) {
   checkpoints_.insert(file);
-  if (main_run_ && options_.log_model == Value("all")) main_run_->log_file(file, "checkpoints" / file.filename());
+  if (main_run_ && options_.log_model == Value("all")) main_run_->log_file(local_copy(file), "checkpoints" / file.filename());
 }
 
 void WandbLogger::save() {
@@ -238,7 +239,7 @@ void WandbLogger::finalize(const std::string& status) {
   }
   if (main_run_ && options_.log_model == Value(true)) {
     for (const fs::path& file : checkpoints_) {
-      if (fs::exists(file)) main_run_->log_file(file, "checkpoints" / file.filename());
+      if (is_there(file)) main_run_->log_file(local_copy(file), "checkpoints" / file.filename());
     }
   }
   const std::chrono::duration<double> patience(options_.end_timeout);

@@ -5,132 +5,20 @@
 """
 
 import hashlib
-import hmac
-import http.server
 import io
 import os
 import pathlib
 import subprocess
 import sys
 import tarfile
-import tempfile
-import threading
 import unittest
-import urllib.parse
+
+from s3_server import KEY, SECRET, Handler, WithServer
 
 PROGRAM, LEVIN = sys.argv[1:3]
-KEY, SECRET, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "eu-west-3"
 
 
-def signed(secret, date, region, text):
-    """https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html"""
-    key = ("AWS4" + secret).encode()
-    for part in (date, region, "s3", "aws4_request"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-
-
-class Server(http.server.ThreadingHTTPServer):
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.requests = {}, []
-        self.failures = 0       # so many requests are answered with 503
-        self.cut_after = None   # the next answer ends after so many bytes
-        self.needs_signature = False
-        self.page = 1000
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, body=b"", headers=()):
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        cut, self.server.cut_after = self.server.cut_after, None
-        if cut is not None and body:
-            self.wfile.write(body[:cut])
-            self.wfile.flush()
-            self.close_connection = True
-            self.connection.shutdown(2)
-            return
-        self.wfile.write(body)
-
-    def is_signed(self, body):
-        said = self.headers.get("Authorization", "")
-        if not said.startswith("AWS4-HMAC-SHA256 "):
-            return False
-        fields = dict(part.strip().split("=", 1) for part in said.split(" ", 1)[1].split(","))
-        key, date, region, service, _ = fields["Credential"].split("/")
-        names = fields["SignedHeaders"].split(";")
-        path, _, query = self.path.partition("?")
-        pairs = sorted(part if "=" in part else part + "=" for part in query.split("&") if part)
-        payload = self.headers.get("x-amz-content-sha256", hashlib.sha256(body).hexdigest())
-        request = "\n".join([self.command, path, "&".join(pairs), *(f"{name}:{self.headers[name].strip()}" for name in names),
-                             "", fields["SignedHeaders"], payload])
-        scope = f"{date}/{region}/{service}/aws4_request"
-        text = "\n".join(["AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, hashlib.sha256(request.encode()).hexdigest()])
-        return (key, region) == (KEY, REGION) and hmac.compare_digest(signed(SECRET, date, region, text), fields["Signature"])
-
-    def handle_call(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.requests.append((self.command, self.path, dict(self.headers)))
-        if self.server.failures:
-            self.server.failures -= 1
-            return self.answer(503, b"busy")
-        if self.server.needs_signature and not self.is_signed(body):
-            return self.answer(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
-        path, _, query = self.path.partition("?")
-        if self.command == "PUT":
-            self.server.files[urllib.parse.unquote(path)] = body
-            return self.answer(200)
-        asked = urllib.parse.parse_qs(query)
-        if "list-type" in asked:
-            return self.list_keys(path, asked)
-        content = self.server.files.get(urllib.parse.unquote(path))
-        if content is None:
-            return self.answer(404)
-        tag = f'"{hashlib.md5(content).hexdigest()}"'
-        if self.headers.get("If-None-Match") == tag:
-            return self.answer(304, headers=[("ETag", tag)])
-        begin = self.headers.get("Range")
-        if begin and self.headers.get("If-Range") == tag:
-            first = int(begin.removeprefix("bytes=").rstrip("-"))
-            return self.answer(206, content[first:], [("ETag", tag)])
-        return self.answer(200, content, [("ETag", tag)])
-
-    def list_keys(self, path, asked):
-        bucket = path.rstrip("/")
-        keys = sorted(name.removeprefix(bucket + "/") for name in self.server.files
-                      if name.startswith(bucket + "/" + asked.get("prefix", [""])[0]))
-        begin = int(asked.get("continuation-token", ["0"])[0])
-        page = keys[begin:begin + self.server.page]
-        more = begin + self.server.page
-        token = f"<NextContinuationToken>{more}</NextContinuationToken>" if more < len(keys) else ""
-        body = "".join(f"<Contents><Key>{key.replace('&', '&amp;')}</Key></Contents>" for key in page)
-        self.answer(200, f"<ListBucketResult>{body}{token}</ListBucketResult>".encode())
-
-    do_GET = do_PUT = handle_call
-
-
-class RemoteFiles(unittest.TestCase):
-    def setUp(self):
-        self.server = Server()
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()) if hasattr(self, "enterContext")
-                                   else tempfile.mkdtemp())
-        self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-                            "LEVIN_DATA_CACHE": str(self.folder / "cache"), "HOME": str(self.folder),
-                            "AWS_ENDPOINT_URL": self.server.url, "AWS_REGION": REGION}
-
-    def tearDown(self):
-        self.server.shutdown()
-        self.server.server_close()
-
+class RemoteFiles(WithServer):
     def run_program(self, *words, status=0):
         ended = subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(ended.returncode, status, ended.stderr)

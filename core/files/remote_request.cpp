@@ -1,0 +1,103 @@
+#include "levin/core/files/remote_request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
+#include "levin/core/files/file_watch.h"
+
+namespace levin {
+namespace {
+
+bool is_passing(long status) { return status == 429 || status >= 500; }
+
+std::string problem_of(const std::string& place, RemoteAccess access, const std::string& problem) {
+  return format("'{}' cannot be {}: {}", shown_place(place), access == RemoteAccess::kRead ? "read" : "written", problem);
+}
+
+}  // namespace
+
+std::string shown_place(const std::string& place) { return without_secrets(place.substr(0, place.find('?'))); }
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
+HttpTarget target_of(const std::string& place) {
+  return place.starts_with("s3://") ? s3_target(s3_place(place)) : HttpTarget{.url = place, .credentials = {}, .headers = {}};
+}
+
+std::string explained(long status) {
+  if (status == 401 || status == 403)
+    return format("the server refuses it (status {}): check the credentials, such as AWS_ACCESS_KEY_ID", status);
+  if (status == 404) return "there is no such file (status 404)";
+  return format("the server answers with status {}", status);
+}
+
+HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt) {
+  constexpr int kToRead = 6, kToWrite = 24;
+  constexpr std::chrono::milliseconds kLongestPause(32'000);
+  const int attempts = access == RemoteAccess::kRead ? kToRead : kToWrite;
+  std::chrono::milliseconds pause(500);
+  std::string problem;
+  for (int number = 1; number <= attempts && !WatchedFiles::are_given_up(); ++number) {
+    if (number > 1) {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
+    }
+    try {
+      HttpAnswer answer = attempt();
+      if (!is_passing(answer.status)) return answer;
+      problem = explained(answer.status);
+    } catch (const IoError& error) {
+      problem = error.what();
+    }
+  }
+  throw IoError(problem_of(place, access, format("{} ({} attempts)", problem, attempts)));
+}
+
+HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpRequest request, RemoteAccess access,
+                     long allowed) {
+  request.url = target.url;
+  request.headers.insert(request.headers.end(), target.headers.begin(), target.headers.end());
+  HttpClient client(target.credentials);
+  std::int64_t moved = 0;
+  const HttpClient::OnProgress note = [&moved](std::int64_t bytes) {
+    if (std::exchange(moved, bytes) != bytes) WatchedFiles::note_progress();
+    return !WatchedFiles::are_given_up();
+  };
+  HttpAnswer answer = answer_to(place, access, [&] { return client.ask(request, note); });
+  if (!is_success(answer.status) && answer.status != allowed)
+    throw IoError(problem_of(place, access, explained(answer.status)));
+  return answer;
+}
+
+std::vector<std::string> elements_of(const std::string& xml, const std::string& name) {
+  std::vector<std::string> texts;
+  const std::string begin = format("<{}>", name), end = format("</{}>", name);
+  for (std::size_t at = xml.find(begin); at != std::string::npos; at = xml.find(begin, at)) {
+    at += begin.size();
+    const std::size_t to = xml.find(end, at);
+    if (to == std::string::npos) break;
+    std::string text = xml.substr(at, to - at);
+    for (const auto& [entity, letter] : {std::pair("&lt;", "<"),
+                                         {"&gt;", ">"},
+                                         {"&quot;", "\""},
+                                         {"&#34;", "\""},
+                                         {"&#39;", "'"},
+                                         {"&apos;", "'"},
+                                         {"&amp;", "&"}})
+      text = replaced(text, entity, letter);
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace levin
