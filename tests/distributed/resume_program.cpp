@@ -1,5 +1,6 @@
 // A user's program that saves in its hooks and resumes from each, on several ranks: see support/resume_plans.h.
-// Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=… session=1, which drives it by a Session
+// Arguments: ranks=… folder=… seed=… programs=… stride=… accelerator=… session=1, which drives it by a Session; source=…: the
+// first program that reads from it (support/resume_sources.h)
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/core/config/trainer_values.h"
@@ -16,7 +17,8 @@ void run(const Settings& settings) {
   const int ranks = settings.number("ranks");
   const Trainer trainer(rank_options(ranks, folder));
   Report report(folder, trainer.rank());
-  const int first = settings.number("seed", 1);
+  const std::string source = settings.text("source");
+  const int first = source.empty() ? settings.number("seed", 1) : static_cast<int>(first_resume_plan_of(source, ranks).seed);
   for (int seed = first; seed < first + settings.number("programs", 1); ++seed) {
     const std::filesystem::path own = folder / std::to_string(seed);
     std::filesystem::create_directories(own);

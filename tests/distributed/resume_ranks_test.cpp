@@ -27,6 +27,15 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from points of gene
   }
 }
 
+TEST_CASE("runs of several ranks resume exactly from points of a generated program for each source of data") {
+  const int ranks = GENERATE(2, 3);
+  for (const std::string source : {"lines", "json_lines", "shards", "several", "arrays", "tokens", "images"}) {
+    const levin::test::RankRun run("resume", "", ranks, {"source=" + source, "stride=7"}, "inside_programs");
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
+  }
+}
+
 TEST_CASE("ranks that a session drives train as under fit(), to the bit, and resume there from points of generated programs") {
   const int ranks = GENERATE(2, 4);
   std::vector<int> seeds = {1, 2, 3, 4, 5, 6};

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "support/resume_plans.h"
+#include "support/resume_sources.h"
 
 namespace levin::test {
 
@@ -17,11 +18,12 @@ std::string ResumePlan::str() const {
        << ", check_val_every_n_epoch " << check_val_every_n_epoch.value_or(-1) << ", validation " << validation_samples
        << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
        << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
-       << ", max_steps " << max_steps << ", workers " << workers << (pipeline ? ", pipeline" : "") << (manual ? ", manual" : "")
-       << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
-       << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
-       << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "") << ", reload "
-       << reload << (validate_first ? ", validate first" : "") << (averaging.empty() ? "" : ", averaged by " + averaging)
+       << ", max_steps " << max_steps << ", workers " << workers << (source.empty() ? "" : ", " + source)
+       << (manual ? ", manual" : "") << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from
+       << ", shared until " << shared_until << ", precision " << choice_name(precision) << (tied ? ", tied" : "")
+       << (odd_weights.empty() ? "" : ", " + odd_weights) << (sequential ? ", sequential" : "")
+       << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "") << ", reload " << reload
+       << (validate_first ? ", validate first" : "") << (averaging.empty() ? "" : ", averaged by " + averaging)
        << (guard.empty() ? "" : ", guarded by " + guard) << (finetuning ? ", finetuning" : "")
        << (pruning.empty() ? "" : ", pruning by " + pruning) << (strategy.empty() ? "" : ", " + strategy);
   if (!cut_by.empty()) text << ", cut by " << cut_by << " at " << cut_at;
@@ -139,13 +141,26 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   if (plan.precision == Format::kFloat32 && pick(0, 0, 1) == 1) plan.precision = Format::kBfloat16Mixed;
   // A stream does not make ranks even.
   const std::int64_t all_batches = (plan.samples + plan.batch_size - 1) / plan.batch_size;
-  plan.pipeline = pick(0, 1) == 1 && (ranks == 1 || (all_batches % ranks == 0 && plan.samples % plan.batch_size == 0));
+  const bool is_even = ranks == 1 || (all_batches % ranks == 0 && plan.samples % plan.batch_size == 0);
+  if (is_even && pick(0, 0, 1) == 1) plan.source = "pipeline";
+  if (is_even && plan.source.empty() && pick(0, 1) == 1) plan.source = resume_sources()[random() % resume_sources().size()];
+  // Of most sources nobody knows beforehand how many batches an epoch has.
+  if (!plan.source.empty() && plan.source != "pipeline" && plan.val_check_interval &&
+      plan.val_check_interval->limit().is_share())
+    plan.val_check_interval.reset();
   return plan;
+}
+
+ResumePlan first_resume_plan_of(const std::string& source, int ranks) {
+  for (std::uint64_t seed = 1;; ++seed) {
+    ResumePlan plan = random_resume_plan(seed, ranks);
+    if (plan.source == source && plan.samples > 2 * plan.batch_size * ranks && plan.max_steps < 0) return plan;
+  }
 }
 
 ResumePlan random_session_plan(std::uint64_t seed, int ranks) {
   ResumePlan plan = random_resume_plan(seed, ranks);
-  plan.pipeline = false;  // the driver reads a dataset
+  plan.source.clear();  // the driver reads a dataset
   const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
   plan.samples = own_samples * ranks;  // the driver reads batches by themselves, in which none is there to make ranks even
   const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;

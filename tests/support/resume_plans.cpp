@@ -25,6 +25,7 @@
 #include "levin/optim/schedule_free.h"
 #include "support/recording.h"
 #include "support/resume_parts.h"
+#include "support/resume_sources.h"
 #include "support/test_device.h"
 
 namespace levin::test {
@@ -344,8 +345,14 @@ class Run {
     if (plan_.workers == 0) noise = [&module] { return module.own_noise(); };
     MadeAnew data(plan_.samples, plan_.validation_samples);
     data.make = [&](std::int64_t samples, bool shuffle) -> LoaderPtr {
-      const auto dataset = std::make_shared<NoisyDataset>(samples, 0.05 * static_cast<double>(trainer.current_epoch()), noise);
-      if (plan_.pipeline) {
+      const double offset = 0.05 * static_cast<double>(trainer.current_epoch());
+      if (!plan_.source.empty() && plan_.source != "pipeline") {
+        return resume_loader(
+            {.name = plan_.source, .folder = folder_, .samples = samples, .offset = offset, .shuffle = shuffle},
+            plan_.batch_size, plan_.workers);
+      }
+      const auto dataset = std::make_shared<NoisyDataset>(samples, offset, noise);
+      if (!plan_.source.empty()) {
         const Pipeline<Batch> in_order = from_dataset(dataset);
         return stream((shuffle ? in_order.shuffle(4) : in_order).batch(plan_.batch_size), {.num_workers = plan_.workers});
       }

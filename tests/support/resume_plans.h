@@ -41,7 +41,7 @@ struct ResumePlan {
   std::int64_t patience = 2;
   std::int64_t max_steps = -1;
   int workers = 0;
-  bool pipeline = false;  ///< data comes from a stream of shuffled samples
+  std::string source;  ///< of data: a name of resume_sources(), "pipeline" of shuffled samples; empty: a loader of them
   bool manual = false;
   bool plateau_each_step = false;
   std::int64_t own_from = 0;        ///< batches over all epochs after which ranks draw from their own generators
@@ -73,6 +73,8 @@ struct ResumePlan {
 
 /// The same for the same seed, on every rank.
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
+/// The first of these that reads from a source (resume_sources()), and has several epochs to resume in.
+ResumePlan first_resume_plan_of(const std::string& source, int ranks = 1);
 
 /// One run requests a checkpoint in every hook. At each point at which a run can be saved, or every `stride`th, it is then
 /// resumed, and must end as the first run did: the same weights to the bit, rows, decisions and counters. So must the cut run,

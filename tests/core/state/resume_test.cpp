@@ -8,6 +8,7 @@
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/resume_plans.h"
+#include "support/resume_sources.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -220,6 +221,15 @@ struct ChosenPrograms {
 };
 
 }  // namespace
+
+TEST_CASE("generated programs of each source of data resume exactly from points at which hooks have them saved") {
+  for (const std::string& source : resume_sources()) {
+    const ResumePlan plan = first_resume_plan_of(source);
+    INFO(source << " LEVIN_RESUME_SEED=" << plan.seed);
+    const TemporaryFolder folder;
+    CHECK(check_resume_plan(plan, folder.path(), 3) == "");
+  }
+}
 
 TEST_CASE("generated programs resume exactly from every point at which hooks have them saved") {
   // 10, 13: the state of SpikeGuard, and statistics that StochasticWeightAveraging renews, after an end within an epoch; 16:
