@@ -48,6 +48,7 @@ class NamedColumnFile final : public ColumnFile {
   const std::vector<ColumnInfo>& columns() const override { return file_->columns(); }
   std::int64_t row_groups() const override { return file_->row_groups(); }
   std::int64_t rows(std::int64_t group) const override { return file_->rows(group); }
+  bool reads_groups_alone() const override { return file_->reads_groups_alone(); }
   ColumnData read(std::int64_t group, std::size_t column, const ColumnReading& reading) override {
     return naming_arrow_file(path_, [&] { return file_->read(group, column, reading); });
   }

@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/randperm.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -18,6 +20,7 @@
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/distributed_sampler.h"
+#include "levin/data/random_parts.h"
 
 namespace levin {
 
@@ -220,6 +223,22 @@ std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, con
                                                   std::int64_t seed) {
   if (!dataset) throw MisuseError("random_split: the dataset is a null pointer");
   return random_split(dataset, lengths_of_fractions(fractions, dataset->size()), seed);
+}
+
+std::vector<std::uint8_t> detail::random_parts(std::int64_t size, const std::vector<double>& fractions, std::int64_t seed) {
+  std::vector<std::uint8_t> parts(static_cast<std::size_t>(size));
+  const std::vector<std::int64_t> lengths = lengths_of_fractions(fractions, size);
+  // Numbers of either type are drawn alike.
+  const auto type = size <= std::numeric_limits<std::int32_t>::max() ? at::kInt : at::kLong;
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
+  const at::Tensor order = at::randperm(size, generator, at::TensorOptions(type));
+  const auto assign = [&](const auto* sample) {
+    for (std::size_t part = 0; part < lengths.size(); ++part)
+      for (std::int64_t number = 0; number < lengths[part]; ++number)
+        parts[static_cast<std::size_t>(*sample++)] = static_cast<std::uint8_t>(part);
+  };
+  type == at::kInt ? assign(order.const_data_ptr<std::int32_t>()) : assign(order.const_data_ptr<std::int64_t>());
+  return parts;
 }
 
 namespace {

@@ -16,6 +16,9 @@
 #include "levin/data/reading_options.h"
 #include "levin/data/table_encoder.h"
 #include "levin/data/table_input.h"
+#include "levin/data/table_learner.h"
+#include "levin/data/table_part.h"
+#include "levin/data/table_reader.h"
 
 namespace levin {
 
@@ -169,6 +172,10 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
            "be an attack")
       .min(1)
       .instead(".inf permits any");
+  options
+      .add("max_memory_mb", &T::max_memory_mb,
+           "Parquet: most memory for the rows of a table, in MB; those that need more are read as a stream; null: no bound")
+      .above(0);
   options.add("scale", &T::scale, "Features are multiplied by it");
   options.add("standardize", &T::standardize,
               "Give each feature mean 0 and deviation 1 over the training data, but for those of categories");
@@ -223,19 +230,27 @@ void check_shape(const TableDataOptions& options, const std::vector<std::int64_t
       format("shape: holds {:.0f} features, a sample of {} has {:.0f}", elements, options.path.front(), of_sample));
 }
 
-/// A table, known by what its file holds: what is computed from that may differ in its last bit between processors.
-class TableDataset final : public Dataset {
- public:
-  TableDataset(Batch computed, const Batch& read)
-      : computed_(std::move(computed)), fingerprint_(DataFingerprint().add(read).value()) {}
-  std::int64_t size() const override { return computed_.size(); }
-  Batch get_batch(std::span<const std::int64_t> indices) const override { return computed_.get_batch(indices); }
-  std::optional<std::uint64_t> fingerprint() const override { return fingerprint_; }
+/// Files that replace a part of the training data's file, each with its labels, where these are not a column.
+void read_files(const detail::TableReader& reader, const TableDataOptions& options, const char* option, const Paths& paths,
+                const Paths& label_paths, std::vector<std::shared_ptr<const detail::TablePart>>& parts) {
+  if (!paths.empty()) parts.clear();
+  for (std::size_t index = 0; index < paths.size(); ++index) {
+    if (label_paths.empty()) {
+      if (const auto stream = reader.stream(option, paths[index], /*is_predicted=*/false)) {
+        parts.push_back(detail::whole_part(stream, options, /*has_labels=*/true));
+        continue;
+      }
+    }
+    const auto labels = label_paths.empty() ? std::nullopt : std::optional(label_paths[index]);
+    parts.push_back(detail::whole_part(reader.read(option, paths[index], labels)));
+  }
+}
 
- private:
-  TensorDataset computed_;
-  std::uint64_t fingerprint_;
-};
+std::shared_ptr<const detail::TablePart> read_to_predict(const detail::TableReader& reader, const TableDataOptions& options) {
+  if (const auto stream = reader.stream("predict_path", *options.predict_path, /*is_predicted=*/true))
+    return detail::whole_part(stream, options, /*has_labels=*/false);
+  return detail::whole_part(reader.read_to_predict(*options.predict_path));
+}
 
 }  // namespace
 
@@ -249,53 +264,41 @@ TableDataModule::TableDataModule(const std::string& class_name, TableDataOptions
 void TableDataModule::setup(Stage) {
   if (train_) return;
   detail::TableReader reader(options_);
-  const LabelledTable table = reader.read_training();
-  std::vector<double> fractions{0.0, val_share(options_), test_share(options_)};
-  fractions[0] = 1.0 - fractions[1] - fractions[2];
-  const auto whole = std::make_shared<TensorDataset>(Batch{{"label", table.labels}});
-  const auto parts = random_split(whole, fractions, options_.split_seed);
-  const auto part_of = [&](const Subset& part) { return std::make_shared<LabelledTable>(rows_of(table, part.indices())); };
-  // Where nothing is divided off, rows stay in the file's order, for runs that do not shuffle.
-  const auto train = fractions[0] < 1.0 ? part_of(*parts[0]) : std::make_shared<LabelledTable>(table);
-  val_ = {part_of(*parts[1])};
-  test_ = {part_of(*parts[2])};
-  const auto read = [&](const char* option, const Paths& paths, const Paths& label_paths, Parts& files) {
-    if (!paths.empty()) files.clear();
-    for (std::size_t index = 0; index < paths.size(); ++index) {
-      const auto labels = label_paths.empty() ? std::nullopt : std::optional(label_paths[index]);
-      files.push_back(std::make_shared<LabelledTable>(reader.read(option, paths[index], labels)));
-    }
-  };
-  read("val_path", options_.val_path, options_.val_label_path, val_);
-  read("test_path", options_.test_path, options_.test_label_path, test_);
+  detail::TableLearner learner(options_);
+  const double val = val_share(options_), test = test_share(options_);
+  const auto stream = reader.stream_training();
+  const detail::TableParts parts = stream ? detail::divided(stream, val, test, options_, learner)
+                                          : detail::divided(reader.read_training(), val, test, options_, learner);
+  if (parts.val) val_ = {parts.val};
+  if (parts.test) test_ = {parts.test};
+  read_files(reader, options_, "val_path", options_.val_path, options_.val_label_path, val_);
+  read_files(reader, options_, "test_path", options_.test_path, options_.test_label_path, test_);
   predict_ = test_;
-  if (options_.predict_path) predict_ = {std::make_shared<LabelledTable>(reader.read_to_predict(*options_.predict_path))};
-  encoder_->learn(*train, table.classes);
+  if (options_.predict_path) predict_ = {read_to_predict(reader, options_)};
+  encoder_->learn(learner);
   check_shape(options_, encoder_->shape());
-  train_ = train;
+  train_ = parts.train;
   tell_what_is_learnt();
 }
 
 void TableDataModule::tell_what_is_learnt() const {
-  const auto samples = [](const LabelledTable& table) { return table.labels.numel(); };
+  const detail::LabelSummary labels = train_->labels();
   if (!classes().empty()) {
-    rank_zero_info(format("{}: its labels are {}: {}", train_->file, options_.map_labels ? "mapped to numbers from 0" : "texts",
-                          detail::shown_names(classes())));
-  } else if (options_.task == TableTask::kClassification && samples(*train_) > 0) {
-    const auto least = train_->labels.min().item<std::int64_t>(), most = train_->labels.max().item<std::int64_t>();
-    if (least != 0 && most - least < samples(*train_)) {
-      rank_zero_info(
-          format("{}: its labels go from {} to {}, and classes count from 0: map_labels: true makes classes of the labels that "
-                 "occur",
-                 train_->file, least, most));
-    }
+    rank_zero_info(format("{}: its labels are {}: {}", train_->file(),
+                          options_.map_labels ? "mapped to numbers from 0" : "texts", detail::shown_names(classes())));
+  } else if (options_.task == TableTask::kClassification && labels.rows() > 0 && labels.least() != 0 &&
+             labels.most() - labels.least() < labels.rows()) {
+    rank_zero_info(
+        format("{}: its labels go from {} to {}, and classes count from 0: map_labels: true makes classes of the labels that "
+               "occur",
+               train_->file(), labels.least(), labels.most()));
   }
   constexpr std::size_t kMostShown = 10;
   for (const TableCategories& categories : categories()) {
     std::vector<std::string> shown = categories.texts;
     shown.resize(std::min(shown.size(), kMostShown));
     const std::size_t more = categories.texts.size() - shown.size();
-    rank_zero_info(format("{}: column {} becomes {}: {}{}", train_->file, quoted_text(categories.column, 40),
+    rank_zero_info(format("{}: column {} becomes {}: {}{}", train_->file(), quoted_text(categories.column, 40),
                           categories.one_hot ? counted(categories.texts.size(), "feature") : "codes from 0 on",
                           quoted_list(shown), more > 0 ? format(" and {} more", more) : ""));
   }
@@ -307,9 +310,9 @@ DataFacts TableDataModule::facts() const {
   facts.features = options_.shape.empty() ? encoder_->shape() : options_.shape;
   if (options_.task == TableTask::kRegression) {
     if (options_.standardize_labels || !train_) return facts;  // 0 and 1
-    facts.label_mean = train_->labels.mean().item<double>();
-    const double deviation = train_->labels.std(/*unbiased=*/false).item<double>();
-    if (deviation > 0) facts.label_deviation = deviation;
+    const LabelScale scale = train_->labels().scale();
+    facts.label_mean = scale.mean;
+    facts.label_deviation = scale.deviation;
   } else {
     facts.classes = number_of_classes();
     facts.class_names = classes();
@@ -324,11 +327,11 @@ std::optional<std::int64_t> TableDataModule::number_of_classes() const {
   std::int64_t most = 0, samples = 0;
   for (const Parts& parts : {Parts{train_}, val_, test_}) {
     for (const auto& part : parts) {
-      if (part->labels.numel() == 0) continue;
-      samples += part->labels.numel();
-      const auto least_of_part = part->labels.min().item<std::int64_t>();
-      least = std::min(least.value_or(least_of_part), least_of_part);
-      most = std::max(most, part->labels.max().item<std::int64_t>());
+      const detail::LabelSummary labels = part->labels();
+      if (labels.rows() == 0) continue;
+      samples += labels.rows();
+      least = std::min(least.value_or(labels.least()), labels.least());
+      most = std::max(most, labels.most());
     }
   }
   return least == 0 && most < samples ? std::optional(most + 1) : std::nullopt;
@@ -353,42 +356,22 @@ const std::vector<TableCategories>& TableDataModule::categories() const { return
 Batch TableDataModule::prepare(Batch batch) const {
   const LabelledTable table = detail::table_of(*encoder_, options_, batch.contains("features") ? batch["features"] : batch[0]);
   if (batch.size() == 1) batch = {};
-  batch.set("features", features_of(encoder_->encoded(table)));
+  batch.set("features", encoder_->finished(encoder_->encoded(table)));
   return batch;
 }
 
 Batch TableDataModule::prepare_records(const std::vector<Value>& records) const {
-  return {{"features", features_of(encoder_->encoded(detail::table_of(*encoder_, options_, records)))}};
+  return {{"features", encoder_->finished(encoder_->encoded(detail::table_of(*encoder_, options_, records)))}};
 }
 
 std::vector<std::string> TableDataModule::preparations() const { return encoder_->preparations(); }
 
-/// As batches have them.
-at::Tensor TableDataModule::features_of(const at::Tensor& encoded) const {
-  const at::Tensor features = encoder_->finished(encoded);
-  if (options_.shape.empty()) return features;
-  std::vector<std::int64_t> shape{features.size(0)};
-  shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
-  return features.reshape(shape);
-}
-
-DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const {
-  const at::Tensor encoded = encoder_->encoded(*part);
-  Batch batch{{"features", features_of(encoded)}};
-  Batch read{{"features", encoded.to(at::kFloat)}};
-  if (part->labels.defined()) {
-    batch.set("label", encoder_->labels(*part));
-    read.set("label", options_.task == TableTask::kRegression ? part->labels : batch["label"]);
-  }
-  return std::make_shared<TableDataset>(std::move(batch), read);
-}
-
-LoaderPtr TableDataModule::train_dataloader() { return DataLoader(dataset_of(train_), training_options(options_)); }
+LoaderPtr TableDataModule::train_dataloader() { return train_->loader(*encoder_, options_, /*is_training=*/true); }
 
 LoaderList TableDataModule::evaluation_loaders(const Parts& parts) const {
   LoaderList loaders;
   for (const auto& part : parts) {
-    if (part->features.size(0) > 0) loaders.push_back(DataLoader(dataset_of(part), reading_options(options_)));
+    if (part->rows() > 0) loaders.push_back(part->loader(*encoder_, options_, /*is_training=*/false));
   }
   return loaders;
 }

@@ -23,7 +23,7 @@
 namespace levin {
 
 namespace detail {
-struct LabelledTable;
+class TablePart;
 class TableEncoder;
 }  // namespace detail
 
@@ -124,6 +124,8 @@ struct LEVIN_API TableDataOptions {
   MissingValues missing = {};
   TableTimeUnit time_unit = TableTimeUnit::kSeconds;
   double max_expansion = kMaxExpansion;
+  /// Most memory for the rows of a table; those of Parquet files that need more are read as a stream. Unset: no bound.
+  std::optional<double> max_memory_mb = {};
   double scale = 1.0;
   bool standardize = false;
   bool standardize_labels = false;
@@ -194,13 +196,11 @@ class LEVIN_API TableDataModule : public DataModule, public ScalesLabels {
  private:
   void tell_what_is_learnt() const;
   std::optional<std::int64_t> number_of_classes() const;
-  at::Tensor features_of(const at::Tensor& encoded) const;
-  DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
-  using Parts = std::vector<std::shared_ptr<detail::LabelledTable>>;
+  using Parts = std::vector<std::shared_ptr<const detail::TablePart>>;
   LoaderList evaluation_loaders(const Parts& parts) const;
 
   TableDataOptions options_;
-  std::shared_ptr<detail::LabelledTable> train_;
+  std::shared_ptr<const detail::TablePart> train_;
   Parts val_;
   Parts test_;
   Parts predict_;

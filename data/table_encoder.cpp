@@ -3,9 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/std_mean.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
@@ -14,7 +14,6 @@
 #include <iterator>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "levin/core/base/error.h"
@@ -71,48 +70,41 @@ std::vector<std::string> names_in(const Value& state) {
 
 }  // namespace
 
-void TableEncoder::learn(const LabelledTable& training, const std::vector<std::string>& classes) {
+void TableEncoder::learn(const TableLearner& learnt) {
   knows_data_ = true;
-  classes_ = classes;
-  file_ = training.file;
-  label_column_ = training.label_column;
-  if (are_distinct_names(training.columns)) columns_ = training.columns;
-  read_shape_ = training.features.sizes().slice(1).vec();
-  for (const auto& [column, feature] : training.texts) {
-    std::vector<bool> occurs(feature.texts.size());
-    for (const std::int64_t text : whole_numbers(training.features.select(1, column)))
-      occurs[static_cast<std::size_t>(text)] = true;
-    TableCategories categories{.column = feature.column, .one_hot = feature.is_one_hot};
-    for (std::size_t text = 0; text < occurs.size(); ++text)
-      if (occurs[text]) categories.texts.push_back(feature.texts[text]);
-    if (feature.is_one_hot && categories.texts.size() > kMostOneHot) {
+  classes_ = learnt.classes();
+  file_ = learnt.file();
+  label_column_ = learnt.label_column();
+  if (are_distinct_names(learnt.columns())) columns_ = learnt.columns();
+  read_shape_ = learnt.shape();
+  for (auto& [column, categories] : learnt.categories()) {
+    if (categories.one_hot && categories.texts.size() > kMostOneHot) {
       throw ConfigError(
           format("one_hot_columns: column {} of {} has {} different texts, each of which would be a feature: put it into "
                  "code_columns, or into ignore_columns if it names the rows",
-                 quoted_text(feature.column, 40), training.file, categories.texts.size()));
+                 quoted_text(categories.column, 40), file_, categories.texts.size()));
     }
     category_columns_.push_back(column);
-    categories_.push_back(std::move(categories));
+    categories_.push_back(categories);
   }
   find_shape();
   if (options_.standardize) {
-    std::tie(deviation_, mean_) = at::std_mean(encoded(training), at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
-    std::int64_t begin = 0;
-    for (std::int64_t column = 0; !categories_.empty() && column < read_shape_[0]; ++column) {
-      const TableCategories* const categories = categories_of(column);
-      const std::int64_t width = width_of(categories);
-      if (categories != nullptr) {
-        mean_.narrow(0, begin, width).zero_();
-        deviation_.narrow(0, begin, width).fill_(1.0);
-      }
-      begin += width;
-    }
+    mean_ = spread(learnt.features().mean(), 0.0);
+    deviation_ = spread(learnt.features().deviation(), 1.0);
   }
-  if (options_.standardize_labels) {
-    label_scale_.mean = training.labels.mean().item<double>();
-    const double deviation = training.labels.std(/*unbiased=*/false).item<double>();
-    if (deviation > 0) label_scale_.deviation = deviation;
+  if (options_.standardize_labels) label_scale_ = learnt.labels().scale();
+}
+
+/// Numbers of columns that are read as those of features; of categories this one.
+at::Tensor TableEncoder::spread(const at::Tensor& of_columns, double of_categories) const {
+  if (categories_.empty()) return of_columns;
+  std::vector<at::Tensor> parts;
+  for (std::int64_t column = 0; column < read_shape_[0]; ++column) {
+    const TableCategories* const categories = categories_of(column);
+    parts.push_back(categories == nullptr ? of_columns.narrow(0, column, 1)
+                                          : at::full({width_of(categories)}, of_categories, of_columns.options()));
   }
+  return at::cat(parts);
 }
 
 const TableCategories* TableEncoder::categories_of(std::int64_t column) const {
@@ -318,6 +310,14 @@ at::Tensor TableEncoder::encoded(const LabelledTable& read) const {
 }
 
 at::Tensor TableEncoder::finished(const at::Tensor& encoded) const {
+  at::Tensor features = standardized(encoded);
+  if (options_.shape.empty()) return features;
+  std::vector<std::int64_t> shape{features.size(0)};
+  shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
+  return features.reshape(shape);
+}
+
+at::Tensor TableEncoder::standardized(const at::Tensor& encoded) const {
   if (!options_.standardize) return encoded.to(at::kFloat);
   const at::Tensor mean = mean_.to(encoded.scalar_type()), deviation = deviation_.to(encoded.scalar_type());
   return ((encoded - mean) / at::where(deviation > 0, deviation, at::ones_like(deviation))).to(at::kFloat);

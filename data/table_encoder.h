@@ -11,6 +11,7 @@
 #include "levin/core/label_scale.h"
 #include "levin/data/labelled_table.h"
 #include "levin/data/table_data_module.h"
+#include "levin/data/table_learner.h"
 
 namespace levin::detail {
 
@@ -20,9 +21,8 @@ class TableEncoder {
  public:
   explicit TableEncoder(TableDataOptions options) : options_(std::move(options)) {}
 
-  /// `classes`: of all labels of the file, the other parts' too. Throws ConfigError where a column has too many texts for
-  /// one-hot.
-  void learn(const LabelledTable& training, const std::vector<std::string>& classes);
+  /// Throws ConfigError where a column has too many texts for one-hot.
+  void learn(const TableLearner& learnt);
   Value state_dict() const;
   /// After learn(): columns with names then are the training data's, in its order, whatever else the file has. Throws
   /// ConfigError when the file lacks some, has another number of columns without names, or categories of other columns.
@@ -47,7 +47,7 @@ class TableEncoder {
   /// Features with columns of texts as numbers. Throws ConfigError that names file, line, column and text where a text is not
   /// among the training data's.
   at::Tensor encoded(const LabelledTable& table) const;
-  /// These as batches have them, float32.
+  /// These as batches have them, float32, in the shape that the options give.
   at::Tensor finished(const at::Tensor& encoded) const;
   /// Labels as batches have them: int64, or float32. Throws ConfigError that names a text which is not one of the classes.
   at::Tensor labels(const LabelledTable& table) const;
@@ -57,6 +57,8 @@ class TableEncoder {
   static std::int64_t width_of(const TableCategories* categories);
   std::vector<double> codes_of(const TextFeature& feature, const TableCategories& categories) const;
   at::Tensor columns_of(const LabelledTable& table, std::int64_t column, const TableCategories& categories) const;
+  at::Tensor spread(const at::Tensor& of_columns, double of_categories) const;
+  at::Tensor standardized(const at::Tensor& encoded) const;
   void find_shape();
   void take_columns(const Value& state);
   void load_columns(const std::vector<std::string>& names, const std::vector<std::int64_t>& shape);

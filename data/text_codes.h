@@ -9,6 +9,9 @@
 
 namespace levin::detail {
 
+/// Different texts by their bytes, or as numbers where `as_numbers` and all are such.
+std::vector<std::string> sorted_texts(std::vector<std::string> texts, bool as_numbers, char decimal);
+
 /// The texts of a column, each with a number, while its rows are read: the order in which they come.
 class TextCodes {
  public:

@@ -122,6 +122,7 @@ class ParquetFile final : public File {
     const auto metadata = reader_->parquet_reader()->metadata();
     for (int group = 0; group < metadata->num_row_groups(); ++group) add_group(metadata->RowGroup(group)->num_rows());
   }
+  bool reads_groups_alone() const override { return true; }
 
  private:
   std::shared_ptr<arrow::ChunkedArray> array_of(std::int64_t group, std::size_t column) override {
@@ -227,6 +228,7 @@ class GuardedFile final : public ColumnFile {
   const std::vector<ColumnInfo>& columns() const override { return file_->columns(); }
   std::int64_t row_groups() const override { return file_->row_groups(); }
   std::int64_t rows(std::int64_t group) const override { return file_->rows(group); }
+  bool reads_groups_alone() const override { return file_->reads_groups_alone(); }
   ColumnData read(std::int64_t group, std::size_t column, const ColumnReading& reading) override {
     return with_plain_errors([&] { return file_->read(group, column, reading); });
   }

@@ -60,6 +60,8 @@ class ColumnFile {
   /// Groups are read as a whole.
   virtual std::int64_t row_groups() const = 0;
   virtual std::int64_t rows(std::int64_t group) const = 0;
+  /// Whether opening it and reading a group leaves the other groups alone. Default: they are read with it.
+  virtual bool reads_groups_alone() const { return false; }
   virtual ColumnData read(std::int64_t group, std::size_t column, const ColumnReading& reading) = 0;
 };
 

@@ -103,6 +103,7 @@ FRAME = pd.DataFrame({
 # As pandas writes them, with an index.
 FRAME.to_parquet(FILES / "houses.parquet")
 record("houses.parquet", pq.ParquetFile(FILES / "houses.parquet").read())
+pq.write_table(pq.read_table(FILES / "houses.parquet"), FILES / "houses_in_groups.parquet", row_group_size=4)
 FRAME.to_feather(FILES / "houses.feather", compression="zstd")
 record("houses.feather", pa.feather.read_table(FILES / "houses.feather"))
 
