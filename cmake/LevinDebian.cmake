@@ -27,7 +27,7 @@ foreach(library IN ITEMS yaml-cpp fmt protobuf-lite png16 z)
 endforeach()
 list(APPEND packages "libc6 (>= 2.36)" "libstdc++6 (>= 12)" libgcc-s1)
 list(JOIN packages ", " CPACK_DEBIAN_PACKAGE_DEPENDS)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libjpeg62-turbo, libwebp7, libhdf5-103-1, libpcre2-8-0, libutf8proc2") # of libraries that are loaded when they are needed
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libjpeg62-turbo, libwebp7, libhdf5-103-1, libpcre2-8-0, libutf8proc2, libzstd1") # of libraries that are loaded when they are needed
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME levin)

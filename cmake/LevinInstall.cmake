@@ -24,7 +24,7 @@ if(TARGET levin_cuda)
   install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
   set_target_properties(levin_cuda PROPERTIES INSTALL_RPATH "$ORIGIN;${levin_torch_rpath}")
 endif()
-foreach(library IN ITEMS levin_images_library levin_columns_library levin_hdf5_library levin_text_library)
+foreach(library IN ITEMS levin_images_library levin_columns_library levin_hdf5_library levin_text_library levin_zstd_library)
   if(TARGET ${library})
     list(APPEND levin_installed ${library})
     install(TARGETS ${library} OPTIONAL) # not built by `make demo`

@@ -7,8 +7,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/wildcards.h"
 #include "levin/core/config/registry.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/data/reading_options.h"
 
 namespace levin {
@@ -72,9 +72,7 @@ ArrayDataModule::ArrayDataModule(const std::string& class_name, ArrayDataOptions
 std::shared_ptr<const ArrayDataset> ArrayDataModule::open(const char* option, const Paths& paths, bool has_labels) const {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path& path : paths) {
-    std::error_code ignored;
-    const bool is_pattern = has_wildcards(path) && !std::filesystem::exists(path, ignored);
-    const auto matches = is_pattern ? matching_files(path) : std::vector{path};
+    const auto matches = files_meant_by(path);
     if (matches.empty()) throw ConfigError(format("{}: {}: there is no such file", option, path));
     files.insert(files.end(), matches.begin(), matches.end());
   }

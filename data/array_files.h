@@ -10,8 +10,8 @@
 
 namespace levin {
 
-/// Reads a file in the IDX format of MNIST, also gzip-compressed: the tensor of its type (uint8, int8, int16, int32, float32 or
-/// float64) and shape. Throws IoError, naming the file, when it is damaged.
+/// Reads a file in the IDX format of MNIST, also compressed by gzip or zstd: the tensor of its type (uint8, int8, int16, int32,
+/// float32 or float64) and shape. Throws IoError, naming the file, when it is damaged.
 LEVIN_API at::Tensor read_idx(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
 /// The same for data that is in memory; `name` stands for the file in messages.
 LEVIN_API at::Tensor parse_idx(std::string data, const std::string& name);

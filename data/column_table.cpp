@@ -17,8 +17,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/machine_memory.h"
 #include "levin/core/base/text.h"
-#include "levin/core/base/wildcards.h"
 #include "levin/core/files/column_file.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/data/column_layout.h"
 #include "levin/data/text_codes.h"
 
@@ -293,8 +293,7 @@ std::vector<fs::path> files_of(const fs::path& path) {
     }
     return files;
   }
-  if (fs::exists(path, ignored) || !has_wildcards(path)) return {path};
-  std::vector<fs::path> files = matching_files(path);
+  std::vector<fs::path> files = files_meant_by(path);
   if (files.empty()) throw ConfigError(format("{}: there is no such file", path));
   return files;
 }

@@ -31,7 +31,7 @@ struct LEVIN_API CsvOptions {
   char decimal = '.';
   /// Columns in which a missing value is an error whatever `missing` says, named as for find_column(); class_column is one.
   std::vector<std::string> complete_columns{};
-  /// How many times its size a gzip file may expand to (see read_input_file()).
+  /// How many times its size a compressed file may expand to (see read_input_file()).
   double max_expansion = kMaxExpansion;
   /// A column that may hold texts instead of numbers, named as for find_column(). Default: none.
   std::string class_column{};

@@ -9,7 +9,7 @@
 namespace levin {
 
 /// The values of JSON lines, such as {"text": "…", "label": 3}: one in each line of text files, which may be compressed by
-/// gzip. Empty lines are passed over. A line that is no JSON is an IoError, with file and line.
+/// gzip or zstd. Empty lines are passed over. A line that is no JSON is an IoError, with file and line.
 ///
 ///     levin::from_json_lines("reviews/*.jsonl").map([](const levin::Value& review) {
 ///       return encode(review.at("text").as_string());

@@ -246,8 +246,8 @@ inline Pipeline<std::filesystem::path> from_files(const std::string& pattern) {
   return from_files(std::vector<std::string>{pattern});
 }
 
-/// The lines of a text file, which may be compressed by gzip, without their ends: what flat_map() takes for paths. Throws
-/// IoError when it is read.
+/// The lines of a text file, which may be compressed by gzip or zstd, without their ends: what flat_map() takes for paths.
+/// Throws IoError when it is read.
 inline Pipeline<std::string> lines_of(const std::filesystem::path& file) {
   return Pipeline<std::string>(pipeline_nodes::lines(file));
 }

@@ -4,7 +4,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/wildcards.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/remote_file.h"
 #include "levin/data/input_file.h"
@@ -138,12 +137,8 @@ class LinesNode final : public PipelineNode {
 };
 
 std::vector<fs::path> matches(const std::string& pattern) {
-  if (is_remote(pattern)) {
-    const std::vector<std::string> places = remote_matches(pattern);
-    return {places.begin(), places.end()};
-  }
-  const fs::path whole = expand_home(pattern);
-  std::vector<fs::path> paths = has_wildcards(whole) ? matching_files(whole) : std::vector<fs::path>{whole};
+  if (is_remote(pattern)) return files_meant_by(pattern);
+  std::vector<fs::path> paths = files_meant_by(expand_home(pattern));
   std::erase_if(paths, [](const fs::path& path) { return !fs::exists(path) || fs::is_directory(path); });
   if (paths.empty()) throw ConfigError(format("no file matches '{}'", pattern));
   return paths;

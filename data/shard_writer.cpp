@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/data/stream_coders.h"
 #include "levin/data/tar_reader.h"
 
 namespace levin {
@@ -47,9 +48,17 @@ std::int64_t ShardSample::number(std::string_view name) const {
 
 /// The shard that is being written.
 struct ShardWriter::OpenShard {
-  explicit OpenShard(const fs::path& path) : path(path), file(path) {}
+  OpenShard(const fs::path& path, Compression compression) : path(path), file(path), encoder(make_encoder(compression)) {}
+  void write(const std::string& bytes) { file.write(encoder ? encoder->encode(bytes) : bytes); }
+  void finish() {
+    write(std::string(2 * kTarBlock, '\0'));
+    if (encoder) file.write(encoder->finish());
+    file.commit();
+  }
+
   fs::path path;
   AtomicFile file;
+  std::unique_ptr<StreamEncoder> encoder;  ///< null: not compressed
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
 };
@@ -64,16 +73,19 @@ ShardWriter::~ShardWriter() = default;
 void ShardWriter::add(const ShardSample& sample) {
   if (sample.files.empty()) throw MisuseError(format("the sample '{}' has no files", sample.key));
   if (open_ && (open_->samples == options_.max_samples || open_->bytes >= options_.max_bytes)) complete();
-  if (!open_) open_ = std::make_unique<OpenShard>(folder_ / format("{}-{:06}.tar", prefix_, shards_.size()));
+  if (!open_) {
+    const std::string name = format("{}-{:06}.tar{}", prefix_, shards_.size(), ending_of(options_.compression));
+    open_ = std::make_unique<OpenShard>(folder_ / name, options_.compression);
+  }
   for (const auto& [name, bytes] : sample.files) {
     const std::string path = format("{}.{}", sample.key, name);
     if (key_and_name(path) != std::pair<std::string_view, std::string_view>(sample.key, name)) {
       throw MisuseError(format("'{}' cannot be read back: the last part of a sample's key has no dot, and is not empty", path));
     }
     const auto size = static_cast<std::int64_t>(bytes.size());
-    open_->file.write(tar_header(path, size));
-    open_->file.write(bytes);
-    open_->file.write(std::string(static_cast<std::size_t>(tar_padding(size)), '\0'));
+    open_->write(tar_header(path, size));
+    open_->write(bytes);
+    open_->write(std::string(static_cast<std::size_t>(tar_padding(size)), '\0'));
     open_->bytes += size;
   }
   ++open_->samples;
@@ -81,8 +93,7 @@ void ShardWriter::add(const ShardSample& sample) {
 }
 
 void ShardWriter::complete() {
-  open_->file.write(std::string(2 * kTarBlock, '\0'));
-  open_->file.commit();
+  open_->finish();
   shards_.push_back(open_->path);
   open_ = nullptr;
 }

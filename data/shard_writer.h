@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/data/input_file.h"
 
 namespace levin {
 
@@ -29,12 +30,16 @@ struct LEVIN_API ShardSample {
 struct LEVIN_API ShardWriterOptions {
   std::int64_t max_samples = 10'000;               ///< of a shard
   std::int64_t max_bytes = std::int64_t{1} << 30;  ///< after which a shard takes no more samples
+  /// Of the shards. A compressed one is read from its beginning by each rank, whichever of its samples it needs. kZstd needs
+  /// libzstd (ConfigError).
+  Compression compression = Compression::kNone;
 };
 
 /// Writes samples into tar files that samples_of(), WebDataset and tar read. Each appears when it is whole.
 class LEVIN_API ShardWriter {
  public:
-  /// `folder`/`prefix`-000000.tar and so on; the folder is made. Throws IoError.
+  /// `folder`/`prefix`-000000.tar and so on, with .gz or .zst behind it where they are compressed; the folder is made. Throws
+  /// IoError.
   ShardWriter(std::filesystem::path folder, std::string prefix, const ShardWriterOptions& options = {});
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;

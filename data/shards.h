@@ -9,8 +9,8 @@
 
 namespace levin {
 
-/// The samples of a tar file, which may be compressed by gzip: what flat_map() takes for paths. Of one that is not compressed
-/// the bytes of samples that are passed over are not read. Throws IoError when it is read.
+/// The samples of a tar file, which may be compressed by gzip or zstd: what flat_map() takes for paths. Of one that is not
+/// compressed the bytes of samples that are passed over are not read. Throws IoError when it is read.
 LEVIN_API Pipeline<ShardSample> samples_of(const std::filesystem::path& tar_file);
 
 /// The samples of tar files in WebDataset's layout: from_files(patterns).flat_map(samples_of); files on servers are downloaded

@@ -134,7 +134,8 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   using T = TableDataOptions;
   options
       .add("path", &T::path,
-           "Data: .csv, .tsv, .parquet, .feather, .npy, or MNIST's IDX format, also compressed (.gz); a list or a pattern of "
+           "Data: .csv, .tsv, .parquet, .feather, .npy, or MNIST's IDX format, also compressed (.gz, .zst); a list or a "
+           "pattern of "
            "tables is "
            "one table")
       .input_file()

@@ -25,6 +25,7 @@
 #include "levin/data/array_files.h"
 #include "levin/data/column_table.h"
 #include "levin/data/csv_text.h"
+#include "levin/data/input_file.h"
 #include "levin/data/table_warnings.h"
 
 namespace levin::detail {
@@ -33,9 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool ends_with(const fs::path& path, std::string_view extension) {
-  std::string name = path.filename().string();
+  std::string name = without_compression_ending(path).filename().string();
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
   return name.ends_with(extension);
 }
 
@@ -159,13 +159,14 @@ CsvTable TableReader::read_array(const fs::path& path, const TableColumns& colum
   const std::string file = path.string();
   CsvTable table;
   if (ends_with(path, ".npy")) {
-    table.values = path.extension() == ".gz" ? read_npy(path, options_.max_expansion) : map_npy(path);
+    table.values = without_compression_ending(path) == path ? map_npy(path) : read_npy(path, options_.max_expansion);
   } else if (ends_with(path, "ubyte") || ends_with(path, ".idx")) {
     table.values = read_idx(path, options_.max_expansion);
   } else {
-    throw ConfigError(format(
-        "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz), or {}{}",
-        path, join(column_file_endings()), kind_in_message(path)));
+    throw ConfigError(
+        format("{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz, "
+               ".zst), or {}{}",
+               path, join(column_file_endings()), kind_in_message(path)));
   }
   if (!columns.one_hot.empty() || !columns.coded.empty())
     throw ConfigError(format("{}: one_hot_columns and code_columns are columns of tables", file));

@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/files/remote_file.h"
 #include "levin/data/read_file.h"
+#include "levin/data/stream_coders.h"
 
 namespace levin {
 namespace {
@@ -36,12 +35,6 @@ constexpr std::size_t kType = 156;
 std::string_view text_of(std::string_view block, Field field) {
   const std::string_view text = block.substr(field.at, field.length);
   return text.substr(0, text.find('\0'));
-}
-
-bool is_gzip(const std::filesystem::path& path) {
-  std::array<char, 2> begin{};
-  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
-  return begin[0] == '\x1f' && begin[1] == '\x8b';
 }
 
 }  // namespace
@@ -74,7 +67,7 @@ std::string SeekableTar::read(std::int64_t offset, std::int64_t count) const {
 TarReader::TarReader(const std::filesystem::path& path) : name_(path.string()) {
   const std::filesystem::path copy = local_copy(path.string());
   auto tar = std::make_shared<const SeekableTar>(copy);
-  if (!is_gzip(copy)) {
+  if (compression_of(copy) == Compression::kNone) {
     seekable_ = std::move(tar);
     return;
   }

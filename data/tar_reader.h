@@ -38,8 +38,8 @@ class SeekableTar {
 };
 
 /// The files of a tar file (ustar, pax, GNU) one after another: one that is not compressed without reading their bytes, a
-/// compressed one (gzip) through all of it. Folders, links and devices are passed over. Throws IoError, with the place, for
-/// what is no tar file, or ends too early.
+/// compressed one (gzip, zstd) through all of it. Folders, links and devices are passed over. Throws IoError, with the place,
+/// for what is no tar file, or ends too early.
 class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);

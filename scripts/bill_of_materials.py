@@ -17,7 +17,7 @@ LINKED = {"yaml-cpp": ("libyaml-cpp0.7", "MIT", "libyaml-cpp"), "fmt": ("libfmt9
           "libpng": ("libpng16-16", "libpng-2.0", "libpng"), "protobuf": ("libprotobuf-lite32", "BSD-3-Clause", "libprotobuf-lite"),
           "zlib": ("zlib1g", "Zlib", "libz"), "libjpeg-turbo": ("libjpeg62-turbo", "IJG AND BSD-3-Clause AND Zlib", "libjpeg"),
           "libwebp": ("libwebp7", "BSD-3-Clause", "libwebp"), "pcre2": ("libpcre2-8-0", "BSD-3-Clause", "libpcre2-8"),
-          "utf8proc": ("libutf8proc2", "MIT", "libutf8proc")}
+          "utf8proc": ("libutf8proc2", "MIT", "libutf8proc"), "zstd": ("libzstd1", "BSD-3-Clause", "libzstd")}
 # Compiled in, from headers or an archive: not seen as a library.
 COMPILED_IN = {"nlohmann-json": ("nlohmann-json3-dev", "MIT"), "CLI11": ("libcli11-dev", "BSD-3-Clause"), "agg": ("libagg-dev", "BSD-3-Clause")}
 

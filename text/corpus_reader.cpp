@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_lines_of_json(const fs::path& path) {
-  const fs::path name = path.extension() == ".gz" ? path.stem() : path;
-  return name.extension() == ".jsonl" || name.extension() == ".ndjson";
+  const fs::path ending = without_compression_ending(path).extension();
+  return ending == ".jsonl" || ending == ".ndjson";
 }
 
 constexpr std::size_t kLongestLine = std::size_t{1} << 30U;

@@ -25,7 +25,7 @@ struct LEVIN_API CorpusOptions {
   std::vector<std::filesystem::path> files = {};
   std::filesystem::path output = {};
   /// A file is one document, or with this has a JSON object in each line, of which this member is the text. Files whose names
-  /// end in .jsonl or .ndjson (also .gz) are read so without it, with "text".
+  /// end in .jsonl or .ndjson (also .gz, .zst) are read so without it, with "text".
   std::string json_field = {};
   std::string append_token = {};  ///< put behind each document, as "<|endoftext|>"; empty: none
   bool special_tokens = false;    ///< with those of the post-processor
@@ -44,8 +44,9 @@ struct LEVIN_API EncodedCorpus {
 };
 
 /// Encodes text files into a token file, on several threads; its documents are in the order of the files, whatever the threads
-/// do. Files may be gzip files and pipes; a document has to fit into memory, the whole need not. The output appears when it is
-/// whole. Throws IoError for what cannot be read or written, ConfigError for a token that the tokenizer lacks.
+/// do. Files may be compressed (gzip, zstd), and pipes; a document has to fit into memory, the whole need not. The output
+/// appears when it is whole. Throws IoError for what cannot be read or written, ConfigError for a token that the tokenizer
+/// lacks.
 LEVIN_API EncodedCorpus encode_corpus(const Tokenizer& tokenizer, const CorpusOptions& options);
 
 }  // namespace levin

@@ -28,7 +28,13 @@ struct Options {
   std::int64_t max_megabytes = 1000;
   bool in_order = false;
   std::uint64_t seed = 0;
+  std::string compression;  ///< gz, zst; empty: none
 };
+
+Compression compression_of(const Options& options) {
+  if (options.compression.empty()) return Compression::kNone;
+  return options.compression == "gz" ? Compression::kGzip : Compression::kZstd;
+}
 
 /// The files of a sample.
 struct Source {
@@ -82,6 +88,15 @@ std::vector<std::string> label_by_folders(std::vector<Source>& sources) {
   return classes;
 }
 
+/// Says which shards of an earlier run stand behind those that were written now: a pattern would take them for a part of these.
+void warn_of_others(const fs::path& output, std::size_t first) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+    const std::string other = format("{}-{:06}.tar{}", output.string(), first, ending_of(compression));
+    if (!fs::exists(other)) continue;
+    std::cerr << format("levin: warning: {} is of an earlier run: remove it, and those behind it\n", quoted_text(other));
+  }
+}
+
 int pack(const Options& options) {
   const fs::path folder = options.folder;
   if (!fs::is_directory(folder)) throw ConfigError(format("{} is no folder", quoted_text(options.folder)));
@@ -91,7 +106,9 @@ int pack(const Options& options) {
   if (!options.in_order) std::shuffle(sources.begin(), sources.end(), std::mt19937_64(options.seed));
   const fs::path output = options.output;
   ShardWriter writer(output.parent_path(), output.filename(),
-                     {.max_samples = options.max_samples, .max_bytes = options.max_megabytes * 1'000'000});
+                     {.max_samples = options.max_samples,
+                      .max_bytes = options.max_megabytes * 1'000'000,
+                      .compression = compression_of(options)});
   for (const Source& source : sources) {
     ShardSample sample{.key = source.key, .files = {}};
     for (const auto& [name, file] : source.files) sample.files.emplace_back(name, content_of(file));
@@ -99,6 +116,7 @@ int pack(const Options& options) {
     writer.add(sample);
   }
   writer.finish();
+  warn_of_others(output, writer.shards().size());
   if (!classes.empty()) {
     const fs::path list = output.string() + "-classes.txt";
     write_file(list, join(classes, "\n") + "\n");
@@ -128,6 +146,8 @@ Subcommand shards_subcommand() {
                 ->check(CLI::PositiveNumber);
             pack.add_flag("--in-order", options->in_order, "In alphabetical order, not at random");
             pack.add_option("--seed", options->seed, "Seed of the random order");
+            pack.add_option("--compress", options->compression, "gz or zst; each rank reads all of a compressed shard")
+                ->check(CLI::IsMember({"gz", "zst"}));
           },
           [options](const CommandLine&) { return pack(*options); }};
 }

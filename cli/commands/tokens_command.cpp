@@ -23,6 +23,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/paths.h"
+#include "levin/data/input_file.h"
 #include "levin/text/encode_corpus.h"
 #include "levin/text/token_file.h"
 #include "levin/text/tokenizer.h"
@@ -50,7 +51,7 @@ std::optional<double> size_of(const std::vector<fs::path>& files) {
   double bytes = 0;
   for (const fs::path& file : files) {
     std::error_code error;
-    if (file.extension() == ".gz" || !fs::is_regular_file(file, error)) return std::nullopt;
+    if (without_compression_ending(file) != file || !fs::is_regular_file(file, error)) return std::nullopt;
     bytes += static_cast<double>(fs::file_size(file, error));
   }
   return bytes;
@@ -189,7 +190,8 @@ void declare_encode(CLI::App& app, TokensOptions& options) {
   app.callback([&options] { options.action = encode; });
   constexpr int kMostFiles = 1'000'000;
   app.add_option("files", options.corpus.files,
-                 "Texts, each a document; .jsonl and .ndjson: JSON lines, each with a document; .gz; pipes, such as /dev/stdin")
+                 "Texts, each a document; .jsonl and .ndjson: JSON lines, each with a document; .gz and .zst; pipes, such as "
+                 "/dev/stdin")
       ->required()
       ->expected(1, kMostFiles)
       ->type_name("FILE");

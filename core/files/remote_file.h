@@ -31,6 +31,9 @@ LEVIN_API std::filesystem::path local_copy(const std::string& place);
 /// with {000..099} and {a,b} in it written out. Throws IoError.
 LEVIN_API std::vector<std::string> remote_matches(const std::string& pattern);
 
+/// A path itself, or the files that a pattern stands for, here or on a server (remote_matches()); empty where none is here.
+LEVIN_API std::vector<std::filesystem::path> files_meant_by(const std::filesystem::path& path);
+
 /// Stores a file under an s3:// address: it appears there whole. A server that does not answer is asked for ten minutes. Throws
 /// IoError.
 LEVIN_API void upload_file(const std::filesystem::path& file, const std::string& place);

@@ -65,6 +65,16 @@ std::vector<std::string> remote_matches(const std::string& pattern) {
   return matches;
 }
 
+std::vector<fs::path> files_meant_by(const fs::path& path) {
+  if (is_remote(path.string())) {
+    const std::vector<std::string> places = remote_matches(path.string());
+    return {places.begin(), places.end()};
+  }
+  std::error_code ignored;
+  if (fs::exists(path, ignored) || !has_wildcards(path)) return {path};
+  return matching_files(path);
+}
+
 bool is_there(const fs::path& place) {
   std::error_code ignored;
   if (!is_remote(place.native())) return fs::exists(place, ignored);

@@ -1,7 +1,10 @@
 #include "levin/core/files/remote_request.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,6 +20,46 @@ bool is_passing(long status) { return status == 429 || status >= 500; }
 
 std::string problem_of(const std::string& place, RemoteAccess access, const std::string& problem) {
   return format("'{}' cannot be {}: {}", shown_place(place), access == RemoteAccess::kRead ? "read" : "written", problem);
+}
+
+/// A character in UTF-8; "" for a number that is none.
+std::string utf8_of(std::uint32_t code) {
+  constexpr std::uint32_t kFirstOfTwo = 0x80, kFirstOfThree = 0x800, kFirstOfFour = 0x10000, kEnd = 0x110000;
+  if (code == 0 || code >= kEnd) return "";
+  if (code < kFirstOfTwo) return {static_cast<char>(code)};
+  const auto following = [code](unsigned shift) { return static_cast<char>(0x80U | (code >> shift & 0x3fU)); };
+  if (code < kFirstOfThree) return {static_cast<char>(0xc0U | code >> 6U), following(0)};
+  if (code < kFirstOfFour) return {static_cast<char>(0xe0U | code >> 12U), following(6), following(0)};
+  return {static_cast<char>(0xf0U | code >> 18U), following(12), following(6), following(0)};
+}
+
+/// What an entity of XML stands for, such as "amp", "#39" and "#x27"; "" for none.
+std::string text_of_entity(std::string_view name) {
+  for (const auto& [entity, letter] : {std::pair("lt", "<"), {"gt", ">"}, {"quot", "\""}, {"apos", "'"}, {"amp", "&"}}) {
+    if (name == entity) return letter;
+  }
+  if (!name.starts_with('#')) return "";
+  const bool is_hex = name.starts_with("#x");
+  const std::string_view digits = name.substr(is_hex ? 2 : 1);
+  std::uint32_t code = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, is_hex ? 16 : 10);
+  return error == std::errc() && end == digits.data() + digits.size() ? utf8_of(code) : "";
+}
+
+/// A text of XML, in which servers write letters in several ways.
+std::string unescaped(std::string_view xml) {
+  std::string text;
+  while (!xml.empty()) {
+    const std::size_t begin = std::min(xml.find('&'), xml.size());
+    text += xml.substr(0, begin);
+    xml.remove_prefix(begin);
+    if (xml.empty()) break;
+    const std::size_t end = xml.find(';');
+    const std::string meant = end == std::string_view::npos ? "" : text_of_entity(xml.substr(1, end - 1));
+    text += meant.empty() ? "&" : meant;
+    xml.remove_prefix(meant.empty() ? 1 : end + 1);
+  }
+  return text;
 }
 
 }  // namespace
@@ -86,16 +129,7 @@ std::vector<std::string> elements_of(const std::string& xml, const std::string& 
     at += begin.size();
     const std::size_t to = xml.find(end, at);
     if (to == std::string::npos) break;
-    std::string text = xml.substr(at, to - at);
-    for (const auto& [entity, letter] : {std::pair("&lt;", "<"),
-                                         {"&gt;", ">"},
-                                         {"&quot;", "\""},
-                                         {"&#34;", "\""},
-                                         {"&#39;", "'"},
-                                         {"&apos;", "'"},
-                                         {"&amp;", "&"}})
-      text = replaced(text, entity, letter);
-    texts.push_back(text);
+    texts.push_back(unescaped(xml.substr(at, to - at)));
   }
   return texts;
 }

@@ -241,7 +241,7 @@ def _sections_with(module, training):
         scheduler = schedule.get("scheduler")
         section = None if scheduler is None else _scheduler_section(scheduler, schedule.get("interval", "epoch"), where)
     if section is not None:
-        for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None)):
+        for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None), ("strict", True), ("name", None)):
             if schedule.get(key, default) != default:
                 section[key] = schedule[key]
         found["lr_scheduler"] = section

@@ -92,7 +92,7 @@ def _given_first(module, function, original, *args, **kwargs):
 def weights(module, state):
     """The module computes with these tensors instead of its own."""
     from torch.nn.utils import stateless
-    return stateless._reparametrize_module(module, state, tie_weights=True)
+    return stateless._reparametrize_module(module, state, tie_weights=True, stack_weights=True)
 
 
 def checkpoint(reentrant, hooks):

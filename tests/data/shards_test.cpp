@@ -41,6 +41,13 @@ std::vector<ShardSample> samples_in(const fs::path& tar, std::int64_t skipped = 
   return samples;
 }
 
+/// Without the program there is nothing to compare with.
+bool has_zstd() {
+  static const bool has = std::system("zstd --version >/dev/null 2>&1") == 0;
+  if (!has) WARN("Not tested: zstd (install zstd)");
+  return has;
+}
+
 /// Files of three samples, one of them with a name of 150 letters, and a file that belongs to none.
 struct Folder {
   levin::test::TemporaryFolder folder;
@@ -80,8 +87,13 @@ TEST_CASE("samples are read from what tar writes in its formats, compressed or n
   for (const std::string format : {"ustar", "pax", "gnu"}) {
     INFO(format);
     const fs::path plain = data.tar(format);
-    const fs::path compressed = data.tar(format, "-z");
-    for (const fs::path& file : {plain, compressed}) {
+    std::vector<fs::path> files = {plain, data.folder / (format + ".gz"), data.folder / (format + ".zst")};
+    run(levin::format("gzip -c {} >{}", plain.string(), files[1].string()));
+    if (!has_zstd())
+      files.pop_back();
+    else
+      run(levin::format("zstd -q {} -o {}", plain.string(), files[2].string()));
+    for (const fs::path& file : files) {
       const auto all = samples_in(file);
       check(all, data.long_name);
       for (std::int64_t skipped = 0; skipped <= 3; ++skipped) {
@@ -127,6 +139,37 @@ TEST_CASE("shards that are written are read back, and by tar") {
   CHECK(text_of(folder / "out/0.jpg") == std::string(700, 'x'));
   CHECK(text_of(folder / "out/1.cls") == "2");
   CHECK(text_of(folder / "out" / (long_key + ".txt")) == "three");
+}
+
+TEST_CASE("compressed shards hold the bytes of plain ones, for gzip and zstd, and are read back") {
+  const levin::test::TemporaryFolder folder;
+  const auto write_shards = [&](const std::string& name, levin::Compression compression) {
+    levin::ShardWriter writer(folder.path(), name, {.max_samples = 2, .compression = compression});
+    std::string bytes(3'000'000, '\0');
+    std::uint32_t state = 1;
+    for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 28U);
+    for (const char* key : {"0", "1", "2"}) writer.add({key, {{"bin", bytes}, {"cls", key}}});
+    writer.finish();
+    return writer.shards();
+  };
+  const auto plain = write_shards("plain", levin::Compression::kNone);
+  std::vector<std::pair<levin::Compression, std::string>> kinds = {{levin::Compression::kGzip, "gzip"}};
+  if (has_zstd()) kinds.emplace_back(levin::Compression::kZstd, "zstd");
+  for (const auto& [compression, program] : kinds) {
+    INFO(program);
+    const auto shards = write_shards(program, compression);
+    REQUIRE(shards.size() == 2);
+    CHECK(shards[1].filename() == program + "-000001.tar" + levin::ending_of(compression));
+    for (std::size_t shard = 0; shard < 2; ++shard) {
+      CHECK(fs::file_size(shards[shard]) < fs::file_size(plain[shard]) * 3 / 4);
+      run(levin::format("{} -dc {} | cmp - {}", program, shards[shard].string(), plain[shard].string()));
+      const auto expected = samples_in(plain[shard]), given = samples_in(shards[shard]);
+      REQUIRE(given.size() == expected.size());
+      for (std::size_t sample = 0; sample < given.size(); ++sample) CHECK(given[sample].files == expected[sample].files);
+    }
+    const std::string first = text_of(shards[0]);
+    CHECK(text_of(write_shards("again", compression)[0]) == first);
+  }
 }
 
 TEST_CASE("a tar file that was cut off or damaged is an error with its place") {

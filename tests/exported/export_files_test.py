@@ -64,10 +64,11 @@ class Configuration(unittest.TestCase):
                 def configure(self, name=name, arguments=arguments):
                     optimizer = torch.optim.Adam(self.parameters(), lr=0.05)
                     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": getattr(schedules, name)(optimizer, **arguments), "interval": "step",
-                                                                     "monitor": "val_loss"}}
+                                                                     "monitor": "val_loss", "strict": False, "name": "rate"}}
 
                 found = self.sections(configure)
-                self.assertEqual(found["lr_scheduler"], {"class_path": name, "init_args": arguments, "interval": "step", "monitor": "val_loss"})
+                self.assertEqual(found["lr_scheduler"], {"class_path": name, "init_args": arguments, "interval": "step", "monitor": "val_loss",
+                                                         "strict": False, "name": "rate"})
                 if name not in ("OneCycleLR", "CyclicLR"):  # they set the rate themselves
                     self.assertEqual(found["optimizer"]["init_args"]["lr"], 0.05)
 

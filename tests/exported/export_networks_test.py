@@ -198,6 +198,20 @@ class Networks(unittest.TestCase):
             found = graph.module(*(weights[entry["name"]] for entry in graph.inputs))
             self.assertEqual([bool(value) for entry, value in zip(graph.outputs, found) if entry["kind"] == "condition"], [holds])
 
+    def test_a_module_under_two_names(self):
+        """Its weights are the same afterwards, not those that were recorded with."""
+        def step(self, batch, batch_idx):
+            return F.cross_entropy(self.first(batch[0]) + self.second[0](batch[0]), batch[1])
+
+        module = with_step(step)
+        module.first = torch.nn.Linear(6, 3)
+        module.second = torch.nn.Sequential(module.first)
+        before = dict(module.named_parameters(remove_duplicate=False))
+        verified(module)
+        after = dict(module.named_parameters(remove_duplicate=False))
+        self.assertEqual(list(after), list(before))
+        self.assertTrue(all(after[name] is before[name] for name in before))
+
     def test_copies_of_tensors(self):
         def step(self, batch, batch_idx):
             kept = copy.deepcopy({"scale": torch.tensor(2.0), "again": self.rate})

@@ -100,6 +100,8 @@ def with_levin(folder, build, ranks, entry="fit", unused=False, **trainer):
     version = max((root / "logs").iterdir(), key=lambda path: path.stat().st_mtime)
     if entry == "predict":
         return [], version
+    if not (version / "metrics.csv").exists():  # nothing is logged
+        return [], version
     with open(version / "metrics.csv", encoding="utf-8") as file:
         return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)], version
 
