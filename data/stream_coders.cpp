@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "levin/core/base/optional_library.h"
 
@@ -122,6 +123,8 @@ Compression compression_of(std::span<const char> begin) {
 }
 
 Compression compression_of(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return Compression::kNone;  // to open a pipe would wait for its writer
   std::array<char, kCompressionMark> begin{};
   std::ifstream stream(file, std::ios::binary);
   stream.read(begin.data(), begin.size());

@@ -25,6 +25,7 @@
 #include "levin/core/files/file_watch.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/files/remote_file.h"
+#include "levin/core/files/remote_request.h"
 #include "levin/core/files/written_files.h"
 
 namespace levin {

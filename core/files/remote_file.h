@@ -51,7 +51,4 @@ LEVIN_API std::filesystem::path absolute_place(const std::filesystem::path& plac
 /// where a folder cannot be read. Throws IoError where a server does not list them.
 LEVIN_API std::vector<std::filesystem::path> newest_files_at(const std::filesystem::path& folder, const std::string& extension);
 
-/// The folder of the cache for what is on its way to a server.
-std::filesystem::path upload_folder();
-
 }  // namespace levin

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -36,6 +38,9 @@ HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::f
 /// A request for an address, without its url, likewise. Throws IoError for a status that is an error, but for `allowed`.
 HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpRequest request,
                      RemoteAccess access = RemoteAccess::kRead, long allowed = 0);
+
+/// The folder of the cache for what is on its way to a server.
+std::filesystem::path upload_folder();
 
 /// The text of each element of this name in an answer of S3.
 std::vector<std::string> elements_of(const std::string& xml, const std::string& name);

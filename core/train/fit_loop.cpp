@@ -138,7 +138,7 @@ void FitLoop::end_epoch() {
         format("Epoch {} had no training batch: the training loader gave none{}.", run_.progress.epoch - 1, claim_of_loader()),
         "epoch without batches", Speaker::kRun);
   }
-  if (!epoch_.end_reason()) reload_if_due();
+  if (reload_is_due()) reload();
   agree_on_epoch();
   continues_ = !done();
 }
@@ -160,9 +160,17 @@ void FitLoop::announce() const {
   announce_rank(run_.strategy(), loaders);
 }
 
-void FitLoop::reload_if_due() {
+bool FitLoop::reload_is_due() {
   const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
-  if (every == 0 || run_.progress.epoch % every != 0) return;
+  if (every == 0 || run_.progress.epoch % every != 0 || epoch_.end_reason()) return false;
+  // A request to stop may wait for a boundary: without this one it would depend on whether a checkpoint came between.
+  // Every rank reaches this because all ask for loaders in the same epochs.
+  run_.boundaries.meet(BoundaryKind::kCheckpoint);
+  return !epoch_.end_reason();
+}
+
+void FitLoop::reload() {
+  const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
   run_.progress.loaders_epoch = run_.progress.epoch;
   data_.set_up();
   // Loaders of epochs that do not validate would not be read.

@@ -31,7 +31,9 @@ class FitLoop {
   void begin_training();
   /// Training is over: from here on the module has the weights to evaluate.
   void hand_over();
-  void reload_if_due();
+  /// Ranks: all. Loaders are asked for anew before an epoch that will come.
+  bool reload_is_due();
+  void reload();
   /// Calls `ask` as in the epoch in which the resumed run asked for its loaders: their data may depend on it.
   void ask_for_loaders(const std::function<void()>& ask);
   void agree_on_epoch();
