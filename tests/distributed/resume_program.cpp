@@ -18,14 +18,16 @@ void run(const Settings& settings) {
   const Trainer trainer(rank_options(ranks, folder));
   Report report(folder, trainer.rank());
   const std::string source = settings.text("source");
-  const int first = source.empty() ? settings.number("seed", 1) : static_cast<int>(first_resume_plan_of(source, ranks).seed);
+  const int first = settings.number("seed", 1);
   for (int seed = first; seed < first + settings.number("programs", 1); ++seed) {
     const std::filesystem::path own = folder / std::to_string(seed);
     std::filesystem::create_directories(own);
     const bool by_session = settings.number("session", 0) == 1;
     const auto number = static_cast<std::uint64_t>(seed);
     const auto stride = static_cast<std::size_t>(settings.number("stride", 1));
-    const auto plan = by_session ? random_session_plan(number, ranks) : random_resume_plan(number, ranks);
+    const auto plan = !source.empty() ? first_resume_plan_of(source, ranks)
+                      : by_session    ? random_session_plan(number, ranks)
+                                      : random_resume_plan(number, ranks);
     if (trainer.is_global_zero()) std::cout << plan.str() << std::endl;
     const std::string problems = by_session ? check_session_plan(plan, own, stride) : check_resume_plan(plan, own, stride);
     if (!problems.empty()) std::cout << "rank " << trainer.rank() << ": " << problems << std::endl;

@@ -73,7 +73,7 @@ struct ResumePlan {
 
 /// The same for the same seed, on every rank.
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
-/// The first of these that reads from a source (resume_sources()), and has several epochs to resume in.
+/// The first of these that reads from a source (resume_sources()), without its cut run.
 ResumePlan first_resume_plan_of(const std::string& source, int ranks = 1);
 
 /// One run requests a checkpoint in every hook. At each point at which a run can be saved, or every `stride`th, it is then
