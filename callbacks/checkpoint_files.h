@@ -27,8 +27,8 @@ std::string absolute_folder(const std::filesystem::path& folder);
 void link_checkpoint(const std::string& target, const std::string& link);
 
 /// Removes a checkpoint that levin wrote into `folder` or a folder below it, or a link that link_checkpoint() made there; of an
-/// address what has a checkpoint's name. Any
-/// other file, wherever its path leads, stays, with a warning; so does what cannot be removed.
+/// address what has a checkpoint's name. Any other file, wherever its path leads, stays, with a warning; so does what cannot be
+/// removed.
 void remove_checkpoint(const std::string& file, const std::string& folder);
 
 }  // namespace levin::detail

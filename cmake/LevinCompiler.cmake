@@ -66,3 +66,13 @@ function(levin_export_only target map)
   target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
 endfunction()
+
+# levin_add_loaded_library(NAME SOURCES … LINK …): liblevin_NAME.so, which levin loads when it first needs it. It shows what levin_NAME.map
+# beside the caller lists. Its target is levin_NAME_library.
+function(levin_add_loaded_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 loaded "" "" "SOURCES;LINK")
+  add_library(levin_${name}_library SHARED ${loaded_SOURCES})
+  set_target_properties(levin_${name}_library PROPERTIES OUTPUT_NAME levin_${name} LINKER_LANGUAGE CXX)
+  levin_export_only(levin_${name}_library ${CMAKE_CURRENT_SOURCE_DIR}/levin_${name}.map)
+  target_link_libraries(levin_${name}_library PRIVATE ${loaded_LINK})
+endfunction()
