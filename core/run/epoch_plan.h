@@ -58,7 +58,7 @@ class EpochPlan {
   bool is_last(std::int64_t iteration) const { return known() && iteration + 1 >= iterations_; }
 
  private:
-  std::int64_t iterations_ = 0;
+  std::int64_t iterations_ = -1;
 };
 
 /// When training ends. All answers follow from shared values, so that all ranks end together.

@@ -60,7 +60,7 @@ void set_gradients(Module& module, const std::map<std::string, at::Tensor>& grad
 /// Automatic optimization needs them while a window is open; under manual optimization only the user's code knows.
 bool gradients_matter(const TrainerState& run) {
   if (run.accumulation.window.open) return true;
-  return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
+  return !run.module().automatic_optimization() && run.is_global_zero();
 }
 
 /// Adds the gradients of a rank of the saved run to `gradients`.

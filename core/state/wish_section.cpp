@@ -1,5 +1,6 @@
 #include "levin/core/state/wish_section.h"
 
+#include "levin/core/state/checkpoint_values.h"
 #include "levin/core/state/trainer_state.h"
 
 namespace levin {
@@ -21,6 +22,7 @@ void WishSection::save_own(TrainerState& run, RankState& state) {
   const LoopPosition& position = run.resume.position;
   // A wish to stop that has taken effect does not count: to train further, a user changes what stopped the run.
   state.manifest["stop"] = run.wishes.stop_asked() && !position.has_stopped() ? Value(run.wishes.stop_reason()) : Value();
+  state.manifest["has_stopped"] = (run.wishes.stop_asked() || run.wishes.stop_agreed()) && position.has_stopped();
   state.manifest["skip_epoch"] = skip_epoch_ && !position.is_between_epochs();
   state.manifest["validate"] = validate_;
 }
@@ -28,6 +30,13 @@ void WishSection::save_own(TrainerState& run, RankState& state) {
 void WishSection::load(TrainerState&, const Checkpoint& checkpoint) {
   loaded_ = {};
   loaded_.stop_agreed = checkpoint.manifest.at("loops").at("stop_agreed").as_bool();
+  for (int rank = 0;; ++rank) {
+    const Value* const values = values_of_rank(checkpoint, rank);
+    if (values == nullptr) return;
+    // Checkpoints of levin 0.1 do not say.
+    const Value* const has_stopped = values->find("has_stopped");
+    loaded_.has_stopped |= has_stopped != nullptr && has_stopped->as_bool();
+  }
 }
 
 void WishSection::load_own(TrainerState&, const Checkpoint&, int, const Value& values) {

@@ -9,7 +9,7 @@ namespace levin {
 /// This rank's wishes to stop, to skip the rest of the epoch and to validate, and whether ranks have agreed to stop.
 ///
 ///     loops: stop_agreed
-///     ranks: R: stop (the reason, or null), skip_epoch, validate
+///     ranks: R: stop (the reason, or null), has_stopped (a wish to stop has had its effect), skip_epoch, validate
 class WishSection final : public Section {
  public:
   WishSection() : Section("wishes", {"loops"}) {}
@@ -22,6 +22,8 @@ class WishSection final : public Section {
   void load_own(TrainerState& run, const Checkpoint& checkpoint, int rank, const Value& values) override;
   void restore(TrainerState& run, Moment moment) override;
   void forget() override { loaded_ = {}; }
+  /// A wish to stop has ended the saved run. The same on all ranks.
+  bool had_stopped() const { return loaded_.has_stopped; }
 
  private:
   struct Wishes {
@@ -30,6 +32,7 @@ class WishSection final : public Section {
     std::string stop_reason;
     bool skip_epoch = false;
     bool validate = false;
+    bool has_stopped = false;
   };
   bool skip_epoch_ = false;
   bool validate_ = false;

@@ -10,6 +10,7 @@
 #include "levin/core/diagnostics/announcements.h"
 #include "levin/core/diagnostics/parameter_warnings.h"
 #include "levin/core/state/checkpoint_state.h"
+#include "levin/core/state/wish_section.h"
 
 namespace levin {
 
@@ -41,7 +42,11 @@ void FitLoop::begin(const ResumePoint& resume) {
   const std::int64_t every = options.reload_dataloaders_every_n_epochs;
   const std::int64_t epoch = run_.progress.epoch;
   std::int64_t& asked = run_.progress.loaders_epoch;
-  asked = resume.resumes ? std::max(asked, every > 0 ? epoch / every * every : 0) : epoch;
+  // Where no epoch is to follow, what reads the data at the end of training reads those of the last one.
+  const bool had_stopped = resume.resumes && run_.sections->get<WishSection>().had_stopped();
+  const bool goes_on = !had_stopped && !epoch_.end_reason();
+  if (!resume.resumes) asked = epoch;
+  if (resume.resumes && goes_on) asked = std::max(asked, every > 0 ? epoch / every * every : 0);
   ask_for_loaders([&] { validation_.set_up_first(); });
   validation_.sanity_check();
   epoch_.throw_if_signalled();
@@ -70,7 +75,10 @@ void FitLoop::begin(const ResumePoint& resume) {
   continues_ = resume.is_in_epoch() || !done();
   if (continues_) {
     begin_training();
-    if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
+    if (resume.resumes && resume.place == Place::kEpochStart) {
+      resume_here(run_, data_, resume);
+      if (had_stopped) agree_on_another_epoch();
+    }
     return;
   }
   run_.metrics->begin_stage(Stage::kTrain);
@@ -138,6 +146,10 @@ void FitLoop::end_epoch() {
         format("Epoch {} had no training batch: the training loader gave none{}.", run_.progress.epoch - 1, claim_of_loader()),
         "epoch without batches", Speaker::kRun);
   }
+  agree_on_another_epoch();
+}
+
+void FitLoop::agree_on_another_epoch() {
   if (reload_is_due()) reload();
   agree_on_epoch();
   continues_ = !done();
@@ -162,7 +174,7 @@ void FitLoop::announce() const {
 
 bool FitLoop::reload_is_due() {
   const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
-  if (every == 0 || run_.progress.epoch % every != 0 || epoch_.end_reason()) return false;
+  if (every == 0 || run_.progress.loaders_epoch >= run_.progress.epoch / every * every || epoch_.end_reason()) return false;
   // A request to stop may wait for a boundary: without this one it would depend on whether a checkpoint came between.
   // Every rank reaches this because all ask for loaders in the same epochs.
   run_.boundaries.meet(BoundaryKind::kCheckpoint);

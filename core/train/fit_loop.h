@@ -31,6 +31,8 @@ class FitLoop {
   void begin_training();
   /// Training is over: from here on the module has the weights to evaluate.
   void hand_over();
+  /// Asks for loaders anew where that is due, and sets `continues_`. Ranks: all.
+  void agree_on_another_epoch();
   /// Ranks: all. Loaders are asked for anew before an epoch that will come.
   bool reload_is_due();
   void reload();

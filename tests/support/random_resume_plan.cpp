@@ -155,10 +155,7 @@ ResumePlan first_resume_plan_of(const std::string& source, int ranks) {
   for (std::uint64_t seed = 1;; ++seed) {
     ResumePlan plan = random_resume_plan(seed, ranks);
     plan.cut_by.clear();  // what other plans are for
-    // At the end of training StochasticWeightAveraging reads the data once more: a run that resumes there reads those of the
-    // epoch that would have been next, where loaders are asked for anew in each.
-    const bool reads_at_end = plan.averaging == "swa" && plan.reload > 0;
-    if (plan.source == source && plan.samples > 2 * plan.batch_size * ranks && plan.max_steps < 0 && !reads_at_end) return plan;
+    if (plan.source == source && plan.samples > 2 * plan.batch_size * ranks && plan.max_steps < 0) return plan;
   }
 }
 

@@ -59,6 +59,27 @@ class FailsInValidation : public Regression {
   bool fails_;
 };
 
+/// Steps its own optimizer, with the gradients of two batches.
+class StepsEverySecondBatch : public Module {
+ public:
+  StepsEverySecondBatch() {
+    set_automatic_optimization(false);
+    torch::nn::init::constant_(layer->weight, 0.5);
+    torch::nn::init::constant_(layer->bias, 0.25);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    const at::Tensor loss = layer->forward(batch[0]).pow(2).mean() * static_cast<double>(1 + batch_idx);
+    manual_backward(loss);
+    if (batch_idx % 2 == 0) return loss;
+    step_optimizer();
+    optimizer().zero_grad();
+    return loss;
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.01); }
+
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(2, 1));
+};
+
 /// Gives numbers, and counts how many batches are read.
 class CountingDataset final : public Dataset {
  public:
@@ -113,6 +134,20 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   };
   CHECK(reads({saves_after(89, folder / "a.ckpt")}, {}) == 100);
   CHECK(reads({}, {.ckpt_path = folder / "a.ckpt"}) == 10);
+}
+
+TEST_CASE("gradients that wait for a step of the user's own are in a checkpoint that the program saves after the run") {
+  const TemporaryFolder folder;
+  StepsEverySecondBatch whole, stopped, resumed;
+  Trainer(quiet_options(1)).fit(whole, FixedLoader::of_rows(4, 4));
+  const auto stop = [](Trainer& trainer, Module&, const Batch&, std::int64_t) { trainer.stop("after the first batch"); };
+  Trainer trainer(quiet({.max_epochs = 1, .callbacks = {LambdaCallback({.on_train_batch_start = stop})}}));
+  trainer.fit(stopped, FixedLoader::of_rows(4, 4));
+  trainer.save_checkpoint(folder / "a.ckpt");
+  Trainer(quiet_options(1)).fit(resumed, FixedLoader::of_rows(4, 4), {}, {.ckpt_path = folder / "a.ckpt"});
+  CHECK(at::equal(resumed.layer->weight, whole.layer->weight));
+  CHECK(at::equal(resumed.layer->bias, whole.layer->bias));
+  CHECK_FALSE(at::equal(stopped.layer->weight, whole.layer->weight));
 }
 
 TEST_CASE("a loader that cannot tell its position resumes with the same batches only") {
