@@ -175,16 +175,19 @@ def _compare(loaded, graph, tensors, seed, numbers=None):
         difference = float((ours.double() - theirs.double()).abs().max()) if same_shape else math.inf
         if rounding is None:
             rounding, moved = trial.rounding(expected)
-        if not difference <= 10 * rounding * scale and not _is_rounding_alone(key, difference, scale, expected, moved):
+        if not difference <= 10 * rounding * scale and not _is_rounding_alone(key, difference, scale, expected, moved, is_made=seed > 0):
             trial.differs(_named(key), f"differs from the module's by {f'{difference:.3g}' if same_shape else 'shape'}")
     return True
 
 
-def _is_rounding_alone(key, difference, scale, expected, moved):
+def _is_rounding_alone(key, difference, scale, expected, moved, is_made):
     """Whether a gradient is 0 but for rounding, as that of a bias before a normalisation: sums of large terms that cancel. It then moves as
-    far as it is large, and differs by a small share of the largest gradient."""
+    far as it is large, and differs by a small share of the largest gradient. In a batch that is made, and not the user's, rounding may also
+    decide whether whole activations pass, as behind a normalisation of two rows that are alike: such a gradient says nothing there."""
+    if key[0] != "gradient" or moved.get(key, 0.0) < 0.1 * scale:
+        return False
     largest = max((float(other.abs().max()) for (kind, _, *_), other in expected.items() if kind == "gradient" and other.numel()), default=0.0)
-    return key[0] == "gradient" and difference <= min(10 * moved.get(key, 0.0), 1e-3 * largest) and moved[key] >= 0.1 * scale
+    return difference <= min(10 * moved[key], 1e-3 * largest) or is_made and difference <= 2 * moved[key]
 
 
 def _compare_names(trial, expected, found):

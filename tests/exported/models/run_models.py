@@ -78,7 +78,7 @@ def trained(variant, folder, build, left_out):
     if not set(last) - {"epoch", "step"}:  # nothing is logged
         return weights_differ(module, variant, version)
     off = difference(steps, last, rows, left_out)[0]
-    if off > ALLOWED and off > 5 * rounding(variant, steps, last):
+    if off > ALLOWED and off > 2 * rounding(variant, steps, last):
         raise ValueError(f"the losses differ by {off:.2g}")
     return off
 
@@ -94,14 +94,24 @@ def weights_differ(module, variant, version):
 
 
 def rounding(variant, steps, last):
-    """How far Lightning's own losses go when the weights begin with another last digit: what small batches make of rounding."""
-    module, batches = made(variant)
-    generator = torch.Generator().manual_seed(SEED)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.mul_(1 + 1.2e-7 * torch.randn(parameter.shape, generator=generator))
-    others, _ = with_lightning(module, batches, [], limit_val_batches=0)
-    return difference(steps, last, others)[0]
+    """How far Lightning's own losses go when each step's weights have another last digit, the most of six runs: what small batches and
+    normalisations make of rounding."""
+    furthest = 0.0
+    for seed in range(6):
+        module, batches = made(variant)
+        generator = torch.Generator().manual_seed(seed)
+        training_step = module.training_step
+
+        def rounded(*batch, module=module, generator=generator, training_step=training_step):
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.mul_(1 + 1.2e-7 * torch.randn(parameter.shape, generator=generator))
+            return training_step(*batch)
+
+        module.training_step = rounded
+        others, _ = with_lightning(module, batches, [], limit_val_batches=0)
+        furthest = max(furthest, difference(steps, last, others)[0])
+    return furthest
 
 
 def recorded(case):
