@@ -75,4 +75,7 @@ function(levin_add_loaded_library name)
   set_target_properties(levin_${name}_library PROPERTIES OUTPUT_NAME levin_${name} LINKER_LANGUAGE CXX)
   levin_export_only(levin_${name}_library ${CMAKE_CURRENT_SOURCE_DIR}/levin_${name}.map)
   target_link_libraries(levin_${name}_library PRIVATE ${loaded_LINK})
+  # It is looked for beside the code that asks for it, which is in the programs themselves for tests and fuzz targets.
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  file(CREATE_LINK ${PROJECT_BINARY_DIR}/lib/liblevin_${name}.so ${PROJECT_BINARY_DIR}/bin/liblevin_${name}.so SYMBOLIC)
 endfunction()

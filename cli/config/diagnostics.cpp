@@ -11,6 +11,7 @@
 #include "levin/cli/config/source_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/config/option_check.h"
 #include "levin/core/version.h"
 
 namespace levin::cli {

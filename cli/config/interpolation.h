@@ -1,6 +1,7 @@
 #pragma once
 
 #include "levin/core/base/error.h"
+#include "levin/core/config/option_type.h"
 #include "levin/core/config/value.h"
 
 namespace levin::cli {
