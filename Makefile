@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests read.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-export-models test-packages test-readme wheel deb fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
+.PHONY: help setup configure build demo metric-references python-classes packages test test-tsan test-asan test-all benchmarks clang test-trackers test-export-models test-packages test-readme wheel deb fuzzers fuzz gpu-check bench bench-quick format formatted lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -56,10 +56,12 @@ test-all: build clang ## Run every test, whole matrices instead of samples (hour
 # SECONDS: how long each target runs.
 SECONDS ?= 60
 FUZZERS ?=
-fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each target (60), or FUZZERS="csv npy"
+fuzzers: ## Build the fuzz targets for libFuzzer
 	@scripts/setup.sh fuzz
 	@scripts/configure.sh build-fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DLEVIN_FUZZ=ON -DLEVIN_PCH=OFF -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
+
+fuzz: fuzzers ## Fuzz what reads files, configurations and peers: SECONDS for each target (60), or FUZZERS="csv npy"
 	@scripts/fuzz.sh build-fuzz $(SECONDS) $(FUZZERS)
 
 gpu-check: ## Check on this machine's GPU what needs one (docs/gpu.md); without a GPU it exits with 77
