@@ -183,6 +183,13 @@ def shards(workers):
                baseline=peer_side("webdataset", peer("shards.py", "{shards}", str(workers))))
 
 
+def from_files(data, peer_name, short, what):
+    """Rows or texts a second, over a package of Python."""
+    return Row(key=data, short=f"{short}: levin / {peer_name}", what=f"{what}, over {peer_name}'s", target="≥ 1.5 ×", kind="speed", limit=1.5,
+               at_least=True, unit="s", rounds=0.5, data=data, levin=Side(LEVIN, program(f"{data}_benchmark", "{" + data + "}")),
+               baseline=peer_side(peer_name, peer(f"{data}.py", "{" + data + "}", "run")))
+
+
 def report_row(key, what, target, limit, unit, reads):
     return Row(key=key, what=f"levin report, a run of 1,000,000 rows × 100 metrics and 64 ranks: {what}", short=f"report: {what}",
                target=target, kind="value", limit=limit, unit=unit, rounds=0.1,
@@ -294,6 +301,10 @@ def all_rows(cores):
         images(2),
         shards(0),
         shards(2),
+        from_files("columns", "pandas", "Parquet, to the end of an epoch",
+                   "200,000 rows of a Parquet file, read, standardized, texts made numbers, and shuffled in batches of 256, one thread: rows a "
+                   "second"),
+        from_files("texts", "tokenizers", "tokens of texts", "tokens of 10 MB of texts, by byte-level BPE, one thread: texts a second"),
         Row(key="csv", short="CSV row, a new metric every 10 rows",
             what="CSV row with a new metric every 10 rows up to row 100,000, on the training thread",
             target="≤ 2 µs", kind="value", limit=2, unit="µs",

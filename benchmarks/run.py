@@ -27,7 +27,7 @@ import rows
 import summary
 
 SOURCE = pathlib.Path(__file__).resolve().parent
-DATA = ("images", "shards")  # what scripts of peers/ make
+DATA = ("columns", "images", "shards", "texts")  # what scripts of peers/ make
 ROUNDS, PEER_ROUNDS = 10, 5
 QUICK_ROUNDS, QUICK_PEER_ROUNDS = 2, 1
 

@@ -144,6 +144,21 @@ TEST_CASE("the library shows what public headers declare, and nothing else") {
   CHECK(hidden == std::set<std::string>());
 }
 
+TEST_CASE("classes of users find the thunks of the virtual functions that they inherit") {
+  static const std::regex kLocalThunk(R"( t _ZT[hv][n0-9_]*(_?N\w+))");
+  const Strings shown = exported_symbols(kBuild / "lib/liblevin.so");
+  const std::set<std::string> exported(shown.begin(), shown.end());
+  const Outcome outcome = run({.arguments = {"nm", "--defined-only", (kBuild / "lib/liblevin.so").string()}});
+  REQUIRE(outcome.ok());
+  Strings hidden;
+  for (const std::string& line : lines_of(outcome.out)) {
+    std::smatch match;
+    // What a header defines is in the user's program itself.
+    if (std::regex_search(line, match, kLocalThunk) && exported.contains("_Z" + match[1].str())) hidden.push_back(line);
+  }
+  CHECK(hidden == Strings());
+}
+
 TEST_CASE("the CUDA library shows its one entry") {
   const fs::path library = kBuild / "lib/liblevin_cuda.so";
   if (!fs::exists(library)) return;
