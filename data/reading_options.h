@@ -5,15 +5,21 @@
 
 namespace levin {
 
-/// What a DataLoader, and each data module, lets the user say of how batches are read.
+/// What a loader lets the user say of how batches are read ahead.
 template <class O>
-void declare_reading(OptionList<O>& options) {
+void declare_workers(OptionList<O>& options) {
   options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads")
       .min(0)
       .instead("with 0 the training thread reads");
   options.add("prefetch_factor", &O::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
-  options.add("persistent_workers", &O::persistent_workers, "Workers live on between epochs");
   options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory; null: where the run computes on a GPU");
+}
+
+/// What a DataLoader, and each data module that has one, lets the user say of how batches are read.
+template <class O>
+void declare_reading(OptionList<O>& options) {
+  declare_workers(options);
+  options.add("persistent_workers", &O::persistent_workers, "Workers live on between epochs");
 }
 
 /// What a data module lets the user say of its loaders.

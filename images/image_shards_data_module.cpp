@@ -11,6 +11,7 @@
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/remote_file.h"
+#include "levin/data/reading_options.h"
 #include "levin/data/stream.h"
 
 namespace levin {
@@ -42,11 +43,7 @@ void ImageShardsOptions::declare(OptionList<ImageShardsOptions>& options) {
   declare_images(options);
   options.add("batch_size", &I::batch_size, "Samples in a batch of one rank").min(1);
   options.add("drop_last", &I::drop_last, "Leave out a last training batch that is not full");
-  options.add("num_workers", &I::num_workers, "Threads that read ahead; 0: the training thread reads")
-      .min(0)
-      .instead("with 0 the training thread reads");
-  options.add("prefetch_factor", &I::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
-  options.add("pin_memory", &I::pin_memory, "Batches in page-locked memory; null: where the run computes on a GPU");
+  declare_workers(options);
   options.rule({"path"}, [](const I& given) { return given.path.empty() ? "name at least one tar file" : ""; });
 }
 

@@ -150,7 +150,7 @@ def _write_verified(module, steps, optional, path, target, sizes, notes, kept, p
         else:
             notes += [note for note in step.notes if note not in notes]
     program = programs.stored(graphs["predict_step"]) if "predict_step" in graphs else {}
-    files = compiled_entries(graphs, lambda graph: compiled(graph, *target), progress)
+    files = compiled_entries(graphs, lambda graph: _compiled(graph, target), progress)
     weights = Weights.of(module)
     description = describe(module, weights, steps[0].precision, target[0], graphs, kept)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
@@ -171,6 +171,20 @@ def _write_verified(module, steps, optional, path, target, sizes, notes, kept, p
     return Export(path, None, list(graphs), notes, runs_on)
 
 
+def _compiled(graph, target):
+    try:
+        return compiled(graph, *target)
+    except ExportError as error:
+        raise _with_advice(graph.step, error) from error
+
+
+def _with_advice(step, error):
+    """The refusal of a step, which says that one of evaluation may be left out."""
+    if step.name not in ("validation_step", "test_step", "predict_step"):
+        return error
+    return ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].')
+
+
 def _left_out(step, error, optional):
     """Why a step is left out that cannot be recorded, or None. Those of evaluation alone are left out where the user says so."""
     if step.name in optional:
@@ -179,8 +193,8 @@ def _left_out(step, error, optional):
         return "it does not take the batch of training"
     if step.name == "predict_step" and isinstance(error, ExportError) and is_installed(step.source):
         return "a package of steps cannot have that of the library"
-    if isinstance(error, ExportError) and step.name in ("validation_step", "test_step", "predict_step"):
-        raise ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].') from error
+    if isinstance(error, ExportError) and step.name != "training_step":
+        raise _with_advice(step, error) from error
     return None
 
 

@@ -112,6 +112,9 @@ def forecasting_nhits():
     return NHiTS.from_dataset(forecasting_data(), hidden_size=8, static_hidden_size=8, n_blocks=[1, 1], n_layers=1)
 
 
+changed(forecasting_nhits, 'without=["validation_step", "test_step"]', without=["validation_step", "test_step"])
+
+
 @case("pytorch-forecasting", forecasting_batch)
 def forecasting_mlp():
     from pytorch_forecasting import DecoderMLP
