@@ -8,6 +8,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/text/character_map.h"
 #include "levin/text/utf8.h"
 
 namespace levin::detail {
@@ -122,6 +123,15 @@ class Prepend final : public Normalizer {
 
  private:
   std::string prefix_;
+};
+
+class Precompiled final : public Normalizer {
+ public:
+  explicit Precompiled(const JsonNode& node) : map_(node) {}
+  void normalize(std::string& text, const PatternMatcher& matcher) const override { text = map_(text, matcher.unicode()); }
+
+ private:
+  CharacterMap map_;
 };
 
 class Replace final : public Normalizer {
@@ -242,6 +252,7 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node, const Un
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "Strip") return std::make_unique<Strip>(node);
   if (type == "Prepend") return std::make_unique<Prepend>(node);
+  if (type == "Precompiled") return std::make_unique<Precompiled>(node);
   if (type == "Replace") return std::make_unique<Replace>(node, unicode);
   if (type == "ByteLevel") return std::make_unique<ToByteLevel>();
   if (type == "Nmt") return std::make_unique<Nmt>();

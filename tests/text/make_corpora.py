@@ -1,11 +1,14 @@
-"""Tokenizers and texts to compare levin's with Hugging Face's: make_corpora.py FOLDER MEGABYTES. Needs `tokenizers`.
+"""Tokenizers and texts to compare levin's with Hugging Face's: make_corpora.py FOLDER MEGABYTES. Needs `tokenizers`, `sentencepiece`.
 
 Tokenizers are trained on the texts, with the parts that those of GPT-2, RoBERTa, Llama 3, Qwen 2, GPT-4o, BERT, T5, Llama 2 and
 others have. Texts are of many scripts, code, emoji, broken blanks, digits and accents, all from fixed seeds."""
+import io
 import pathlib
 import random
 import sys
 import sysconfig
+import tempfile
+import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -146,6 +149,35 @@ def unigram(texts, size):
     return tokenizer
 
 
+def character_map(is_whole):
+    """SentencePiece's map of characters for models of translation; or a small one of that kind, which replaces what EMOJI and BLANKS have."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    rules = {" ": BLANKS[5:14] + ["\u2028", "\ufeff"], "": ["\x00", "\x1f"]}
+    kept = [chr(code) for low, high in ((0xa8, 0x17f), (0x1e00, 0x1eff), (0xfb00, 0xfb06), (0xff01, 0xff5e)) for code in range(low, high + 1)] + EMOJI
+    for piece in {form for letter in kept for form in (letter, unicodedata.normalize("NFD", letter))}:
+        if (normal := unicodedata.normalize("NFKC", piece)) != piece and len(piece) < 3:
+            rules.setdefault(normal, []).append(piece)
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
+        for normal, pieces in rules.items():
+            file.writelines(" ".join(f"{ord(letter):X}" for letter in piece) + "\t" + " ".join(f"{ord(letter):X}" for letter in normal) + "\n"
+                            for piece in pieces if "\x00" not in piece)
+        file.flush()
+        choice = {"normalization_rule_name": "nmt_nfkc"} if is_whole else {"normalization_rule_tsv": file.name}
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a bc", "cab ab"]), model_writer=model, vocab_size=9, model_type="unigram",
+                                                 minloglevel=2, **choice)
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()).normalizer_spec.precompiled_charsmap
+
+
+def xlm_roberta(texts, size):
+    """Its parts; T5 and ALBERT have the same normalizer."""
+    tokenizer = unigram(texts, size)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Precompiled(character_map(size > 1000)), normalizers.Replace(Regex(" {2,}"), " ")])
+    return tokenizer
+
+
 def plain(model, trainer, texts, pre_tokenizer, normalizer):
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizer
@@ -178,6 +210,7 @@ def tokenizers_of(texts, size):
         "bert_cased": lambda: bert(texts, size, False),
         "llama2": lambda: llama2(texts, size),
         "unigram": lambda: unigram(texts, min(size, 8000)),
+        "xlm_roberta": lambda: xlm_roberta(texts, min(size, 8000)),
         "words": lambda: plain(models.WordLevel(unk_token="<unk>"),
                        trainers.WordLevelTrainer(vocab_size=size, special_tokens=["<unk>"], show_progress=False), texts,
                        pre_tokenizers.Whitespace(), normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Strip()])),

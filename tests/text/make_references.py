@@ -1,4 +1,4 @@
-"""Writes references/: small tokenizers of many kinds, texts, and what Hugging Face's library makes of them. Needs `tokenizers`;
+"""Writes references/: small tokenizers of many kinds, texts, and what Hugging Face's library makes of them. Needs `tokenizers`, `sentencepiece`;
 from the repository's root: python tests/text/make_references.py"""
 import json
 import pathlib

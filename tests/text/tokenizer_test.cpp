@@ -103,11 +103,26 @@ TEST_CASE("threads encode at the same time") {
   for (const Tokens& result : results) CHECK(result == expected);
 }
 
+TEST_CASE("a damaged map of characters is an error, or replaces nothing") {
+  const auto error = [](const std::string& map) {
+    return error_of_change("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", map}});
+  };
+  CHECK_THAT(error("?"), Contains("/normalizer/precompiled_charsmap is no map of characters in base64"));
+  CHECK_THAT(error("CAAAAA=="), Contains("is a map of characters that is cut off"));
+  CHECK_THAT(error("BAAAAAAAAAD/"), Contains("has texts that are no UTF-8"));
+  const Tokenizer gpt2(kReferences / "gpt2.json");
+  // A unit that leads far beyond the array, and one whose text would begin within a character.
+  for (const std::string map : {"BAAAAAD///8=", "DAAAAACAAQBhDQAAAQAAAMOp"}) {
+    CAPTURE(map);
+    const Tokenizer tokenizer = changed("gpt2", "/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", map}});
+    CHECK(tokenizer.encode("abc a\xc3\xa9") == gpt2.encode("abc a\xc3\xa9"));
+  }
+}
+
 TEST_CASE("a part that is not supported is named by its path in the file") {
   CHECK_THAT(error_of_change("/pre_tokenizer/type", "UnicodeScripts"),
              Contains("/pre_tokenizer/type the pre-tokenizer 'UnicodeScripts' is not supported"));
-  CHECK_THAT(error_of_change("/normalizer", {{"type", "Precompiled"}}),
-             Contains("/normalizer/type the normalizer 'Precompiled'"));
+  CHECK_THAT(error_of_change("/normalizer", {{"type", "Unknown"}}), Contains("/normalizer/type the normalizer 'Unknown'"));
   CHECK_THAT(error_of_change("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Odd"}}}}}),
              Contains("/normalizer/normalizers/1/type the normalizer 'Odd'"));
   CHECK_THAT(error_of_change("/decoder/type", "CTC"), Contains("/decoder/type the decoder 'CTC'"));

@@ -62,6 +62,10 @@ char32_t lowercase(char32_t character) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
 }
 
+bool divides(char32_t before, char32_t after, std::int32_t* state) {
+  return utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(before), static_cast<utf8proc_int32_t>(after), state);
+}
+
 namespace {
 
 int options_of(NormalForm form) {

@@ -6,6 +6,7 @@ const levin::UnicodeLibrary* levin_unicode_library() {
   namespace unicode = levin::unicode;
   static constexpr levin::UnicodeLibrary kLibrary = {.classes = unicode::classes,
                                                      .lowercase = unicode::lowercase,
+                                                     .divides = unicode::divides,
                                                      .normalize = unicode::normalize,
                                                      .compile = unicode::compile,
                                                      .release = unicode::release,

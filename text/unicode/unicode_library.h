@@ -31,6 +31,9 @@ struct UnicodeLibrary {
   /// The CharacterClass bits of a code point.
   std::uint8_t (*classes)(char32_t character);
   char32_t (*lowercase)(char32_t character);
+  /// Whether a user sees two characters that follow one another as two. `state`: 0 at the beginning of a text, and its own
+  /// then.
+  bool (*divides)(char32_t before, char32_t after, std::int32_t* state);
   /// Appends the text in a normal form.
   void (*normalize)(std::string_view text, NormalForm form, std::string& result);
   /// A regular expression in Oniguruma's syntax, which files of tokenizers are in; it is compiled to machine code where PCRE2

@@ -7,6 +7,7 @@ namespace levin::unicode {
 // utf8proc
 std::uint8_t classes(char32_t character);
 char32_t lowercase(char32_t character);
+bool divides(char32_t before, char32_t after, std::int32_t* state);
 void normalize(std::string_view text, NormalForm form, std::string& result);
 
 // PCRE2
