@@ -33,6 +33,9 @@ TEST_CASE("blanks, digits and words are Unicode's") {
   CHECK(count(R"(\d)", "x\xc2\xbdx") == 1);    // ½
   CHECK(count(R"(\w+)", "-e\xcc\x81-") == 3);  // an accent belongs to the word
   CHECK(count(R"(\h+)", "xaf09gx") == 3);      // hexadecimal digits
+  CHECK(count(R"(\w+)", "-x\xc2\xb2-") == 3);  // x²
+  CHECK(count(R"([[:word:]]+)", "-x\xc2\xb2-") == 3);
+  CHECK(parts(R"([[:word:]]+)", "x\xc2\xb2").size() == 2);  // where it is none
   CHECK(count(R"(\bb)", "ab b") == 2);
   CHECK(count(R"(\b\w)",
               "e\xcc\x81"
@@ -47,7 +50,25 @@ TEST_CASE("properties have Oniguruma's names and meanings") {
   CHECK(count(R"(\p{Han})", "a\xe6\xbc\xa2z") == 3);
   CHECK(count(R"(\p{Han})", "a\xe3\x80\x82z") == 1);  // 。 has the script Common, and Han among its extensions
   CHECK(count(R"([[:alpha:]]+)", "1ab1") == 3);
+  CHECK(count(R"([[:punct:]]+)", "a\xe2\x82\xac+!b") == 3);  // €+!
+  CHECK(count(R"(\p{Punct}+)", "a+!b") == 3);
+  CHECK(count(R"([[:alpha:]]+)", "1\xcd\xa3z1") == 3);    // U+0363
+  CHECK(count(R"(\p{Lower}+)", "1\xe1\x83\xbcz1") == 3);  // U+10FC
   CHECK_THROWS(count(R"(\p{NoSuchProperty})", "a"));
+}
+
+TEST_CASE("sets may have sets, and complements, among their members") {
+  CHECK(count(R"([^\W_]+)", "-e\xcc\x81_e\xcc\x81-") == 5);
+  CHECK(count(R"([\W_]+)", "a_-a") == 3);
+  CHECK(count(R"([^\S\n]+)", "a \t\nb") == 3);
+  CHECK(count(R"([a[bc]d]+)", "xabcdx") == 3);
+  CHECK(count(R"([a[^bc]]+)", "bcadbc") == 3);
+  CHECK(count(R"([^a[^bc]]+)", "dbcad") == 3);
+  CHECK(count(R"([[:^alpha:]^]+)", "a^1a") == 3);
+  CHECK(count(R"( ?[^(\s|[.,!?])]+)", "ab, (cd). ef") == 5);  // BLOOM's
+  CHECK_THROWS(count(R"([^a[^\Wc]])", "a"));
+  CHECK_THROWS(count("[a&&b]", "a"));
+  CHECK_THROWS(count(std::string(60, '[') + "a" + std::string(60, ']'), "a"));
 }
 
 TEST_CASE("repetitions and options are Oniguruma's") {

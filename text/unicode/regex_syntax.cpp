@@ -17,7 +17,15 @@ using Names = std::pair<std::string_view, std::string_view>;
 // The members of sets, as they stand between brackets.
 constexpr std::string_view kSpace =
     R"(\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// With what Unicode 15 and later call alphabetic and lower case.
+#define LEVIN_ALPHABETIC R"(\p{Alphabetic}\x{363}-\x{36f}\x{c04}\x{f82}\x{f83}\x{1dd3}-\x{1de6}\x{11080}\x{11081})"
+constexpr std::string_view kAlphabetic = LEVIN_ALPHABETIC;
+constexpr std::string_view kAlphanumeric = LEVIN_ALPHABETIC R"(\p{Nd})";
+constexpr std::string_view kWordOfPosix = LEVIN_ALPHABETIC R"(\p{M}\p{Nd}\p{Pc})";
+// ² ³ ¹ ¼ ½ ¾ are words for \w and \p{Word}, outside of brackets.
+constexpr std::string_view kWord = LEVIN_ALPHABETIC R"(\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+#undef LEVIN_ALPHABETIC
+constexpr std::string_view kLowercase = R"(\p{Lowercase}\x{10fc}\x{a7f2}-\x{a7f4}\x{ab69})";
 constexpr std::string_view kDigit = R"(\p{Nd})";
 constexpr std::string_view kHexadecimal = "0-9a-fA-F";
 
@@ -64,25 +72,25 @@ constexpr std::array kProperties = {
     Names{"privateuse", R"(\p{Co})"},
     Names{"unassigned", R"(\p{Cn})"},
     Names{"any", R"(\x{0}-\x{10ffff})"},
-    Names{"alpha", R"(\p{Alphabetic})"},
-    Names{"alnum", R"(\p{Alphabetic}\p{Nd})"},
+    Names{"alpha", kAlphabetic},
+    Names{"alphabetic", kAlphabetic},
+    Names{"alnum", kAlphanumeric},
     Names{"word", kWord},
     Names{"space", kSpace},
     Names{"whitespace", kSpace},
     Names{"digit", kDigit},
     Names{"upper", R"(\p{Uppercase})"},
-    Names{"lower", R"(\p{Lowercase})"},
-    Names{"punct", R"(\p{P}$+<=>^`|~)"},
+    Names{"lower", kLowercase},
+    Names{"lowercase", kLowercase},
+    Names{"punct", R"(\p{P})"},
     Names{"xdigit", kHexadecimal},
     Names{"ascii", R"(\x00-\x7f)"},
     Names{"cntrl", R"(\p{Cc})"},
 };
 
 /// Properties that PCRE2 knows by the same names, and that are no scripts.
-constexpr std::array<std::string_view, 12> kBinaryProperties = {
-    "alphabetic",
+constexpr std::array<std::string_view, 10> kBinaryProperties = {
     "uppercase",
-    "lowercase",
     "emoji",
     "emojipresentation",
     "emojimodifier",
@@ -115,6 +123,36 @@ std::string members_of(std::string_view name) {
   return member.append(name).append("}");
 }
 
+/// What [:name:] is between brackets.
+std::string members_of_posix(std::string_view name) {
+  if (name == "punct") return R"(\p{P}\p{S})";
+  return name == "word" ? std::string(kWordOfPosix) : members_of(name);
+}
+
+/// A set in brackets: what has one of its members, or is in none of the members of one of `others`.
+struct Set {
+  std::string members;
+  std::vector<std::string> others;
+  bool is_not = false;
+
+  void add(const Set& within) {
+    members += within.members;
+    others.insert(others.end(), within.others.begin(), within.others.end());
+  }
+  /// As a pattern of PCRE2, which has no complement of a set within another.
+  std::string pattern() const {
+    if (others.empty()) return std::string(is_not ? "[^" : "[").append(members).append("]");
+    std::string parts;
+    if (is_not) {
+      if (!members.empty()) parts.append("(?![").append(members).append("])");
+      for (const std::string& other : others) parts.append("(?=[").append(other).append("])");
+      return "(?:" + parts + R"(\p{Any}))";
+    }
+    for (const std::string& other : others) parts.append("|[^").append(other).append("]");
+    return members.empty() ? "(?:" + parts.substr(1) + ")" : "(?:[" + members + "]" + parts + ")";
+  }
+};
+
 class Translation {
  public:
   explicit Translation(std::string_view pattern) : pattern_(pattern) {}
@@ -141,7 +179,7 @@ class Translation {
         break;
       case '[':
         begin_atom();
-        set();
+        result_ += set().pattern();
         break;
       case '(':
         group();
@@ -269,55 +307,75 @@ class Translation {
     }
   }
 
-  void set() {
-    result_ += take();
-    if (next() == '^') result_ += take();
-    bool is_first = true;
-    while (true) {
+  Set set() {
+    check_depth();
+    Set set;
+    ++at_;
+    set.is_not = next() == '^';
+    if (set.is_not) ++at_;
+    std::string outside = std::exchange(result_, "");
+    for (bool is_first = true; next() != ']' || is_first; is_first = false) {
       if (at_ >= pattern_.size()) throw std::runtime_error("a set has no closing bracket");
-      const char letter = next();
-      if (letter == ']' && !is_first) break;
-      is_first = false;
-      if (letter == '[') {
-        posix_set();
-      } else if (letter == '&' && next(1) == '&') {
-        fail("an intersection of sets");
-      } else if (letter == '\\') {
-        ++at_;
-        set_escape();
-      } else {
-        character();
-      }
+      member(set);
     }
-    result_ += take();
+    ++at_;
+    set.members += std::exchange(result_, std::move(outside));
+    --depth_;
+    return set;
   }
 
-  void set_escape() {
-    const bool is_property = next() == 'p' || next() == 'P';
-    const std::size_t before = at_;
-    const auto [members, is_not] = named_set();
+  void member(Set& set) {
+    const char letter = next();
+    if (letter == '[' && next(1) == ':') {
+      posix_set(set);
+    } else if (letter == '[') {
+      const Set within = this->set();
+      if (!within.is_not) {
+        set.add(within);
+      } else if (within.others.empty()) {
+        set.others.push_back(within.members);
+      } else {
+        fail("such a set in a set");
+      }
+    } else if (letter == '&' && next(1) == '&') {
+      fail("an intersection of sets");
+    } else if (letter == '\\') {
+      ++at_;
+      set_escape(set);
+    } else {
+      if (letter == ']' || letter == '^') result_ += '\\';  // it may come to stand first
+      character();
+    }
+  }
+
+  void check_depth() {
+    constexpr int kMostDepth = 50;
+    if (++depth_ > kMostDepth) throw std::runtime_error("sets are nested too deep");
+  }
+
+  void set_escape(Set& set) {
+    auto [members, is_not] = named_set();
+    if (members == kWord) members = kWordOfPosix;
     if (members.empty()) {
       plain_escape();
-    } else if (!is_not) {
-      result_ += members;
-    } else if (is_property && members.starts_with(R"(\p{)") && members.find('}') + 1 == members.size()) {
-      result_.append(R"(\P)").append(std::string_view(members).substr(2));
-    } else if (members == kDigit) {
-      result_ += R"(\P{Nd})";
+    } else if (is_not) {
+      set.others.push_back(members);
     } else {
-      // The complement of a set within another has no form of its own but PCRE2's, which differs in a few characters.
-      result_.append(R"(\)").append(pattern_.substr(before, at_ - before));
+      result_ += members;
     }
   }
 
   /// [:alpha:] in a set.
-  void posix_set() {
+  void posix_set(Set& set) {
     const std::size_t end = pattern_.find(":]", at_);
-    if (next(1) != ':' || end == std::string_view::npos) fail("a set in a set");
+    if (end == std::string_view::npos) throw std::runtime_error("a set has no closing bracket");
     std::string_view name = pattern_.substr(at_ + 2, end - at_ - 2);
-    if (name.starts_with('^')) fail("a negated set in a set");
     at_ = end + 2;
-    result_ += members_of(name);
+    if (name.starts_with('^')) {
+      set.others.push_back(members_of_posix(name.substr(1)));
+    } else {
+      result_ += members_of_posix(name);
+    }
   }
 
   void group() {
@@ -356,6 +414,7 @@ class Translation {
   std::string_view pattern_;
   std::size_t at_ = 0;
   std::string result_;
+  int depth_ = 0;                    ///< of sets in sets
   std::size_t atom_ = 0;             ///< where what may be repeated begins in the result
   std::vector<std::size_t> groups_;  ///< where open groups begin in it
 };
