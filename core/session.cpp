@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/session_calls.h"
+#include "levin/core/run/epoch_plan.h"
 #include "levin/core/state/checkpoint_state.h"
 #include "levin/core/state/run_sections.h"
 #include "levin/core/train/entry_point.h"
@@ -68,7 +69,7 @@ struct Session::Impl {
     }
     return work_of(calls, stops_with_first());
   }
-  bool stops_with_first() const { return run.options().uneven == Uneven::kDrop || !parts.module->automatic_optimization(); }
+  bool stops_with_first() const { return ends_with_first_rank(run.options(), parts.module->automatic_optimization()); }
   bool is_over() const { return !fit->continues() || is_ended; }
 
   /// Ends epochs that have no batches left, and begins one. False: training is over.

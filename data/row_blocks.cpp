@@ -82,7 +82,14 @@ class RowBlocksNode final : public PipelineNode {
             .shuffles = options_.shuffle,
             .draws = options_.shuffle ? 1U : 0U};
   }
-  std::optional<std::uint64_t> fingerprint() const override { return source_->fingerprint; }
+  std::optional<std::uint64_t> fingerprint() const override {
+    DataFingerprint fingerprint;
+    fingerprint.add(static_cast<std::int64_t>(source_->fingerprint));
+    // Other blocks are another order.
+    fingerprint.add(options_.most_rows);
+    fingerprint.add(std::span(source_->rows_of_groups));
+    return fingerprint.value();
+  }
 
  private:
   class Reader final : public PipelineReader {

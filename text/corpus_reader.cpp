@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/data/read_file.h"
+#include "levin/text/utf8.h"
 
 namespace levin::detail {
 namespace {
@@ -66,9 +67,11 @@ std::optional<Document> CorpusReader::next_line(const fs::path& path) {
     ++line_;
     bytes_ += std::ssize(line) + 1;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    std::string place = format("{}, line {}", path, line_);
-    std::string text = text_in(line, place);
-    return Document{std::move(text), std::move(place)};
+    Document document{.text = {}, .place = format("{}, line {}", path, line_)};
+    std::string valid;
+    document.replaced = static_cast<std::int64_t>(append_valid_utf8(valid, line));
+    document.text = text_in(valid, document.place);
+    return document;
   }
   lines_.reset();
   return std::nullopt;
@@ -76,10 +79,15 @@ std::optional<Document> CorpusReader::next_line(const fs::path& path) {
 
 std::string CorpusReader::text_in(const std::string& line, const std::string& place) const {
   const std::string field = json_field_.empty() ? "text" : json_field_;
-  const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (object.is_object()) {
-    const auto found = object.find(field);
-    if (found != object.end() && found->is_string()) return found->get<std::string>();
+  try {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (object.is_object()) {
+      const auto found = object.find(field);
+      if (found != object.end() && found->is_string()) return found->get<std::string>();
+    }
+  } catch (const nlohmann::json::parse_error& error) {
+    const std::string_view reason = error.what();
+    throw IoError(format("{}: is no JSON: {}", place, reason.substr(reason.find(": ") + 2)));
   }
   throw IoError(format("{}: is no JSON object with the text {}", place, quoted_text(field)));
 }

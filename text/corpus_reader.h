@@ -16,6 +16,7 @@ namespace levin::detail {
 struct Document {
   std::string text;
   std::string place;
+  std::int64_t replaced = 0;  ///< parts that were no UTF-8
 };
 
 /// The documents of files, one after another.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,6 +29,11 @@ class CorpusEncoder {
  public:
   CorpusEncoder(const Tokenizer& tokenizer, const CorpusOptions& options)
       : tokenizer_(tokenizer), options_(options), reader_(options_.files, options_.json_field) {
+    for (const std::filesystem::path& file : options_.files) {
+      std::error_code none;
+      if (!std::filesystem::equivalent(file, options_.output, none)) continue;
+      throw ConfigError(format("--output: '{}' is one of the files that are encoded: name another", options_.output.string()));
+    }
     if (options_.append_token.empty()) return;
     appended_ = tokenizer.token_to_id(options_.append_token);
     if (!appended_) {
@@ -96,9 +102,9 @@ class CorpusEncoder {
   }
 
   std::int64_t encode_document(detail::Document& document, std::vector<std::int64_t>& tokens) const {
-    std::int64_t replaced = 0;
+    std::int64_t replaced = document.replaced;
     try {
-      replaced = tokenizer_.encode_to(tokens, document.text, options_.special_tokens);
+      replaced += tokenizer_.encode_to(tokens, document.text, options_.special_tokens);
     } catch (const IoError& error) {
       throw IoError(format("{}: {}", document.place, error.what()));
     }

@@ -141,6 +141,9 @@ int encode(const TokensOptions& options) {
   CorpusOptions corpus = options.corpus;
   if (options.dtype != "auto") corpus.type = choice_of<TokenType>(options.dtype);
   corpus.layout = *choice_of<TokenLayout>(options.layout);
+  std::error_code none;
+  if (fs::equivalent(options.tokenizer, corpus.output, none))
+    throw ConfigError(format("--output: '{}' is the tokenizer: name another file", corpus.output.string()));
   const Tokenizer tokenizer(options.tokenizer);
   const Clock::time_point begin = Clock::now();
   const EncodedCorpus encoded = encode_until_signal(tokenizer, corpus);

@@ -43,12 +43,17 @@ class ValidationSchedule {
   std::optional<std::int64_t> batches_per_epoch_;  ///< as loaders say
 };
 
+/// Whether a training epoch ends with the first rank that runs out of batches: as `uneven: drop` asks, and as it must where
+/// only the user's code knows which reductions a step does (manual optimization).
+inline bool ends_with_first_rank(const TrainerOptions& options, bool automatic_optimization) {
+  return options.uneven == Uneven::kDrop || !automatic_optimization;
+}
+
 /// The ranks that still have batches in a training epoch, so that all stay in step. An iteration is one micro-batch on every
 /// rank that has one; the others take part without.
 class EpochPlan {
  public:
-  /// `rank_batches`: -1 for unknown. `stop_with_first`: the epoch ends with the first rank that runs out, as it must when only
-  /// the user's code knows which reductions a step does (manual optimization).
+  /// `rank_batches`: -1 for unknown. `stop_with_first`: see ends_with_first_rank().
   EpochPlan(const std::vector<std::int64_t>& rank_batches, bool stop_with_first);
   EpochPlan() = default;
 

@@ -43,6 +43,7 @@ struct Progress {
   std::int64_t fit = 0;  ///< fits of this process before this one; the same on all ranks, which run the same program
   std::int64_t epoch = 0;
   std::int64_t loaders_epoch = 0;    ///< in which the training loaders were made
+  std::string training_data;         ///< what the training loader reads, to compare with a checkpoint's; empty: not known
   std::int64_t global_step = 0;      ///< optimizer steps, over all optimizers
   std::int64_t logging_step = 0;     ///< the x axis of rows: batches that ended in a step (Lightning's _batches_that_stepped)
   std::int64_t total_batch_idx = 0;  ///< training batches over all epochs

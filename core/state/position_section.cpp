@@ -39,7 +39,8 @@ ResumePoint resume_point(const Value& loops) {
   resume.completed = loops.at("completed").as_bool();
   resume.data = {.samples = optional_count(loops, "samples_done"),
                  .world_size = saved_count(loops, "world_size"),
-                 .batch_size = saved_count(loops, "batch_size")};
+                 .batch_size = saved_count(loops, "batch_size"),
+                 .description = loops.contains("training_data") ? loops.at("training_data").as_string() : ""};
   return resume;
 }
 
@@ -63,6 +64,7 @@ void PositionSection::save(TrainerState& run, Checkpoint& checkpoint) {
                                  {"completed", position.completed},
                                  {"world_size", run.world_size()},
                                  {"batch_size", run.accumulation.full_batch_size},
+                                 {"training_data", progress.training_data},
                                  {"samples_done", position.samples_done ? Value(*position.samples_done) : Value()}};
   manifest["data_seed"] = run.setup.data_seed;
   if (run.setup.batch_size) manifest["found_batch_size"] = *run.setup.batch_size;

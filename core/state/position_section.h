@@ -13,6 +13,7 @@ struct DataPosition {
   std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< of a rank; 0 if unknown
+  std::string description;      ///< of the data and their order, as Progress::training_data; empty if unknown
 };
 
 /// Where a resumed run begins.

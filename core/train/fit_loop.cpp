@@ -205,7 +205,7 @@ void FitLoop::agree_on_epoch() {
   epoch_.throw_if_signalled();
   std::vector<std::int64_t> batches;
   for (const BoundaryPayload& payload : outcome.payloads) batches.push_back(payload[0]);
-  plan_ = EpochPlan(batches, /*stop_with_first=*/!run_.module().automatic_optimization());
+  plan_ = EpochPlan(batches, ends_with_first_rank(run_.options(), run_.module().automatic_optimization()));
   const auto batches_of_plan = plan_.known() ? std::optional(plan_.iterations()) : std::nullopt;
   run_.progress.num_training_batches = batch_cap(batches_of_plan, run_.options().limit_train_batches).value_or(-1);
   const std::int64_t batch_size = outcome.payloads.front()[1];

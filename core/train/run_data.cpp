@@ -3,6 +3,8 @@
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "levin/core/accelerator.h"
@@ -48,6 +50,15 @@ class NoBatches final : public BatchLoader {
   void start_epoch(std::int64_t /*epoch*/) override {}
   std::optional<Batch> next() override { return std::nullopt; }
 };
+
+/// Progress::training_data: what differs where a loader gives other samples, or the same in another order.
+std::string description_of(const BatchLoader& loader) {
+  const auto share = loader.sample_share();
+  const auto fingerprint = loader.data_fingerprint();
+  if (!share && !fingerprint) return "";
+  return format("{} {} {} {}", typeid(loader).name(), loader.shuffles(), share ? share->all : -1,
+                fingerprint ? std::to_string(*fingerprint) : "-");
+}
 
 template <class Source>
 LoaderList ask(Source& source, Stage stage) {
@@ -207,7 +218,8 @@ std::int64_t estimated_epoch_batches(TrainerState& run) {
 std::int64_t agreed_epoch_batches(TrainerState& run) {
   const std::vector<std::int64_t> by_rank = run.rank_exchange().gather_values(
       own_epoch_batches(run), {"agreeing on the length of training", "all make the same scheduler, which asks for it"});
-  return at_most(EpochPlan(by_rank, /*stop_with_first=*/!run.module().automatic_optimization()).iterations(), run.options());
+  const EpochPlan plan(by_rank, ends_with_first_rank(run.options(), run.module().automatic_optimization()));
+  return at_most(plan.iterations(), run.options());
 }
 
 void TrainingData::set_up() {
@@ -216,11 +228,19 @@ void TrainingData::set_up() {
   compared_ = false;
   batches_ = epoch_batches_ = batches_of(*loader_, run_.options());
   cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, run_.options().limit_train_batches));
+  run_.progress.training_data = description_of(*loader_);
 }
 
 std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const DataPosition& saved = resume.data;
   if (is_stepped()) return batches_before_ = resume.batches_done;
+  if (!saved.description.empty() && saved.description != run_.progress.training_data) {
+    rank_zero_warn(format(
+        "ckpt_path: '{}' was saved within an epoch, and the training data of this run are others than its were, or in another "
+        "order: some samples of the epoch are seen twice, and others not at all. Resume with the same files and options of the "
+        "data (such as max_memory_mb and shuffle), or from the end of an epoch.",
+        resume.file));
+  }
   const std::int64_t world_size = run_.world_size();
   const std::int64_t batch_size = loader_->batch_size().value_or(0);
   const std::int64_t ranks_reading = run_.options().use_distributed_sampler ? world_size : 1;

@@ -270,7 +270,7 @@ void ModuleSynchronizer::backward_without_batch() {
   if (has_synchronized_layers(module_)) {
     throw MisuseError(
         "this rank has no batch, but others have one, and their BatchNorm layers need the statistics of all ranks. Give all "
-        "ranks the same number of batches: set trainer.uneven to pad or drop.");
+        "ranks the same number of batches: set trainer.uneven to drop, or to pad where the data are no stream.");
   }
   reduce_after_backward();
 }

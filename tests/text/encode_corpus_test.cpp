@@ -90,6 +90,19 @@ TEST_CASE("JSON lines have a document each") {
   options.json_field = "text";
   options.files = {put(folder / "b.txt", "{\"text\": \"a\"}\n{\"text\": 3}\n")};
   CHECK_THROWS_WITH(encode_corpus(tokenizer(), options), Contains("b.txt, line 2"));
+  options.files = {put(folder / "c.jsonl", "{\"text\": \"a\xff\"}\n")};
+  CHECK(encode_corpus(tokenizer(), options).replaced == 1);
+  CHECK(texts_of(folder / "out.bin") == std::vector<std::string>{"a\xef\xbf\xbd"});
+  options.files = {put(folder / "d.jsonl", R"({"text": "a\ud83dx"})")};  // half of a pair
+  CHECK_THROWS_WITH(encode_corpus(tokenizer(), options), Contains("d.jsonl, line 1: is no JSON: ") && Contains("surrogate"));
+}
+
+TEST_CASE("a corpus is not written over") {
+  const TemporaryFolder folder;
+  const fs::path file = put(folder / "a.txt", "text");
+  CHECK_THROWS_WITH(encode_corpus(tokenizer(), {.files = {file}, .output = folder / "." / "a.txt"}),
+                    Contains("is one of the files that are encoded"));
+  CHECK(fs::file_size(file) == 4);
 }
 
 TEST_CASE("compressed files and pipes are read, and a pipe without a writer is not waited for") {

@@ -51,6 +51,9 @@ TEST_CASE("a validation interval that does not fit the epoch is an error that sa
 }
 
 TEST_CASE("an epoch lasts until the last rank runs out of batches, or the first under manual optimization") {
+  CHECK(ends_with_first_rank({.uneven = Uneven::kDrop}, /*automatic_optimization=*/true));
+  CHECK_FALSE(ends_with_first_rank({}, /*automatic_optimization=*/true));
+  CHECK(ends_with_first_rank({}, /*automatic_optimization=*/false));
   CHECK(EpochPlan({3, 1, 2}, false).iterations() == 3);
   CHECK(EpochPlan({3, 1, 2}, true).iterations() == 1);
   CHECK(EpochPlan({3, 3}, false).is_last(2));

@@ -9,6 +9,7 @@
 #include "support/recording.h"
 #include "support/resume_plans.h"
 #include "support/resume_sources.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -134,6 +135,25 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   };
   CHECK(reads({saves_after(89, folder / "a.ckpt")}, {}) == 100);
   CHECK(reads({}, {.ckpt_path = folder / "a.ckpt"}) == 10);
+}
+
+TEST_CASE("a run that resumes within an epoch is told that its data are others, or in another order") {
+  const TemporaryFolder folder;
+  const auto warns = [&](std::int64_t size, bool shuffle, std::vector<Component<Callback>> callbacks, const RunOptions& run) {
+    Regression module;
+    const ShownMessages messages;
+    Trainer(quiet({.max_epochs = 1, .callbacks = std::move(callbacks)}))
+        .fit(module,
+             std::make_shared<DataLoader>(std::make_shared<CountingDataset>(size),
+                                          DataLoaderOptions{.batch_size = 2, .shuffle = shuffle}),
+             {}, run);
+    return messages.text().find("training data of this run are others") != std::string::npos;
+  };
+  const RunOptions resume{.ckpt_path = folder / "a.ckpt"};
+  CHECK_FALSE(warns(20, true, {saves_after(3, folder / "a.ckpt")}, {}));
+  CHECK_FALSE(warns(20, true, {}, resume));
+  CHECK(warns(30, true, {}, resume));
+  CHECK(warns(20, false, {}, resume));
 }
 
 TEST_CASE("gradients that wait for a step of the user's own are in a checkpoint that the program saves after the run") {
