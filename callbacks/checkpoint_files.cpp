@@ -1,6 +1,7 @@
 #include "levin/callbacks/checkpoint_files.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -8,6 +9,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/secrets.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
@@ -40,6 +42,19 @@ bool is_checkpoint_link(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string problem_of_folder(const std::string& folder) {
+  const std::size_t scheme = folder.find("://");
+  const bool is_address = scheme != std::string::npos && scheme > 0 &&
+                          std::ranges::all_of(folder.substr(0, scheme),
+                                              [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '+'; });
+  if (!is_address) return "";
+  if (!folder.starts_with("s3://"))
+    return format("dirpath {} is an address that takes no files: use a folder, or s3://BUCKET/FOLDER",
+                  quoted_text(without_secrets(folder)));
+  const bool has_bucket = folder.size() > scheme + 3 && folder[scheme + 3] != '/';
+  return has_bucket ? "" : format("dirpath {} names no bucket: s3://BUCKET/FOLDER", quoted_text(folder));
+}
 
 std::string name_of_files(const ModelCheckpointOptions& options) {
   return options.filename && !options.filename->empty() ? *options.filename : kDefaultName;

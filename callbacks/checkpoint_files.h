@@ -20,6 +20,9 @@ std::string name_of_files(const ModelCheckpointOptions& options);
 /// Throws ConfigError when two ModelCheckpoints would write the same files, one over the other.
 void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right);
 
+/// What is wrong with a folder for checkpoints that is an address, such as of a server that takes no files; "" for none.
+std::string problem_of_folder(const std::string& folder);
+
 /// The folder as an absolute path; it need not exist. A leading "~" is the user's home. An address loses slashes at its end.
 std::string absolute_folder(const std::filesystem::path& folder);
 

@@ -85,11 +85,8 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
                ? "every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for each"
                : "";
   });
-  options.rule({"dirpath"}, [](const O& saving) {
-    return saving.dirpath && is_remote(saving.dirpath->native()) && !saving.dirpath->native().starts_with("s3://")
-               ? "dirpath is an address that takes no files: use a folder, or s3://BUCKET/FOLDER"
-               : "";
-  });
+  options.rule({"dirpath"},
+               [](const O& saving) { return saving.dirpath ? detail::problem_of_folder(saving.dirpath->native()) : ""; });
   options.rule({"save_top_k"}, [](const O& saving) {
     return !saving.monitor && saving.save_top_k > 1
                ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1; "

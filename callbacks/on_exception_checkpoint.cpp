@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "levin/callbacks/checkpoint_files.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -19,6 +20,7 @@ void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptio
   using O = OnExceptionCheckpointOptions;
   options.add(&O::dirpath, "Folder to save in").required().not_empty();
   options.add(&O::filename, "Name of the file, without .ckpt").not_empty();
+  options.rule({"dirpath"}, [](const O& saving) { return detail::problem_of_folder(saving.dirpath.native()); });
   options.rule({"filename"}, [](const O& saving) -> std::string {
     if (!leaves_folder(saving.filename)) return "";
     return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));

@@ -146,7 +146,7 @@ constexpr std::array kKinds = {Kind{".h5", open_hdf5},  Kind{".hdf5", open_hdf5}
 std::shared_ptr<const ArrayFile> open_array_file(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return open_folder(path);
-  std::string name = path.filename().string();
+  std::string name = without_query(path).filename().string();
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
   const auto found = std::ranges::find_if(kKinds, [&](const Kind& kind) { return name.ends_with(kind.ending); });
   if (found == kKinds.end()) {

@@ -92,7 +92,8 @@ void Stream::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
   reader_ = nullptr;  // what it holds is closed before the next one opens it
   epoch_ = epoch;
   first_ = samples;
-  batches_read_ = rows_read_ = 0;
+  batches_read_ = 0;
+  rows_read_.clear();
   const PipelineFacts all = facts();
   std::unique_ptr<PipelineReader> reader = pipeline_.node()->open(epoch_of(epoch));
   if (all.is_divided) {
@@ -116,7 +117,8 @@ std::optional<Batch> Stream::next() {
     }
     ++batches_read_;
     auto batch = pipeline_types::taken<Batch>(element->take());
-    rows_read_ += batch.batch_size();
+    rows_read_.resize(static_cast<std::size_t>(batches_read_));  // one that could not be read had none
+    rows_read_.back() = batch.batch_size();
     return pins_memory_ ? batch.pin_memory() : batch;
   } catch (const std::exception& error) {
     if (!facts().can_skip) throw;  // of a function, which is the user's own
@@ -132,8 +134,8 @@ std::optional<std::vector<std::int64_t>> Stream::epoch_samples(std::int64_t batc
   if (!all.batch_size || all.is_divided) return std::nullopt;
   std::vector<std::int64_t> samples;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
-    const bool is_last = batch + 1 == batches_read_;
-    const std::int64_t rows = is_last ? rows_read_ - batch * *all.batch_size : *all.batch_size;
+    const auto number = static_cast<std::size_t>(batch);
+    const std::int64_t rows = number < rows_read_.size() ? rows_read_[number] : *all.batch_size;
     const std::int64_t first = first_ + (batch * shard_.world_size + shard_.rank) * *all.batch_size;
     for (std::int64_t row = 0; row < rows; ++row) samples.push_back(first + row);
   }

@@ -81,7 +81,7 @@ class LEVIN_API Stream final : public BatchLoader {
   std::int64_t epoch_ = 0;
   std::int64_t first_ = 0;  ///< the position at which the epoch began
   std::int64_t batches_read_ = 0;
-  std::int64_t rows_read_ = 0;
+  std::vector<std::int64_t> rows_read_;  ///< of each of these batches: a collate function may leave samples out
 };
 
 /// A loader of a pipeline's batches:

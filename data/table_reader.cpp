@@ -22,6 +22,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/column_file.h"
+#include "levin/core/files/paths.h"
 #include "levin/data/array_files.h"
 #include "levin/data/column_table.h"
 #include "levin/data/csv_text.h"
@@ -34,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool ends_with(const fs::path& path, std::string_view extension) {
-  std::string name = without_compression_ending(path).filename().string();
+  std::string name = without_compression_ending(without_query(path)).filename().string();
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
   return name.ends_with(extension);
 }

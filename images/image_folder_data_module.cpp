@@ -8,6 +8,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/data/csv_file.h"
 #include "levin/data/reading_options.h"
 
@@ -74,6 +75,7 @@ FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
                                          .missing = 0.0,
                                          .complete_columns = {options_.path_column, options_.label_column},
                                          .text_columns = columns});
+  if (table.values.size(0) == 0) throw ConfigError(format("'{}' has a header, and lists no images", list.string()));
   const auto texts_of = [&](const std::string& column) {
     const std::int64_t place = find_column(table.columns, table.values.size(1), column).value();
     const std::vector<std::string>& all = table.texts.at(place);
@@ -88,12 +90,17 @@ FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
   const auto [labels, all_labels] = texts_of(options_.label_column);
   FoundImages found{.images = {}, .classes = classes_.empty() ? all_labels : classes_};
   for (std::size_t row = 0; row < paths.size(); ++row) {
+    for (const auto& [column, text] :
+         {std::pair(options_.path_column, paths[row]), std::pair(options_.label_column, labels[row])}) {
+      if (text.empty()) throw ConfigError(format("'{}': row {} has no {}", list.string(), row + 1, quoted_text(column)));
+    }
     const auto known = std::ranges::find(found.classes, labels[row]);
     if (known == found.classes.end()) {
       throw ConfigError(format("'{}' has the label {}, which is no class of the training data: {}", list.string(),
                                quoted_text(labels[row]), quoted_list(found.classes)));
     }
-    found.images.push_back({list.parent_path() / paths[row], known - found.classes.begin()});
+    const fs::path file = is_remote(paths[row]) ? fs::path(paths[row]) : list.parent_path() / paths[row];
+    found.images.push_back({file, known - found.classes.begin()});
   }
   return found;
 }

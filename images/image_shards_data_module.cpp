@@ -89,7 +89,11 @@ void ImageShardsDataModule::read_classes() {
   facts_.classes = std::ssize(names);
 }
 
-void ImageShardsDataModule::setup(Stage) {
+void ImageShardsDataModule::setup(Stage stage) {
+  const Paths& own = stage == Stage::kPredict ? options_.predict_path : stage == Stage::kTest ? options_.test_path : Paths();
+  const char* const option = stage == Stage::kPredict ? "predict_path" : "test_path";
+  if (!own.empty() && !from_shards(texts_of(own)).read().next())
+    throw ConfigError(format("{}: {} hold no samples", option, quoted_list(texts_of(own))));
   if (!facts_.features.empty()) return;
   for (const auto* patterns : {&options_.path, &options_.val_path, &options_.test_path, &options_.predict_path}) {
     if (!patterns->empty()) from_files(texts_of(*patterns));  // throws where there are none

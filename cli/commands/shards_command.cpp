@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -49,17 +51,95 @@ std::string content_of(const fs::path& file) {
   return *std::move(content);
 }
 
-/// Files below a folder, by their samples: what stands before the first dot of a name is the sample's.
-std::vector<Source> sources_in(const fs::path& folder) {
+std::string in_small_letters(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return text;
+}
+
+bool is_image(const fs::path& file) {
+  constexpr std::array<std::string_view, 6> kEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".jpe"};
+  return std::ranges::find(kEndings, in_small_letters(file.extension().string())) != kEndings.end();
+}
+
+/// Files below a folder, in alphabetical order; none of those that desktops leave behind.
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string name = entry->path().filename();
+    const std::string small = in_small_letters(name);
+    if (name.starts_with('.')) {
+      entry.disable_recursion_pending();
+    } else if (entry->is_regular_file() && entry->path().extension().string().size() > 1 && small != "thumbs.db" &&
+               small != "desktop.ini") {
+      files.push_back(fs::relative(entry->path(), folder).lexically_normal());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// What a folder holds.
+enum class Layout : std::uint8_t {
+  kSamples,        ///< samples of several files
+  kClassFolders,   ///< folders are their classes
+  kImagesByClass,  ///< of which each is one image
+};
+
+Layout layout_of(const std::vector<fs::path>& files) {
+  bool has_folders = false, are_images = true;
+  for (const fs::path& file : files) {
+    if (in_small_letters(file.extension().string()) == ".cls") return Layout::kSamples;
+    if (!file.has_parent_path()) continue;
+    has_folders = true;
+    are_images = are_images && is_image(file);
+  }
+  if (!has_folders) return Layout::kSamples;
+  return are_images ? Layout::kImagesByClass : Layout::kClassFolders;
+}
+
+/// Leaves out what stands beside the folders of classes, and says so.
+void leave_loose_files_out(std::vector<fs::path>& files, const std::string& folder) {
+  const auto is_loose = [](const fs::path& file) { return !file.has_parent_path(); };
+  const auto first = std::ranges::find_if(files, is_loose);
+  if (first == files.end()) return;
+  const std::string name = quoted_text(first->string());
+  const std::size_t loose = std::erase_if(files, is_loose);
+  std::cerr << format("levin: warning: {}: {} beside the folders of its classes {} left out, such as {}\n", quoted_text(folder),
+                      counted(loose, "file"), loose == 1 ? "is" : "are", name);
+}
+
+/// Where the ending of a name begins. That of an image is what follows the last dot. Files of one sample may differ in more,
+/// as 17.left.png and 17.right.png do; but a part that begins with a digit is of the name: IMG.2024.01.png.
+std::size_t ending_in(const std::string& name, Layout layout) {
+  std::size_t dot = name.rfind('.');
+  if (layout == Layout::kImagesByClass) return dot;
+  while (dot > 1) {
+    const std::size_t before = name.rfind('.', dot - 1);
+    if (before == std::string::npos || before == 0) break;
+    const char begin = name[before + 1];
+    if ((begin >= '0' && begin <= '9') || begin == '.') break;
+    dot = before;
+  }
+  return dot;
+}
+
+/// The samples that files make.
+std::vector<Source> sources_of(const std::vector<fs::path>& files, const fs::path& folder, Layout layout) {
   std::map<std::string, Source> by_key;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    const std::size_t dot = name.find('.', 1);
-    if (!entry.is_regular_file() || name.starts_with('.') || dot == std::string::npos) continue;
-    const std::string key = (fs::relative(entry.path().parent_path(), folder) / name.substr(0, dot)).lexically_normal();
-    Source& source = by_key[key];
-    source.key = key;
-    source.files.emplace_back(name.substr(dot + 1), entry.path());
+  for (const fs::path& file : files) {
+    const std::string name = file.filename();
+    const std::size_t dot = ending_in(name, layout);
+    std::string own = name.substr(0, dot);
+    std::ranges::replace(own, '.', '_');  // in a shard a name ends at its first dot
+    Source& source = by_key[(file.parent_path() / own).string()];
+    source.key = (file.parent_path() / own).string();
+    std::string ending = in_small_letters(name.substr(dot + 1));
+    for (const auto& [other, path] : source.files) {
+      if (layout != Layout::kImagesByClass && other != ending) continue;
+      throw ConfigError(format("{} and {} would be one sample: rename one of them", quoted_text(path.string()),
+                               quoted_text((folder / file).string())));
+    }
+    source.files.emplace_back(std::move(ending), folder / file);
   }
   std::vector<Source> sources;
   for (auto& [key, source] : by_key) {
@@ -69,22 +149,14 @@ std::vector<Source> sources_in(const fs::path& folder) {
   return sources;
 }
 
-/// Samples whose files are all of one kind in folders are labelled by these: their classes, in alphabetical order.
+/// Labels samples by their folders: the classes, in alphabetical order.
 std::vector<std::string> label_by_folders(std::vector<Source>& sources) {
+  const auto class_of = [](const Source& source) { return source.key.substr(0, source.key.find('/')); };
   std::vector<std::string> classes;
-  for (const Source& source : sources) {
-    const std::size_t slash = source.key.find('/');
-    const bool has_label = std::ranges::any_of(source.files, [](const auto& file) { return file.first == "cls"; });
-    if (slash == std::string::npos || has_label) return {};
-    const std::string name = source.key.substr(0, slash);
-    if (classes.empty() || classes.back() != name) classes.push_back(name);
-  }
+  for (const Source& source : sources) classes.push_back(class_of(source));
   std::ranges::sort(classes);
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  for (Source& source : sources) {
-    const std::string name = source.key.substr(0, source.key.find('/'));
-    source.label = std::to_string(std::ranges::find(classes, name) - classes.begin());
-  }
+  for (Source& source : sources) source.label = std::to_string(std::ranges::find(classes, class_of(source)) - classes.begin());
   return classes;
 }
 
@@ -100,9 +172,12 @@ void warn_of_others(const fs::path& output, std::size_t first) {
 int pack(const Options& options) {
   const fs::path folder = options.folder;
   if (!fs::is_directory(folder)) throw ConfigError(format("{} is no folder", quoted_text(options.folder)));
-  std::vector<Source> sources = sources_in(folder);
-  if (sources.empty()) throw ConfigError(format("{} holds no files to pack", quoted_text(options.folder)));
-  const std::vector<std::string> classes = label_by_folders(sources);
+  std::vector<fs::path> files = files_in(folder);
+  if (files.empty()) throw ConfigError(format("{} holds no files to pack", quoted_text(options.folder)));
+  const Layout layout = layout_of(files);
+  if (layout != Layout::kSamples) leave_loose_files_out(files, options.folder);
+  std::vector<Source> sources = sources_of(files, folder, layout);
+  const std::vector<std::string> classes = layout == Layout::kSamples ? std::vector<std::string>() : label_by_folders(sources);
   if (!options.in_order) std::shuffle(sources.begin(), sources.end(), std::mt19937_64(options.seed));
   const fs::path output = options.output;
   ShardWriter writer(output.parent_path(), output.filename(),
@@ -128,6 +203,16 @@ int pack(const Options& options) {
   return 0;
 }
 
+/// CLI11's own check would say so with a range of 300 digits.
+CLI::Validator at_least_one() {
+  const auto problem_of = [](std::string& text) -> std::string {
+    const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    const bool is_zero = text.find_first_not_of('0') == std::string::npos;
+    return is_number && !is_zero ? "" : format("{} is not at least 1", quoted_text(text));
+  };
+  return CLI::Validator(problem_of, "", "at least 1");
+}
+
 }  // namespace
 
 Subcommand shards_subcommand() {
@@ -136,14 +221,14 @@ Subcommand shards_subcommand() {
           [options](CLI::App& app) {
             CLI::App& pack = *app.add_subcommand("pack",
                                                  "Pack a folder: files that differ after the first dot of their names are "
-                                                 "one sample, and folders are classes");
+                                                 "one sample, and folders are classes; of images alone in folders each is one");
             app.require_subcommand(1);
             pack.add_option("folder", options->folder, "The folder")->required();
             pack.add_option("-o,--output", options->output, "Where to: shards/train makes shards/train-000000.tar and so on")
                 ->required();
-            pack.add_option("--max-samples", options->max_samples, "The most samples of a shard")->check(CLI::PositiveNumber);
+            pack.add_option("--max-samples", options->max_samples, "The most samples of a shard")->check(at_least_one());
             pack.add_option("--max-megabytes", options->max_megabytes, "After how much a shard takes no more samples")
-                ->check(CLI::PositiveNumber);
+                ->check(at_least_one());
             pack.add_flag("--in-order", options->in_order, "In alphabetical order, not at random");
             pack.add_option("--seed", options->seed, "Seed of the random order");
             pack.add_option("--compress", options->compression, "gz or zst; each rank reads all of a compressed shard")

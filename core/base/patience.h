@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 
 namespace levin {
 
@@ -9,7 +10,8 @@ namespace levin {
 class HeededSignals {
  public:
   /// `again`: the sender of an earlier signal has sent another.
-  static void note(bool again = false) noexcept {
+  static void note(bool again = false, int signal = SIGINT) noexcept {
+    signal_.store(signal, std::memory_order_relaxed);
     is_pending_.store(true, std::memory_order_relaxed);
     if (again) asks_again_.store(true, std::memory_order_relaxed);
   }
@@ -20,12 +22,15 @@ class HeededSignals {
   }
   /// A signal has come since.
   static bool is_pending() noexcept { return is_pending_.load(std::memory_order_relaxed); }
+  /// The last one.
+  static int signal() noexcept { return signal_.load(std::memory_order_relaxed); }
   /// A repeated signal has come since: waits are given up.
   static bool asks_again() noexcept { return asks_again_.load(std::memory_order_relaxed); }
 
  private:
   inline static std::atomic<bool> is_pending_ = false;
   inline static std::atomic<bool> asks_again_ = false;
+  inline static std::atomic<int> signal_ = 0;
 };
 
 /// The limit of a wait that may never end: so long without progress, and not once a signal is pending. A run that ends for a

@@ -36,6 +36,12 @@ std::vector<std::string> words_of_last_part(std::string_view name) {
   return words;
 }
 
+/// The signature of an address that is open to whoever has it: of S3, Google and CloudFront, and of Azure.
+bool names_signature(std::string_view name) {
+  const std::vector<std::string> words = words_of_last_part(name);
+  return !words.empty() && (words.back() == "signature" || words.back() == "sig");
+}
+
 enum class Kind { kNone, kWeak, kStrong };
 
 Kind kind_of(std::string_view name) {
@@ -108,6 +114,8 @@ Span value_of_name(std::string_view text, std::size_t at) {
   std::size_t name_begin = name_end;
   while (name_begin > 0 && is_of_name(text[name_begin - 1])) --name_begin;
   const std::string_view name = text.substr(name_begin, name_end - name_begin);
+  const bool is_of_query = text[at] == '=' && name_begin > 0 && (text[name_begin - 1] == '?' || text[name_begin - 1] == '&');
+  if (is_of_query && names_signature(name)) return value_behind_equals(text, name_begin, at);
   if (!names_secret(name) || (is_quoted_name && name_begin == 0)) return {};
   const Span value =
       text[at] == '=' ? value_behind_equals(text, name_begin, at) : value_behind_colon(text, name_begin, is_quoted_name, at);

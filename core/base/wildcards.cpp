@@ -80,8 +80,16 @@ bool has_wildcards(const std::filesystem::path& path) {
 
 std::vector<std::filesystem::path> matching_files(const std::filesystem::path& pattern) {
   std::vector<std::filesystem::path> files;
-  for (const std::string& single : brace_expansions(pattern.native())) add_matches(single, files);
-  return files;
+  std::vector<std::string> missing;
+  for (const std::string& single : brace_expansions(pattern.native())) {
+    const std::size_t before = files.size();
+    add_matches(single, files);
+    const bool is_name = single.find_first_of("*?[") == std::string::npos;
+    if (is_name && files.size() == before) missing.push_back(single);
+  }
+  if (files.empty() || missing.empty()) return files;
+  throw ConfigError(format("{} of {} is not there{}", quoted_text(missing.front()), quoted_text(pattern.native()),
+                           missing.size() > 1 ? format(", nor are {} more", missing.size() - 1) : ""));
 }
 
 std::vector<std::string> brace_expansions(const std::string& text) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "levin/core/files/paths.h"
+
 namespace levin {
 namespace {
 
@@ -16,7 +18,7 @@ std::vector<const ColumnFormat*>& registered_formats() {
 void register_column_format(const ColumnFormat& format) { registered_formats().push_back(&format); }
 
 const ColumnFormat* column_format_of(const std::filesystem::path& file) {
-  std::string name = file.filename().string();
+  std::string name = without_query(file).filename().string();
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
   for (const ColumnFormat* format : registered_formats()) {
     const auto ends_so = [&](const std::string& ending) { return name.ends_with(ending); };

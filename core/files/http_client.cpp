@@ -14,7 +14,6 @@
 #include <memory>
 #include <utility>
 
-#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 
 namespace levin {
@@ -109,6 +108,12 @@ std::size_t take_header(const char* bytes, std::size_t, std::size_t count, void*
   return count;
 }
 
+/// Whether a request that ended so would end so again.
+bool is_lasting(CURLcode code) {
+  return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT || code == CURLE_TOO_MANY_REDIRECTS ||
+         code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM;
+}
+
 int report_progress(void* on_progress, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
   return (*static_cast<const HttpClient::OnProgress*>(on_progress))(received + sent) ? 0 : 1;
 }
@@ -128,6 +133,7 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   std::array<char, CURL_ERROR_SIZE> reason{};
   // A server may answer a file only when it is stored; everything else at once.
   constexpr long kConnectSeconds = 10, kSilentSeconds = 20, kSilentSecondsOfFile = 300;
+  constexpr long kMostRedirections = 20;
   lib.reset(handle);
   lib.set(handle, CURLOPT_URL, request.url.c_str());
   lib.set(handle, CURLOPT_NOSIGNAL, 1L);
@@ -138,7 +144,9 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   lib.set(handle, CURLOPT_HEADERDATA, &receiver);
   const bool posts = !request.body.empty() || request.method == "POST";
   lib.set(handle, CURLOPT_FOLLOWLOCATION, !posts && request.file.empty() ? 1L : 0L);
+  lib.set(handle, CURLOPT_MAXREDIRS, kMostRedirections);
   lib.set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  lib.set(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   lib.set(handle, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
@@ -188,7 +196,9 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   }
   const CURLcode code = lib.perform(handle);
   if (receiver.error) std::rethrow_exception(receiver.error);
-  if (code != CURLE_OK) throw IoError(reason[0] != '\0' ? reason.data() : lib.text_of(code));
+  const std::string problem = reason[0] != '\0' ? reason.data() : lib.text_of(code);
+  if (is_lasting(code)) throw LastingHttpError(problem);
+  if (code != CURLE_OK) throw IoError(problem);
   lib.get(handle, CURLINFO_RESPONSE_CODE, &answer.status);
   return answer;
 }

@@ -9,7 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "levin/core/base/error.h"
+
 namespace levin {
+
+/// There is no answer, and another attempt would get none: of an address that is none, or a certificate that does not hold.
+class LastingHttpError : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 struct HttpAnswer {
   long status = 0;
@@ -50,7 +58,8 @@ class HttpClient {
   /// Called at least once a second during a request, with the bytes that were sent and received; false cancels it.
   using OnProgress = std::function<bool(std::int64_t bytes)>;
 
-  /// Throws IoError with the reason when there is no answer. A status that is an error is one.
+  /// Throws IoError with the reason when there is no answer, LastingHttpError when there will be none. A status that is an
+  /// error is one.
   HttpAnswer ask(const HttpRequest& request, const OnProgress& on_progress = {});
 
  private:

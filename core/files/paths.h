@@ -27,6 +27,12 @@ inline std::filesystem::path expand_home(const std::filesystem::path& path) {
   return std::filesystem::path(home) / (rest == std::string::npos ? "" : text.substr(rest));
 }
 
+/// A place by whose name its kind is told: an address without its query ("?download=true").
+inline std::filesystem::path without_query(const std::filesystem::path& place) {
+  const std::string& text = place.native();
+  return text.starts_with("http://") || text.starts_with("https://") ? text.substr(0, text.find('?')) : text;
+}
+
 /// The path as a user would type it: relative when it is below the current folder.
 inline std::string as_typed(const std::filesystem::path& path) {
   std::error_code error;

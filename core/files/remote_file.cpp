@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -18,6 +19,8 @@
 #include "levin/core/base/environment.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
+#include "levin/core/base/text.h"
 #include "levin/core/files/descriptor.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/core/files/paths.h"
@@ -119,46 +122,151 @@ std::string version_of(const HttpAnswer& answer) {
 
 bool is_etag(const std::string& version) { return version.starts_with('"') || version.starts_with("W/"); }
 
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+/// Which bytes of a file an answer holds.
+struct ByteRange {
+  std::int64_t first = 0;
+  std::optional<std::int64_t> all = {};  ///< the size of the file, where it is known
+  bool is_part = false;                  ///< the server says so
+};
+
+/// "bytes 1000-2999/3000", whatever the status: servers send it with 200, too. Without it an answer holds the whole file, but
+/// for one that says that it is a part. Unset: nobody knows.
+std::optional<ByteRange> range_of(const HttpAnswer& answer) {
+  const auto header = answer.headers.find("content-range");
+  if (header == answer.headers.end()) {
+    constexpr long kPartialContent = 206;
+    if (answer.status == kPartialContent) return std::nullopt;
+    const auto length = answer.headers.find("content-length");
+    return ByteRange{.all = length == answer.headers.end() ? std::nullopt : number_in(length->second)};
+  }
+  std::string_view text = header->second;
+  if (text.starts_with("bytes ")) text.remove_prefix(std::string_view("bytes ").size());
+  const std::size_t dash = text.find('-'), slash = text.find('/');
+  const auto first = dash == std::string_view::npos ? std::nullopt : number_in(text.substr(0, dash));
+  if (!first || slash == std::string_view::npos) return std::nullopt;
+  return ByteRange{.first = *first, .all = number_in(text.substr(slash + 1)), .is_part = true};
+}
+
+/// Thrown where an answer is no part of the file whose beginning is there.
+struct OtherFile {};
+
+/// A file of which an attempt may leave a part to the next one, with the version and the size that the server stated.
+class PartialFile {
+ public:
+  explicit PartialFile(const CacheEntry& entry) : path_(entry.with(".part")), notes_(entry.with(".part.version")) {
+    std::error_code error;
+    const auto size = static_cast<std::int64_t>(fs::file_size(path_, error));
+    const std::string said = error ? "" : file_bytes(notes_).value_or("");
+    const std::size_t line = said.find('\n');
+    version_ = said.substr(0, line);
+    if (version_.empty() || version_.starts_with("W/")) return;
+    asked_ = size;
+    if (line != std::string::npos) all_ = number_in(std::string_view(said).substr(line + 1));
+  }
+
+  /// Asks for what is missing.
+  void add_headers(HttpRequest& request) const {
+    if (!asked_) return;
+    request.headers.push_back(format("Range: bytes={}-", *asked_));
+    request.headers.push_back("If-Range: " + version_);
+  }
+  void write(std::string_view bytes, const HttpAnswer& answer) {
+    if (!stream_.is_open()) begin(answer);
+    stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    // Such as a full disk: no other attempt would help.
+    if (!stream_) throw Error(format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
+  }
+  /// Throws IoError where the answer was not the rest of the file.
+  void finish(const HttpAnswer& answer, const fs::path& file) {
+    if (!stream_.is_open()) begin(answer);  // an empty file
+    stream_.close();
+    const auto size = static_cast<std::int64_t>(fs::file_size(path_));
+    if (all_ && size != *all_) {
+      if (size > *all_) remove();
+      throw IoError(format("{} of {} bytes came", size, *all_));
+    }
+    std::error_code none;
+    fs::remove(notes_, none);
+    fs::rename(path_, file);
+  }
+  void remove() {
+    std::error_code none;
+    stream_.close();
+    fs::remove(path_, none);
+    fs::remove(notes_, none);
+  }
+  bool is_begun() const { return asked_.has_value(); }
+
+ private:
+  /// Servers may ignore what they are asked for, or have another file by now.
+  void begin(const HttpAnswer& answer) {
+    const std::optional<ByteRange> range = range_of(answer);
+    const std::string version = version_of(answer);
+    if (asked_ && (!range || range->is_part)) {
+      const bool fits = range && range->first == *asked_ && (version.empty() || version == version_) &&
+                        (!all_ || !range->all || *all_ == *range->all);
+      if (!fits) throw OtherFile();
+      if (range->all) all_ = range->all;
+      stream_.open(path_, std::ios::binary | std::ios::app);
+      return;
+    }
+    if (!range || range->first != 0) throw IoError("the server sends a part of the file, and was asked for all");
+    all_ = range->all;
+    std::ofstream(notes_, std::ios::binary) << version << '\n' << (all_ ? std::to_string(*all_) : "");
+    stream_.open(path_, std::ios::binary | std::ios::trunc);
+  }
+
+  fs::path path_;
+  fs::path notes_;
+  std::string version_;
+  std::optional<std::int64_t> asked_;  ///< the byte from which on it is asked for; unset: from the beginning
+  std::optional<std::int64_t> all_;    ///< the size that the server stated
+  std::ofstream stream_;
+};
+
 /// One attempt to bring the file into the cache, on from where an earlier one was cut off; status 304: it is there.
-HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry& entry) {
-  const fs::path part = entry.with(".part"), part_version = entry.with(".part.version");
-  std::error_code none;
+HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry& entry,
+                 const HttpClient::OnProgress& on_progress) {
   HttpRequest request{.url = target.url, .headers = target.headers};
   const std::string cached = fs::exists(entry.file) ? file_bytes(entry.with(".version")).value_or("") : "";
   if (!cached.empty()) request.headers.push_back((is_etag(cached) ? "If-None-Match: " : "If-Modified-Since: ") + cached);
-  const std::string begun = fs::exists(part) ? file_bytes(part_version).value_or("") : "";
-  if (!begun.empty() && !begun.starts_with("W/")) {
-    request.headers.push_back(format("Range: bytes={}-", fs::file_size(part)));
-    request.headers.push_back("If-Range: " + begun);
-  }
-  std::ofstream stream;
-  request.take = [&](std::string_view bytes, const HttpAnswer& answer) {
-    if (!stream.is_open()) {
-      constexpr long kPartialContent = 206;
-      const bool goes_on = answer.status == kPartialContent;
-      if (!goes_on) std::ofstream(part_version, std::ios::binary) << version_of(answer);
-      stream.open(part, std::ios::binary | (goes_on ? std::ios::app : std::ios::trunc));
-    }
-    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    // Such as a full disk: no other attempt would help.
-    if (!stream) throw Error(format("'{}' cannot be written: {}", part.string(), std::strerror(errno)));
-  };
-  HttpAnswer answer = client.ask(request);
+  PartialFile part(entry);
+  part.add_headers(request);
+  request.take = [&part](std::string_view bytes, const HttpAnswer& answer) { part.write(bytes, answer); };
   constexpr long kRangeNotSatisfiable = 416;
-  if (answer.status == kRangeNotSatisfiable) {
-    // What there is of the file is not its beginning.
-    fs::remove(part, none);
-    fs::remove(part_version, none);
-    return fetch(client, target, entry);
+  try {
+    HttpAnswer answer = client.ask(request, on_progress);
+    if (answer.status == kRangeNotSatisfiable && part.is_begun()) throw OtherFile();
+    if (!is_success(answer.status)) return answer;
+    part.finish(answer, entry.file);
+    std::ofstream(entry.with(".version"), std::ios::binary) << version_of(answer);
+    return answer;
+  } catch (const OtherFile&) {
+    part.remove();
   }
-  if (!is_success(answer.status)) return answer;
-  if (!stream.is_open()) stream.open(part, std::ios::binary | std::ios::trunc);  // an empty file
-  stream.close();
-  fs::remove(part_version, none);
-  fs::rename(part, entry.file);
-  std::ofstream(entry.with(".version"), std::ios::binary) << version_of(answer);
-  return answer;
+  return fetch(client, target, entry, on_progress);
 }
+
+/// A moment after a signal a download ends, also where the server is silent: its run cannot stop before.
+class SignalWatch {
+ public:
+  bool goes_on() {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::seconds kMoment(2);
+    if (!HeededSignals::is_pending()) return true;
+    if (!since_) since_ = Clock::now();
+    return Clock::now() - *since_ < kMoment;
+  }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
 
 }  // namespace
 
@@ -173,7 +281,11 @@ fs::path local_copy(const std::string& place) {
   const DownloadLock lock(entry.with(".lock"));
   const HttpTarget target = target_of(place);
   HttpClient client(target.credentials);
-  const HttpAnswer answer = answer_to(place, RemoteAccess::kRead, [&] { return fetch(client, target, entry); });
+  SignalWatch watch;
+  const auto goes_on = [&watch] { return watch.goes_on(); };
+  const HttpClient::OnProgress on_progress = [&watch](std::int64_t) { return watch.goes_on(); };
+  const HttpAnswer answer = answer_to(
+      place, RemoteAccess::kRead, [&] { return fetch(client, target, entry, on_progress); }, goes_on);
   constexpr long kNotModified = 304;
   if (answer.status != kNotModified && !is_success(answer.status))
     throw IoError(format("'{}' cannot be read: {}", shown_place(place), explained(answer.status)));

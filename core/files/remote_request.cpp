@@ -10,7 +10,9 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/patience.h"
 #include "levin/core/base/secrets.h"
+#include "levin/core/base/text.h"
 #include "levin/core/files/file_watch.h"
 
 namespace levin {
@@ -20,6 +22,12 @@ bool is_passing(long status) { return status == 429 || status >= 500; }
 
 std::string problem_of(const std::string& place, RemoteAccess access, const std::string& problem) {
   return format("'{}' cannot be {}: {}", shown_place(place), access == RemoteAccess::kRead ? "read" : "written", problem);
+}
+
+void wait_while(const std::function<bool()>& goes_on, std::chrono::milliseconds time) {
+  constexpr std::chrono::milliseconds kBetweenLooks(100);
+  for (; time > std::chrono::milliseconds(0) && goes_on(); time -= kBetweenLooks)
+    std::this_thread::sleep_for(std::min(time, kBetweenLooks));
 }
 
 /// A character in UTF-8; "" for a number that is none.
@@ -84,26 +92,36 @@ std::string explained(long status) {
   return format("the server answers with status {}", status);
 }
 
-HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt) {
+HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt,
+                     const std::function<bool()>& goes_on) {
   constexpr int kToRead = 6, kToWrite = 24;
   constexpr std::chrono::milliseconds kLongestPause(32'000);
   const int attempts = access == RemoteAccess::kRead ? kToRead : kToWrite;
   std::chrono::milliseconds pause(500);
   std::string problem;
-  for (int number = 1; number <= attempts && !WatchedFiles::are_given_up(); ++number) {
+  const auto is_asked = [&] { return !WatchedFiles::are_given_up() && (!goes_on || goes_on()); };
+  int number = 1;
+  for (; number <= attempts && is_asked(); ++number) {
     if (number > 1) {
-      std::this_thread::sleep_for(pause);
+      wait_while(is_asked, pause);
       pause = std::min(2 * pause, kLongestPause);
     }
     try {
       HttpAnswer answer = attempt();
       if (!is_passing(answer.status)) return answer;
       problem = explained(answer.status);
+    } catch (const LastingHttpError& error) {
+      throw IoError(problem_of(place, access, error.what()));
     } catch (const IoError& error) {
       problem = error.what();
     }
   }
-  throw IoError(problem_of(place, access, format("{} ({} attempts)", problem, attempts)));
+  if (goes_on && !goes_on()) {
+    constexpr int kSignalStatus = 128;
+    throw IoError(problem_of(place, access, "a signal ended the wait for its server"), kSignalStatus + HeededSignals::signal());
+  }
+  throw IoError(
+      problem_of(place, access, format("{} ({})", problem, counted(static_cast<std::size_t>(number - 1), "attempt"))));
 }
 
 HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpRequest request, RemoteAccess access,

@@ -33,8 +33,10 @@ enum class RemoteAccess : std::uint8_t {
   kWrite,  ///< ten minutes: a run of days must not end with a server that restarts
 };
 
-/// Calls `attempt` until it gives an answer that will stay, with pauses in between. Throws IoError.
-HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt);
+/// Calls `attempt` until it gives an answer that will stay, with pauses in between, while `goes_on` (null: always), which
+/// a signal ends. Throws IoError, then with the signal's exit code.
+HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt,
+                     const std::function<bool()>& goes_on = {});
 /// A request for an address, without its url, likewise. Throws IoError for a status that is an error, but for `allowed`.
 HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpRequest request,
                      RemoteAccess access = RemoteAccess::kRead, long allowed = 0);

@@ -25,7 +25,7 @@ void remember(int signal) {
     first_seconds = seconds;
   }
   const int time = ++times;
-  HeededSignals::note(asks_again(signal, time, seconds - first_seconds));
+  HeededSignals::note(asks_again(signal, time, seconds - first_seconds), signal);
   if (ends_at_once(signal, time, seconds - first_seconds)) {
     restore_terminal();
     std::signal(signal, SIG_DFL);

@@ -116,6 +116,17 @@ TEST_CASE("a list names paths and labels") {
   const Batch batch = batches_of(data.train_dataloader()).at(0);
   CHECK(at::equal(batch["label"], torch::tensor({1, 0, 1}, torch::kLong)));
   CHECK(at::equal(batch["features"][0], batch["features"][2]));
+  const auto listing = [&](const std::string& text) {
+    std::ofstream(folder / "other.csv") << "file,kind\n" << text;
+    ImageFolderOptions other = options;
+    other.path = folder / "other.csv";
+    return other;
+  };
+  CHECK_THROWS_WITH(set_up(listing("images/1.png,rose\nimages/2.jpg,\n")), Contains("other.csv': row 2 has no 'kind'"));
+  CHECK_THROWS_WITH(set_up(listing(",rose\n")), Contains("other.csv': row 1 has no 'file'"));
+  CHECK_THROWS_WITH(set_up(listing("")), Contains("other.csv' has a header, and lists no images"));
+  // An address stays one, and is not looked for in the folder of the list.
+  CHECK_THROWS_WITH(batches_of(set_up(listing("s3:///1.png,rose\n")).train_dataloader()), Contains("names no bucket"));
   ImageFolderOptions wrong = options;
   wrong.label_column = "class";
   CHECK_THROWS_WITH(set_up(wrong), Contains("label_column: '") && Contains("train.csv' has no column 'class'"));

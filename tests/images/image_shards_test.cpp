@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "images/image_references.h"
@@ -112,6 +113,46 @@ TEST_CASE("shards name what is wrong with a sample, or go on without it") {
   CHECK_THROWS_WITH(set_up({.path = {pattern}, .image_names = {"png"}}), Contains("has no image (png): it has 'jpg', 'cls'"));
   ImageShardsDataModule unlabelled = set_up({.path = {pattern}, .val_path = {pattern}, .label_name = "json", .num_workers = 0});
   CHECK_THROWS_WITH(all_of(unlabelled.val_dataloaders()[0]), Contains("has no file 'json'"));
+}
+
+TEST_CASE("samples that are left out leave the places of the others as they are, on any number of ranks") {
+  const levin::test::TemporaryFolder folder;
+  levin::ShardWriter writer(folder.path(), "train");
+  for (int number = 0; number < 12; ++number) {
+    const bool is_broken = number == 4 || number == 7;
+    writer.add(
+        {std::to_string(number), {{"jpg", is_broken ? "no image" : bytes_of("grey.jpg")}, {"cls", std::to_string(number)}}});
+  }
+  writer.finish();
+  const std::string file = (folder / "train-000000.tar").string();
+  std::map<std::int64_t, std::int64_t> labels;
+  const int ranks = GENERATE(1, 2, 3);
+  for (int rank = 0; rank < ranks; ++rank) {
+    ImageShardsDataModule data =
+        set_up({.path = {file}, .val_path = {file}, .on_error = levin::BrokenImages::kSkip, .num_workers = 1});
+    const auto loader = data.val_dataloaders()[0];
+    loader->set_shard({.rank = rank, .world_size = ranks, .uneven = levin::Uneven::kKeep});
+    const auto batches = all_of(loader);
+    const auto places = loader->epoch_samples(std::ssize(batches)).value();
+    std::size_t row = 0;
+    for (const Batch& batch : batches) {
+      for (const torch::Tensor& label : batch["label"].unbind(0)) labels[places.at(row++)] = label.item<std::int64_t>();
+    }
+    CHECK(row == places.size());
+  }
+  std::vector<std::int64_t> in_order;
+  for (const auto& [place, label] : labels) in_order.push_back(label);
+  CHECK(in_order == std::vector<std::int64_t>{0, 1, 2, 3, 5, 6, 8, 9, 10, 11});
+}
+
+TEST_CASE("shards without samples are told before they are predicted") {
+  const levin::test::TemporaryFolder folder;
+  write_both(folder.path());
+  std::ofstream(folder / "empty.tar") << std::string(10240, '\0');
+  const auto path = (folder / "shards/train-*.tar").string(), empty = (folder / "empty.tar").string();
+  ImageShardsDataModule data({.path = {path}, .predict_path = {empty}});
+  data.setup(levin::Stage::kTrain);
+  CHECK_THROWS_WITH(data.setup(levin::Stage::kPredict), Contains("predict_path: '") && Contains("empty.tar' hold no samples"));
 }
 
 TEST_CASE("class names of shards are in the checkpoint") {

@@ -44,6 +44,8 @@ TEST_CASE("what follows the name of a secret is masked in a text, however it is 
        "https://me:***@host/x http://***@b ssh://git@host s3://key:***@bucket"},
       {"redis://:p@ss@host:1", "redis://:***@host:1"},
       {"https://host/x?api_key=abc&page=2", "https://host/x?api_key=***&page=2"},
+      {"https://host/x.csv?X-Amz-Credential=a&X-Amz-Signature=0f3 https://host/x?Signature=1&sig=b%3D&sv=2",
+       "https://host/x.csv?X-Amz-Credential=***&X-Amz-Signature=*** https://host/x?Signature=***&sig=***&sv=2"},
       {"--password=1234 --token=1234", "--password=*** --token=1234"},
   }));
   CHECK(without_secrets(std::get<0>(row)) == std::get<1>(row));
@@ -51,11 +53,12 @@ TEST_CASE("what follows the name of a secret is masked in a text, however it is 
 }
 
 TEST_CASE("what is no secret stays as it is") {
-  const std::string text = GENERATE(
-      "", "=", ":", "command line: --data.token: expected a string, found int 3", "the password: it is wrong",
-      "--data.token=${env:HF_TOKEN}", "--password= --lr=1", "--use_token=true", "--password=null", "http://host:80/a@b",
-      "a: b, key: c", "--pad_token='<pad>'", "12:30:01 val_loss=0.25", "https://${env:USER_AND_PASSWORD}@host",
-      "\"'`:=", "password", "password=", "{password:", "\"password\":", "a://", "a://@", "a://:@b", "'\":x");
+  const std::string text =
+      GENERATE("", "=", ":", "command line: --data.token: expected a string, found int 3", "the password: it is wrong",
+               "--data.token=${env:HF_TOKEN}", "--password= --lr=1", "--use_token=true", "--password=null",
+               "http://host:80/a@b", "a: b, key: c", "--pad_token='<pad>'", "sig=1", "signature: a4", "12:30:01 val_loss=0.25",
+               "https://${env:USER_AND_PASSWORD}@host", "\"'`:=", "password",
+               "password=", "{password:", "\"password\":", "a://", "a://@", "a://:@b", "'\":x");
   CHECK(without_secrets(text) == text);
 }
 

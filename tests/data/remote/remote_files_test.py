@@ -8,9 +8,11 @@ import hashlib
 import io
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 import unittest
 
 from s3_server import KEY, SECRET, Handler, WithServer
@@ -47,6 +49,47 @@ class RemoteFiles(WithServer):
         begin = int(self.server.requests[1][2]["Range"].removeprefix("bytes=").rstrip("-"))
         self.assertGreater(begin, 0)
         self.assertLessEqual(begin, 1_000_000)
+
+    def test_a_part_that_does_not_fit_is_not_joined_to_what_is_there(self):
+        content, other = os.urandom(300_000), os.urandom(300_000)
+        answers = {
+            "with status 200": lambda first, content, tag: (200, first, tag, content),
+            "from the beginning": lambda first, content, tag: (206, 0, tag, content),
+            "from elsewhere": lambda first, content, tag: (206, first + 7, tag, content),
+            "of another version": lambda first, content, tag: (206, first, '"other"', other),
+            "of another size": lambda first, content, tag: (206, first, tag, content + b"more"),
+        }
+        for number, (case, answer) in enumerate(answers.items()):
+            with self.subTest(case):
+                self.server.files[f"/large{number}"] = content
+                self.server.cut_after, self.server.answer_part = 100_000, answer
+                self.server.requests.clear()
+                self.assertTrue(self.copy(f"/large{number}") == content)
+                # The last one of those that do not fit is for the whole file.
+                self.assertEqual(["Range" in headers for _, _, headers in self.server.requests],
+                                 [False, True] if number == 0 else [False, True, False])
+
+    def test_what_will_not_help_is_not_tried_again(self):
+        said = self.run_program("copy", self.server.url + "/a file.csv", status=1)
+        self.assertRegex(said, "illegal format|alformed")
+        self.assertNotIn("attempts", said)
+        for target, problem in ((self.server.url + "/again", "redirect"), ("file:///etc/passwd", "rotocol")):
+            self.server.redirect = target
+            self.server.requests.clear()
+            self.assertIn(problem, self.run_program("copy", self.server.url + "/a.csv", status=1))
+            self.assertLessEqual(len(self.server.requests), 21)
+
+    def test_a_run_that_waits_for_a_server_ends_at_a_signal(self):
+        self.server.is_silent = True
+        run = subprocess.Popen([LEVIN, "fit", "--model", "MLPClassifier", "--data", "TableDataModule", "--data.path",
+                                self.server.url + "/table.csv"], env=self.environment, cwd=self.folder,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while not self.server.requests and run.poll() is None:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=15)  # the server would be waited for for two minutes
+        self.server.lose_puts.set()
+        self.assertEqual(run.returncode, 130, said)
 
     def test_what_was_cut_off_is_thrown_away_when_the_file_has_changed(self):
         self.server.files["/large"] = b"a" * 2_000_000
@@ -153,6 +196,18 @@ class RemoteFiles(WithServer):
                                env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=100)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         self.assertEqual(self.server.requests[0][1], "/table.csv")
+
+    def test_an_address_with_a_query_has_the_ending_of_its_path_and_its_signature_is_masked(self):
+        rows = "".join(f"{number}\t{number % 3}\n" for number in range(30))
+        self.server.files["/table.tsv"] = f"x\tlabel\n{rows}".encode()
+        ended = subprocess.run([LEVIN, "fit", "--model", "MLPClassifier", "--data", "TableDataModule", "--data.path",
+                                self.server.url + "/table.tsv?X-Amz-Signature=abcdef&download=true", "--trainer.max_epochs", "1"],
+                               env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=100)
+        said = ended.stdout + ended.stderr
+        self.assertEqual(ended.returncode, 0, said)
+        written = b"".join(file.read_bytes() for file in (self.folder / "logs").rglob("*") if file.is_file())
+        self.assertNotIn("abcdef", said)
+        self.assertTrue(b"X-Amz-Signature=***&download=true" in written and b"abcdef" not in written)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ class Server(http.server.ThreadingHTTPServer):
         self.refuse_part = 0    # the part of this number gets a 403
         self.holds_puts = False  # from here on they wait until this is set, and are lost
         self.is_put, self.lose_puts = threading.Event(), threading.Event()
+        # The status of an answer to Range, where it begins, its ETag and file: what a faulty server changes.
+        self.answer_part = lambda first, content, tag: (206, first, tag, content)
+        self.redirect = None    # to where every request is sent
+        self.is_silent = False  # requests are taken, and not answered
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -84,6 +88,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(503, b"busy")
         if self.server.needs_signature and not self.is_signed(body):
             return self.answer(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
+        if self.server.is_silent:
+            self.server.lose_puts.wait(60)
+            self.close_connection = True
+            return
+        if self.server.redirect:
+            return self.answer(302, headers=[("Location", self.server.redirect)])
         path, _, query = self.path.partition("?")
         name, asked = urllib.parse.unquote(path), urllib.parse.parse_qs(query, keep_blank_values=True)
         if "uploads" in asked or "uploadId" in asked:
@@ -109,7 +119,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         begin = self.headers.get("Range")
         if begin and self.headers.get("If-Range") == tag:
             first = int(begin.removeprefix("bytes=").rstrip("-"))
-            return self.answer(206, content[first:], [("ETag", tag)])
+            status, where, version, content = self.server.answer_part(first, content, tag)
+            return self.answer(status, content[where:], [("ETag", version), (
+                "Content-Range", f"bytes {where}-{len(content) - 1}/{len(content)}")])
         return self.answer(200, content, [("ETag", tag)])
 
     def store(self, name, content):
