@@ -413,8 +413,10 @@ TEST_CASE("patterns of files stand for what a shell makes of them") {
     for (const auto& file : all_of(levin::from_files((folder / pattern).string()))) names.push_back(file.filename());
     return names;
   };
-  CHECK(found("{a,b}-{08..09}.txt") == std::vector<std::string>{"a-08.txt", "a-09.txt", "b-09.txt"});
-  CHECK(found("a-{8..12}.txt") == std::vector<std::string>{"a-10.txt"});
+  CHECK(found("{a,b}-09.txt") == std::vector<std::string>{"a-09.txt", "b-09.txt"});
+  CHECK(found("a-{08..10}.txt") == std::vector<std::string>{"a-08.txt", "a-09.txt", "a-10.txt"});
+  CHECK_THROWS_WITH(found("{a,b}-{08..09}.txt"), Contains("b-08.txt' of '") && Contains("is not there"));
+  CHECK_THROWS_WITH(found("a-{8..12}.txt"), Contains("a-8.txt' of '"));
   CHECK(found("?.txt") == std::vector<std::string>{"c.txt"});
   CHECK(found("{x}.txt") == std::vector<std::string>{"{x}.txt"});
   CHECK_THROWS_WITH(found("c.csv"), Contains("no file matches"));
