@@ -1,13 +1,17 @@
 #include "levin/columns/array_data_module.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/config/registry.h"
+#include "levin/core/console/console.h"
 #include "levin/core/files/remote_file.h"
 #include "levin/data/reading_options.h"
 
@@ -20,6 +24,20 @@ namespace {
 
 double val_share_of(const ArrayDataOptions& data) { return data.val_path.empty() ? data.val_fraction : 0.0; }
 double test_share_of(const ArrayDataOptions& data) { return data.test_path.empty() ? data.test_fraction : 0.0; }
+
+/// Looks at the first rows alone, since files may be larger than the memory.
+void warn_of_wrong_values(const ArrayDataset& dataset, std::int64_t rows, const std::string& file) {
+  if (!dataset.has("features")) return;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(std::min(rows, dataset.size())));
+  std::iota(first.begin(), first.end(), std::int64_t{0});
+  const at::Tensor features = dataset.get_batch(first)["features"];
+  const at::Tensor wrong = at::isfinite(features).logical_not().flatten(1).any(1).nonzero();
+  if (wrong.numel() == 0) return;
+  rank_zero_warn(
+      format("{}: {} of the first {} have features that are NaN or infinite as 32-bit floats, the first of them row {} "
+             "(from 0). No loss can be computed of them: leave them out, or correct them",
+             file, wrong.size(0), counted(first.size(), "row"), wrong[0][0].item<std::int64_t>()));
+}
 
 bool has_samples(const DatasetPtr& dataset) { return dataset && dataset->size() > 0; }
 
@@ -99,6 +117,7 @@ void ArrayDataModule::setup(Stage) {
   if (!options_.test_path.empty()) test_ = DatasetPtr(open("test_path", options_.test_path, true));
   predict_ = options_.predict_path.empty() ? test_ : DatasetPtr(open("predict_path", options_.predict_path, false));
   whole_ = whole;
+  warn_of_wrong_values(*whole, options_.batch_size, options_.train_path.front().string());
   if (classes_ || !whole->has("label") || !whole->shape("label").empty()) return;
   const at::Tensor labels = whole->read_all("label");
   const bool are_classes = labels.scalar_type() == at::kLong && labels.min().item<std::int64_t>() == 0;

@@ -21,9 +21,7 @@ using detail::ArrayFile;
 using detail::ArrayInfo;
 
 /// HDF5's names are paths; a user may leave the first slash out.
-bool is_called(const ArrayInfo& array, const std::string& wanted) {
-  return array.name == wanted || array.name == format("/{}", wanted);
-}
+bool is_called(const std::string& name, const std::string& wanted) { return name == wanted || name == format("/{}", wanted); }
 
 /// "'/x' [100, 3] Float, '/y' [100] Long"
 std::string shown_arrays(const ArrayFile& file) {
@@ -35,6 +33,15 @@ std::string shown_arrays(const ArrayFile& file) {
   });
   if (arrays.empty()) return "no array of numbers";
   return arrays.size() > kMostShown ? format("{} and {} more", text, arrays.size() - kMostShown) : text;
+}
+
+[[noreturn]] void throw_no_array(const ArrayFile& file, const std::string& wanted, const std::string& name) {
+  for (const auto& [other, content] : file.others()) {
+    if (!is_called(other, wanted)) continue;
+    throw ConfigError(format("{}: {} holds {}, and arrays of numbers are read; it has {}", name, quoted_text(other, 60),
+                             content, shown_arrays(file)));
+  }
+  throw ConfigError(format("{}: there is no array {} in it; it has {}", name, quoted_text(wanted, 60), shown_arrays(file)));
 }
 
 /// "x" of "/x", "run_x" of "/run/x".
@@ -93,10 +100,8 @@ void ArrayDataset::add_file(std::shared_ptr<const ArrayFile> file, const std::st
   std::optional<std::int64_t> rows;
   for (Array& array : arrays_) {
     const auto found =
-        std::ranges::find_if(file->arrays(), [&](const ArrayInfo& info) { return is_called(info, array.name_in_files); });
-    if (found == file->arrays().end())
-      throw ConfigError(
-          format("{}: there is no array {} in it; it has {}", name, quoted_text(array.name_in_files, 60), shown_arrays(*file)));
+        std::ranges::find_if(file->arrays(), [&](const ArrayInfo& info) { return is_called(info.name, array.name_in_files); });
+    if (found == file->arrays().end()) throw_no_array(*file, array.name_in_files, name);
     if (found->shape.empty())
       throw ConfigError(format("{}: {} is a single number, not rows", name, quoted_text(found->name, 60)));
     if (rows && *rows != found->shape[0]) {

@@ -98,7 +98,10 @@ class Hdf5Arrays final : public ArrayFile {
     naming_file([&] { file_ = library->open(path.string()); });
     for (std::size_t number = 0; number < file_->arrays().size(); ++number) {
       const Hdf5Array& array = file_->arrays()[number];
-      if (array.kind == 0) continue;
+      if (array.kind == 0) {
+        others_.emplace_back(array.path, array.content);
+        continue;
+      }
       numbers_.push_back(number);
       arrays_.push_back({.name = array.path, .shape = array.shape, .type = type_of(array)});
     }

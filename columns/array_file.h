@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace levin::detail {
@@ -28,11 +29,14 @@ class ArrayFile {
   ArrayFile& operator=(const ArrayFile&) = delete;
 
   const std::vector<ArrayInfo>& arrays() const { return arrays_; }
+  /// What else the file has, which is not read: names, and what they hold ("texts").
+  const std::vector<std::pair<std::string, std::string>>& others() const { return others_; }
   /// Rows of the array with this number, in this order. Each has to exist. Throws IoError that names the file.
   virtual at::Tensor read(std::size_t array, std::span<const std::int64_t> rows) const = 0;
 
  protected:
   std::vector<ArrayInfo> arrays_;
+  std::vector<std::pair<std::string, std::string>> others_;
 };
 
 /// Opens a file by its ending. Throws IoError on a damaged one, ConfigError on one of another kind, and where a library is

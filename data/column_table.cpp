@@ -49,6 +49,7 @@ class RowsReader {
     std::vector<TextCodes> texts(layout_.parts.size());
     std::int64_t first = 0;
     for (std::int64_t group = first_group; group < end_group; ++group) {
+      is_last_group_ = group + 1 == std::ssize(rows_of);
       for (std::size_t part = 0; part < layout_.parts.size(); ++part)
         if (layout_.parts[part].has_taken()) take(layout_.parts[part], group, first, texts[part]);
       first += rows_of[static_cast<std::size_t>(group)];
@@ -140,19 +141,22 @@ class RowsReader {
   }
 
   [[noreturn]] void fail_missing(const ColumnPart& part, const ColumnData& data, std::int64_t first, bool is_label) const {
-    throw ConfigError(
-        format("{}: {} missing in column {}, the first in row {} (from 0): {}", layout_.file,
-               data.missing.size() == 1 ? std::string("a value is") : format("{} values are", data.missing.size()),
-               part.shown_name(), first_row_ + first + data.missing.front() / part.width,
-               is_label ? "a row without a label is left out with `missing: drop`"
-                        : "set `missing` to the number that stands for it, or to drop, which leaves its row out; in "
-                          "a column of categories the number makes it one more"));
+    throw ConfigError(format("{}: {}{} missing in column {}, the first in row {} (from 0): {}", layout_.file,
+                             is_last_group_ ? "" : "at least ",  // the groups behind are not read
+                             data.missing.size() == 1 ? std::string(is_last_group_ ? "a value is" : "1 value is")
+                                                      : format("{} values are", data.missing.size()),
+                             part.shown_name(), first_row_ + first + data.missing.front() / part.width,
+                             is_label
+                                 ? "a row without a label is left out with `missing: drop`"
+                                 : "set `missing` to the number that stands for it, or to drop, which leaves its row out; in "
+                                   "a column of categories the number makes it one more"));
   }
 
   ColumnFile& file_;
   const ColumnLayout& layout_;
   CsvTable table_;
   std::int64_t first_row_ = 0;  ///< of the file
+  bool is_last_group_ = false;  ///< of the file, the one that is being read
 };
 
 // Several tables.
@@ -275,6 +279,33 @@ CsvTable concatenated(std::vector<CsvTable> tables, const std::vector<std::strin
   return whole;
 }
 
+namespace {
+
+/// What reads the files of columns in folders named "year=2020", which may hold more such folders; "" where there are none.
+std::string pattern_of_partitions(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> folders, files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored)) {
+      if (!column_of_folder(entry.path()).empty()) folders.push_back(entry.path());
+    } else if (column_format_of(entry.path()) != nullptr) {
+      files.push_back(entry.path());
+    }
+  }
+  if (!files.empty()) return format("*{}", std::ranges::min(files).extension());
+  if (folders.empty()) return "";
+  const std::string within = pattern_of_partitions(std::ranges::min(folders));
+  return within.empty() ? "" : format("*/{}", within);
+}
+
+}  // namespace
+
+std::string column_of_folder(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::size_t end = name.find('=');
+  return end == std::string::npos ? "" : name.substr(0, end);
+}
+
 std::vector<fs::path> files_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
@@ -288,6 +319,12 @@ std::vector<fs::path> files_of(const fs::path& path) {
     }
     std::ranges::sort(files);
     if (files.empty()) {
+      if (const std::string pattern = pattern_of_partitions(path); !pattern.empty()) {
+        throw ConfigError(
+            format("{}: it is a folder of folders whose names have a column's value, as Hive and Spark write them: give the "
+                   "pattern '{}', which reads their files, but not that column",
+                   path, (path / pattern).string()));
+      }
       throw ConfigError(format("{}: it is a folder, and a file is needed; files of columns in it would end in {}", path,
                                join(column_file_endings(), " or ")));
     }

@@ -44,6 +44,9 @@ CsvTable arranged_as(const CsvTable& first, const std::string& first_file, CsvTa
 /// ConfigError where columns differ.
 CsvTable concatenated(std::vector<CsvTable> tables, const std::vector<std::string>& files);
 
+/// The column of a folder that is named "year=2020", as Hive and Spark name those of a table in parts; "" of others.
+std::string column_of_folder(const std::filesystem::path& folder);
+
 /// What a path that is given stands for: a pattern's files, the files of columns in a folder, or the file itself. Throws
 /// ConfigError where a pattern or a folder has none.
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
 #include "levin/data/streamed_table.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -22,11 +23,20 @@ void StreamedTable::find_groups() {
   }
 }
 
+double StreamedTable::bytes_of(std::size_t file, std::int64_t rows) const {
+  return static_cast<double>(rows) * static_cast<double>(files_[file].head().columns.size()) * sizeof(double);
+}
+
 double StreamedTable::bytes() const {
   double bytes = 0;
-  for (const ColumnTable& file : files_)
-    bytes += static_cast<double>(file.rows()) * static_cast<double>(file.head().columns.size()) * sizeof(double);
+  for (std::size_t file = 0; file < files_.size(); ++file) bytes += bytes_of(file, files_[file].rows());
   return bytes;
+}
+
+double StreamedTable::bytes_of_largest_group() const {
+  double most = 0;
+  for (const Group& group : groups_) most = std::max(most, bytes_of(group.file, group.rows));
+  return most;
 }
 
 std::uint64_t StreamedTable::fingerprint() const {

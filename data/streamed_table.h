@@ -48,6 +48,8 @@ class StreamedTable {
   std::int64_t rows() const { return rows_; }
   /// In memory, where each number takes 8 bytes.
   double bytes() const;
+  /// Of the group that needs most of it.
+  double bytes_of_largest_group() const;
   /// Of names and sizes of the files.
   std::uint64_t fingerprint() const;
 
@@ -59,6 +61,7 @@ class StreamedTable {
 
  private:
   void find_groups();
+  double bytes_of(std::size_t file, std::int64_t rows) const;
   const ColumnTable& first_file() const;
 
   std::string name_;

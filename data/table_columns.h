@@ -30,6 +30,8 @@ class TrainingColumns {
   /// Called: last.
   void remember_features(const LabelledTable& table);
 
+  /// Of all columns of the file.
+  const std::vector<std::string>& names() const { return names_; }
   bool has_label() const { return label_.has_value(); }
   /// Whether the file has a label, or something to ignore, besides features.
   bool has_others() const { return label_ || !ignored_.empty(); }

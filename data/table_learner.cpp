@@ -1,7 +1,10 @@
 #include "levin/data/table_learner.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/std_mean.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <tuple>
@@ -13,21 +16,42 @@
 
 namespace levin::detail {
 
+namespace {
+
+/// As Moments has them, of one part.
+struct PartMoments {
+  at::Tensor count, mean, deviation;
+};
+
+PartMoments moments_of(const at::Tensor& rows) {
+  const at::Tensor is_finite = at::isfinite(rows);
+  if (rows.size(0) > 0 && is_finite.all().item<bool>()) {
+    const auto [deviation, mean] = at::std_mean(rows, at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
+    return {at::full_like(mean, static_cast<double>(rows.size(0))), mean, deviation};
+  }
+  const at::Tensor count = is_finite.sum(0).to(rows.scalar_type());
+  const auto mean_of = [&](const at::Tensor& values) { return at::where(is_finite, values, 0.0).sum(0) / count.clamp_min(1); };
+  const at::Tensor mean = mean_of(rows);
+  return {count, mean, mean_of((rows - mean).square()).sqrt()};
+}
+
+}  // namespace
+
 void Moments::add(const at::Tensor& rows) {
-  const std::int64_t count = rows.size(0);
-  if (count == 0 && mean_.defined()) return;
-  const auto [deviation, mean] = at::std_mean(rows, at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
-  if (rows_ == 0) {
+  if (rows.size(0) == 0 && mean_.defined()) return;
+  const auto [count, mean, deviation] = moments_of(rows);
+  if (!mean_.defined()) {
+    count_ = count;
     mean_ = mean;
     deviation_ = deviation;
-  } else {
-    const auto before = static_cast<double>(rows_), added = static_cast<double>(count), all = before + added;
-    const at::Tensor difference = mean - mean_;
-    const at::Tensor within = deviation_.square() * (before / all) + deviation.square() * (added / all);
-    deviation_ = (within + difference.square() * (before / all * added / all)).sqrt();
-    mean_ = mean_ + difference * (added / all);
+    return;
   }
-  rows_ += count;
+  const at::Tensor all = (count_ + count).clamp_min(1);
+  const at::Tensor difference = mean - mean_;
+  const at::Tensor within = deviation_.square() * (count_ / all) + deviation.square() * (count / all);
+  deviation_ = (within + difference.square() * (count_ / all * count / all)).sqrt();
+  mean_ = mean_ + difference * (count / all);
+  count_ = count_ + count;
 }
 
 LabelScale Moments::scale() const {

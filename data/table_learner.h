@@ -16,8 +16,8 @@
 // What is learnt from a table that may come in parts.
 namespace levin::detail {
 
-/// Mean and deviation of rows that come in parts. Of one part they are std_mean's; those of several are merged by their counts
-/// (Chan, Golub and LeVeque), and equal to rounding.
+/// Mean and deviation of the finite values of rows that come in parts. Of one part they are std_mean's; those of several are
+/// merged by their counts (Chan, Golub and LeVeque), and equal to rounding. Without a finite value both are 0.
 class Moments {
  public:
   /// [N, …]: of each element over the first dimension.
@@ -28,7 +28,7 @@ class Moments {
   LabelScale scale() const;
 
  private:
-  std::int64_t rows_ = 0;
+  at::Tensor count_;  ///< of each element's finite values
   at::Tensor mean_;
   at::Tensor deviation_;
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -90,8 +91,12 @@ at::Tensor rows_of_part(const StreamedTable::Group& group, const PartOfRow& part
 
 class StreamPart final : public TablePart {
  public:
-  StreamPart(std::shared_ptr<const StreamedTable> table, PartOfRow parts, std::uint8_t part, LabelSummary labels)
-      : source_(std::make_shared<Source>(Source{std::move(table), std::move(parts), part, {}})), labels_(std::move(labels)) {
+  /// `is_checked`: wrong values among its rows have been told.
+  StreamPart(std::shared_ptr<const StreamedTable> table, PartOfRow parts, std::uint8_t part, LabelSummary labels,
+             bool is_checked = true)
+      : source_(std::make_shared<Source>(Source{std::move(table), std::move(parts), part, {}, {}})),
+        labels_(std::move(labels)) {
+    if (!is_checked) source_->told_wrong_values = std::make_shared<std::atomic_flag>();
     const std::vector<StreamedTable::Group>& groups = source_->table->groups();
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const std::int64_t rows = source_->wanted(group).numel();
@@ -129,14 +134,26 @@ class StreamPart final : public TablePart {
     PartOfRow parts;
     std::uint8_t part;
     std::vector<std::size_t> groups;  ///< of the table, those with rows of the part
+    /// Set once wrong values are told; null: they were before.
+    std::shared_ptr<std::atomic_flag> told_wrong_values;
 
     at::Tensor wanted(std::size_t group) const { return rows_of_part(table->groups()[group], parts, part); }
     Batch read(std::int64_t number, const TableEncoder& encoder) const {
       const std::size_t group = groups[static_cast<std::size_t>(number)];
-      const LabelledTable rows = table->take(selected(table->read(group), wanted(group)));
+      CsvTable selected_rows = selected(table->read(group), wanted(group));
+      tell_wrong_values(selected_rows, table->groups()[group]);
+      const LabelledTable rows = table->take(std::move(selected_rows));
       Batch batch{{"features", encoder.finished(encoder.encoded(rows)).contiguous()}};
       if (rows.labels.defined()) batch.set("label", encoder.labels(rows).contiguous());
       return batch;
+    }
+    /// Of the first group that has some: to count those of all groups would need a reading of its own.
+    void tell_wrong_values(const CsvTable& rows, const StreamedTable::Group& group) const {
+      if (!told_wrong_values || told_wrong_values->test()) return;
+      WrongValues wrong;
+      wrong.add(rows, table->name());
+      if (wrong.has_any() && !told_wrong_values->test_and_set())
+        wrong.report(format("{}, rows {} to {}", table->name(), group.first, group.first + group.rows - 1));
     }
     std::uint64_t fingerprint() const {
       return DataFingerprint().add(static_cast<std::int64_t>(table->fingerprint())).add(std::int64_t{part}).value();
@@ -225,7 +242,7 @@ std::shared_ptr<const TablePart> whole_part(std::shared_ptr<const StreamedTable>
   const PartOfRow parts = without_left_out(*table, options);
   if (parts && !has_labels) refuse_incomplete_rows(table->name());
   LabelSummary labels = has_labels ? learn_by_groups(*table, parts, nullptr)[kTrain] : LabelSummary();
-  return std::make_shared<StreamPart>(std::move(table), parts, kTrain, std::move(labels));
+  return std::make_shared<StreamPart>(std::move(table), parts, kTrain, std::move(labels), /*is_checked=*/has_labels);
 }
 
 TableParts divided(const LabelledTable& table, double val, double test, const TableDataOptions& options,

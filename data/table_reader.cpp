@@ -328,16 +328,31 @@ TableColumns TableReader::training_columns(const Source& source) const {
                        .coded = options_.code_columns,
                        .label = options_.label_path ? "" : options_.label_column};
   name_texts(columns, source.files.front());
+  if (!options_.missing.columns.empty() && is_table(source.files.front()))
+    check_missing(read_head(source.files.front(), columns), source);
   return columns;
+}
+
+/// A name that no column has would be passed over, and what it stands for with it.
+void TableReader::check_missing(const CsvTable& head, const Source& source) const {
+  if (head.width_of_file == 0) return;
+  for (const auto& [wanted, rule] : options_.missing.columns) {
+    const auto is_meant = [&wanted = wanted](const std::string& name) {
+      return name == wanted || name.starts_with(format("{}[", wanted));
+    };
+    if (std::ranges::none_of(head.columns_of_file, is_meant)) find_in_file("missing", head, wanted, source.name);
+  }
 }
 
 LabelledTable TableReader::read_training() {
   const Source source = source_of(options_.path);
   const TableColumns columns = training_columns(source);
   CsvTable read = read_files(source, columns);
+  if (!is_table(source.files.front())) check_missing(read, source);
   if (read.width_of_file > 0) training_.remember(read, read.width_of_file < 2 ? TableColumns() : columns, source.name);
   LabelledTable table = take(std::move(read), source, columns);
   if (options_.label_path) take_label_file(table, *options_.label_path);
+  warn_of_columns_of_folders(source.name, source.files, training_.names());
   warn_of_likely_mistakes(table);
   training_.remember_features(table);
   table.features = scaled(table, options_);
@@ -366,6 +381,7 @@ std::shared_ptr<const StreamedTable> TableReader::stream_training() {
   }
   const CsvTable& head = stream->head();
   training_.remember(head, head.width_of_file < 2 ? TableColumns() : columns, source.name);
+  warn_of_columns_of_folders(source.name, source.files, training_.names());
   for (std::size_t group = 0; group < stream->groups().size(); ++group) {
     const CsvTable rows = stream->read(group);
     const at::Tensor complete = complete_rows(rows);
@@ -428,6 +444,12 @@ std::shared_ptr<StreamedTable> TableReader::stream_of(const char* option, const 
   }
   rank_zero_info(format("{}: {} rows in {} are read as a stream: in memory they would need {:.3g} MB", source.name,
                         stream->rows(), counted(stream->groups().size(), "group"), stream->bytes() / 1e6));
+  if (const double largest = stream->bytes_of_largest_group(); largest > max_bytes(options_)) {
+    rank_zero_warn(format(
+        "{}: its largest group of rows needs {:.3g} MB in memory, more than max_memory_mb, which is {}, since a group is "
+        "read as a whole: write smaller ones, by the row_group_size of pandas and pyarrow",
+        source.name, largest / 1e6, *options_.max_memory_mb));
+  }
   return stream;
 }
 

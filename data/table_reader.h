@@ -56,6 +56,7 @@ class TableReader {
   CsvTable read_head(const std::filesystem::path& path, const TableColumns& columns) const;
   ColumnTableOptions column_options(const TableColumns& columns) const;
   TableColumns training_columns(const Source& source) const;
+  void check_missing(const CsvTable& head, const Source& source) const;
   at::Tensor complete_rows(const CsvTable& table) const;
   void drop_rows(CsvTable& table) const;
   void warn_of_likely_mistakes(const LabelledTable& table) const;

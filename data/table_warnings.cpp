@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <span>
@@ -16,6 +17,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/column_file.h"
+#include "levin/data/column_table.h"
 
 namespace levin::detail {
 namespace {
@@ -66,7 +69,11 @@ void WrongValues::add(const CsvTable& table, const std::string& file) {
     kind.values += static_cast<std::size_t>(found.sum().item<std::int64_t>());
   };
   count(nan_, at::isnan(table.values));
-  count(infinite_, at::isinf(table.values));
+  const at::Tensor in_batches = at::isinf(table.values.to(at::kFloat));
+  if (!in_batches.any().item<bool>()) return;
+  const at::Tensor as_read = at::isinf(table.values);
+  count(infinite_, as_read);
+  count(too_large_, in_batches.logical_and(as_read.logical_not()));
 }
 
 void WrongValues::report(const std::string& file) const {
@@ -77,6 +84,29 @@ void WrongValues::report(const std::string& file) const {
   };
   warn(nan_, "NaN", "A loss of them is NaN: set `missing` to the number that stands for them, or leave them out.");
   warn(infinite_, "infinite", "No loss can be computed of them: leave them out, or correct them.");
+  warn(too_large_, "too large for 32-bit floats",
+       "In batches they are infinite unless standardize makes them smaller: leave them out, or correct them.");
+}
+
+void warn_of_columns_of_folders(const std::string& name, const std::vector<std::filesystem::path>& files,
+                                const std::vector<std::string>& columns) {
+  std::vector<std::string> lost;
+  for (const std::filesystem::path& file : files) {
+    if (column_format_of(file) == nullptr) continue;  // whose folder may be named by anything
+    std::filesystem::path folder = file.parent_path();
+    for (std::string column = column_of_folder(folder); !column.empty(); column = column_of_folder(folder)) {
+      const auto is_known = [&](const std::vector<std::string>& names) {
+        return std::ranges::find(names, column) != names.end();
+      };
+      if (!is_known(columns) && !is_known(lost)) lost.push_back(column);
+      folder = folder.parent_path();
+    }
+  }
+  if (lost.empty()) return;
+  rank_zero_warn(
+      format("{}: {} of the folders' names {} not read: write {} into the files if {} data", name,
+             lost.size() == 1 ? format("the column {}", quoted_text(lost[0], 40)) : format("the columns {}", quoted_list(lost)),
+             lost.size() == 1 ? "is" : "are", lost.size() == 1 ? "it" : "them", lost.size() == 1 ? "it is" : "they are"));
 }
 
 void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "levin/data/csv_file.h"
 #include "levin/data/labelled_table.h"
@@ -16,6 +18,7 @@ class WrongValues {
   void add(const CsvTable& table, const std::string& file);
   /// Warns of them.
   void report(const std::string& file) const;
+  bool has_any() const { return nan_.values + infinite_.values + too_large_.values > 0; }
 
  private:
   struct Kind {
@@ -24,8 +27,12 @@ class WrongValues {
   };
   Kind nan_;
   Kind infinite_;
+  Kind too_large_;  ///< for the 32-bit floats of batches, where they are infinite
 };
 
+/// Says which columns stand in names of folders alone (see column_of_folder()), and so are not read.
+void warn_of_columns_of_folders(const std::string& name, const std::vector<std::filesystem::path>& files,
+                                const std::vector<std::string>& columns);
 /// Says which values 32-bit floats would not distinguish.
 void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options);
 /// Columns of row numbers are features that identify rows, and say nothing of a new row.

@@ -19,7 +19,9 @@ namespace {
 /// The labels, each below `classes`. On a GPU, which would have to be waited for, LibTorch's kernel checks their values.
 at::Tensor class_labels(const Batch& batch, std::int64_t classes) {
   if (!at::isIntegralType(batch["label"].scalar_type(), /*includeBool=*/true))
-    throw MisuseError("the labels are measurements, not classes: set data.task to classification, or take MLPRegressor");
+    throw MisuseError(
+        "the labels are measurements, not classes: for a table set data.task to classification, for ArrayDataModule write "
+        "integers into the file, or take MLPRegressor");
   at::Tensor labels = batch["label"].to(at::kLong);
   if (!labels.is_cpu() || labels.numel() == 0) return labels;
   const auto [least, most] = labels.aminmax();

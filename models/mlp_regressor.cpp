@@ -21,7 +21,10 @@ at::Tensor measures(const Module& module, const at::Tensor& given, const Batch& 
   const at::Tensor& labels = batch["label"];
   const LabelScale scale = label_scale_of(module.data_module());
   if (labels.is_floating_point()) return labels.to(given.scalar_type()) * scale.deviation + scale.mean;
-  throw MisuseError("the labels are classes, not measurements: set data.task to regression, or take MLPClassifier");
+  throw MisuseError(
+      "the labels are classes, not measurements: for a table set data.task to regression, for ArrayDataModule write floats "
+      "into "
+      "the file, or take MLPClassifier");
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ inline std::int64_t known_classes(std::optional<std::int64_t> given, const DataF
   if (!facts.classes)
     throw ConfigError(
         "model.classes: it is not given, and the data does not say it. TableDataModule does with task: classification where "
-        "labels are texts, or whole numbers from 0 on, below the number of samples; with data.map_labels: true also where they "
-        "are "
-        "other whole numbers, such as 1, 2, 3. Else set it to their number");
+        "labels are texts, or whole numbers from 0 on, below the number of samples; with its map_labels: true also where they "
+        "are other whole numbers, such as 1, 2, 3. ArrayDataModule does where they are integers from 0 on, below the number of "
+        "samples. Else set it to their number");
   if (*facts.classes >= 2) return *facts.classes;
   throw ConfigError("model.classes: all labels of the data are the same, so that there is nothing to distinguish");
 }

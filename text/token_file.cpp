@@ -63,6 +63,11 @@ TokenFile::TokenFile(const fs::path& path, std::optional<TokenType> type)
   if (layout_ == TokenLayout::kRaw) size_ = static_cast<std::int64_t>(file_->size) / bytes_of(type_);
   if (fs::exists(index_of(path))) {
     read_index(type);
+  } else if (std::string_view(reinterpret_cast<const char*>(file_->bytes), file_->size).starts_with(detail::kNumpyMagic)) {
+    fail(
+        format("is a NumPy array, whose header would be read as tokens: write its numbers alone, with "
+               "numpy.load('{}').astype('{}').tofile('{}')",
+               path.string(), choice_name(type_), fs::path(path).replace_extension(".bin").string()));
   } else if (layout_ == TokenLayout::kRaw && static_cast<std::int64_t>(file_->size) % bytes_of(type_) != 0) {
     fail(format("has {} bytes, which is no whole number of tokens of {} bytes", file_->size, bytes_of(type_)));
   }

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <string_view>
 
 namespace levin::detail {
 
@@ -16,6 +17,9 @@ struct LlmCHeader {
 inline constexpr std::size_t kLlmCHeaderBytes = 1024;
 inline constexpr LlmCHeader kLlmCUint16 = {20240520, 1, 0};  // of GPT-2's tokens
 inline constexpr LlmCHeader kLlmCUint32 = {20240801, 7, 0};  // of Llama 3's
+
+/// What NumPy's files begin with, in any version.
+inline constexpr std::string_view kNumpyMagic = "\x93NUMPY";
 
 /// What an index begins with; behind it the ends of documents, numbers of 64 bits.
 struct IndexHeader {

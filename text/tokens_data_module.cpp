@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -87,23 +88,71 @@ std::int64_t TokensDataModule::validation_begin(const TokenFile& tokens) const {
   return end == ends.end() || *end >= tokens.size() ? wanted : *end;
 }
 
+namespace {
+
+/// Refuses tokens beyond a vocabulary that the file itself does not state, when they are read.
+class WithinVocabulary final : public Dataset {
+ public:
+  WithinVocabulary(DatasetPtr dataset, TokenFile tokens, std::int64_t vocab_size)
+      : dataset_(std::move(dataset)), tokens_(std::move(tokens)), vocab_size_(vocab_size) {}
+  std::int64_t size() const override { return dataset_->size(); }
+  std::optional<std::uint64_t> fingerprint() const override { return dataset_->fingerprint(); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    Batch batch = dataset_->get_batch(indices);
+    for (const char* name : {"input", "target"}) {
+      if (batch[name].numel() > 0 && batch[name].max().item<std::int64_t>() >= vocab_size_) fail();
+    }
+    return batch;
+  }
+
+ private:
+  /// Names the first of the file, which is looked for from its beginning.
+  [[noreturn]] void fail() const {
+    constexpr std::int64_t kAtOnce = 1 << 16;
+    std::vector<std::int64_t> read;
+    for (std::int64_t begin = 0; begin < tokens_.size(); begin += kAtOnce) {
+      read.resize(static_cast<std::size_t>(std::min(kAtOnce, tokens_.size() - begin)));
+      tokens_.read(begin, read);
+      const auto wrong = std::ranges::find_if(read, [&](std::int64_t token) { return token >= vocab_size_; });
+      if (wrong == read.end()) continue;
+      throw ConfigError(
+          format("vocab_size: '{}' has the token {} at {}, and a vocabulary of {} has tokens up to {}: set it to that of the "
+                 "tokenizer "
+                 "that the file was encoded with",
+                 tokens_.path().string(), *wrong, begin + (wrong - read.begin()), vocab_size_, vocab_size_ - 1));
+    }
+    throw IoError(format("'{}' has changed while it was read", tokens_.path().string()));
+  }
+
+  DatasetPtr dataset_;
+  TokenFile tokens_;
+  std::int64_t vocab_size_;
+};
+
+}  // namespace
+
 void TokensDataModule::setup(Stage) {
   if (is_set_up_) return;
   const TokenFile tokens(options_.path, options_.dtype);
   vocab_size_ = tokens.vocab_size() ? tokens.vocab_size() : options_.vocab_size;
+  const auto part_of = [&](const TokenFile& file, const TokenRange& range, TokenWindows windows) -> DatasetPtr {
+    DatasetPtr part = dataset_of(file, range, windows);
+    if (file.vocab_size() || !vocab_size_) return part;
+    return std::make_shared<WithinVocabulary>(std::move(part), file, *vocab_size_);
+  };
   const auto whole = [&](const std::filesystem::path& path) {
     const TokenFile other(path, options_.dtype);
-    return dataset_of(other, {0, other.size()}, TokenWindows::kConsecutive);
+    return part_of(other, {0, other.size()}, TokenWindows::kConsecutive);
   };
   std::int64_t end = tokens.size();
   if (options_.val_path) {
     val_ = whole(*options_.val_path);
   } else if (options_.val_fraction > 0) {
     end = validation_begin(tokens);
-    val_ = dataset_of(tokens, {end, tokens.size()}, TokenWindows::kConsecutive);
+    val_ = part_of(tokens, {end, tokens.size()}, TokenWindows::kConsecutive);
   }
   if (options_.test_path) test_ = whole(*options_.test_path);
-  train_ = dataset_of(tokens, {0, end}, options_.shuffle ? TokenWindows::kRandom : TokenWindows::kConsecutive);
+  train_ = part_of(tokens, {0, end}, options_.shuffle ? TokenWindows::kRandom : TokenWindows::kConsecutive);
   is_set_up_ = true;
 }
 

@@ -3,11 +3,13 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin::hdf5 {
 namespace {
@@ -66,11 +68,41 @@ void check(herr_t status) {
 /// NumPy's truth values: an enumeration of FALSE and TRUE, of a byte.
 bool is_truth(hid_t type) { return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2; }
 
+/// A pair of floats, as h5py stores them.
+bool is_complex(hid_t type) {
+  return H5Tget_class(type) == H5T_COMPOUND && H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
+         H5Tget_member_index(type, "i") == 1;
+}
+
+/// What elements are that are not read as numbers.
+std::string content_of(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_STRING:
+      return "texts";
+    case H5T_COMPOUND:
+      return is_complex(type) ? "complex numbers" : "records of several fields";
+    case H5T_VLEN:
+      return "lists of different lengths";
+    case H5T_ARRAY:
+      return "arrays of arrays";
+    case H5T_ENUM:
+      return "names of an enumeration";
+    case H5T_REFERENCE:
+      return "references to other arrays";
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+      return format("numbers of {} bytes", H5Tget_size(type));
+    default:
+      return "bytes without a meaning";
+  }
+}
+
 /// Kind and bytes of elements as they are read.
 void describe(hid_t type, Hdf5Array& array) {
   const std::size_t stored = H5Tget_size(type);
   const bool has_usual_size = stored == 1 || stored == 2 || stored == 4 || stored == 8;
   array.kind = 0;
+  array.content = content_of(type);
   array.bytes = static_cast<std::int64_t>(stored);
   if (!has_usual_size) return;
   if (is_truth(type)) {
@@ -105,15 +137,54 @@ Handle type_in_memory(const Hdf5Array& array) {
   return opened(Handle(H5Tcopy(type), H5Tclose));
 }
 
-/// How values are converted: one that does not fit ends the reading, where the library would cut it off.
-Handle exact_transfer() {
+/// How values are converted: one that does not fit ends the reading, where the library would cut it off, and is noted.
+Handle exact_transfer(bool& is_out_of_range) {
   Handle transfer = opened(Handle(H5Pcreate(H5P_DATASET_XFER), H5Pclose));
-  const auto on_exception = [](H5T_conv_except_t what, hid_t, hid_t, void*, void*, void*) {
-    const bool is_out_of_range = what == H5T_CONV_EXCEPT_RANGE_HI || what == H5T_CONV_EXCEPT_RANGE_LOW;
-    return is_out_of_range ? H5T_CONV_ABORT : H5T_CONV_UNHANDLED;
+  const auto on_exception = [](H5T_conv_except_t what, hid_t, hid_t, void*, void*, void* noted) {
+    if (what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW) return H5T_CONV_UNHANDLED;
+    *static_cast<bool*>(noted) = true;
+    return H5T_CONV_ABORT;
   };
-  check(H5Pset_type_conv_cb(transfer.get(), on_exception, nullptr));
+  check(H5Pset_type_conv_cb(transfer.get(), on_exception, &is_out_of_range));
   return transfer;
+}
+
+/// "'lzf' (32000)", of a filter that the array was written with and the library lacks; "" where it has all.
+std::string missing_filter(hid_t dataset) {
+  const Handle plan(H5Dget_create_plist(dataset), H5Pclose);
+  const int filters = plan ? H5Pget_nfilters(plan.get()) : 0;
+  for (int place = 0; place < filters; ++place) {
+    std::array<char, 64> name{};
+    std::size_t values = 0;
+    unsigned flags = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(plan.get(), static_cast<unsigned>(place), &flags, &values, nullptr,
+                                               name.size() - 1, name.data(), nullptr);
+    if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
+    const std::string number = format("{}", static_cast<int>(filter));
+    return name[0] == '\0' ? number : format("{} ({})", quoted_text(name.data(), 40), number);
+  }
+  return "";
+}
+
+/// Called: when a reading failed.
+std::string why_not_read(hid_t dataset, const Hdf5Array& array, bool is_out_of_range) {
+  const std::string reason = last_error();
+  const std::string name = quoted_text(array.path, 60);
+  if (is_out_of_range) {
+    return array.kind == 'i' && array.bytes == 8
+               ? format(
+                     "{} has integers of 2^63 or more, which 64-bit integers with a sign do not hold: write it as floats, or "
+                     "leave them out",
+                     name)
+               : format("{} has numbers that its type does not hold", name);
+  }
+  if (const std::string filter = missing_filter(dataset); !filter.empty()) {
+    return format(
+        "{} was written with the filter {}, which HDF5 lacks here: install its plugin (Debian: hdf5-plugin-lzf, "
+        "hdf5-filter-plugin; HDF5_PLUGIN_PATH names the folder of others), or compress it with gzip: h5repack -f GZIP=4",
+        name, filter);
+  }
+  return reason;
 }
 
 class File final : public Hdf5File {
@@ -135,7 +206,8 @@ class File final : public Hdf5File {
     std::int64_t row_bytes = array.bytes;
     for (std::size_t side = 1; side < array.shape.size(); ++side) row_bytes *= array.shape[side];
     if (row_bytes == 0) return;
-    const Handle type = type_in_memory(array), transfer = exact_transfer();
+    bool is_out_of_range = false;
+    const Handle type = type_in_memory(array), transfer = exact_transfer(is_out_of_range);
     // Rows that follow one another are read at once.
     for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
       for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
@@ -143,7 +215,8 @@ class File final : public Hdf5File {
       count[0] = end - begin;
       check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
       const Handle memory = opened(Handle(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose));
-      check(H5Dread(dataset, type.get(), memory.get(), space.get(), transfer.get(), to));
+      if (H5Dread(dataset, type.get(), memory.get(), space.get(), transfer.get(), to) < 0)
+        throw std::runtime_error(why_not_read(dataset, array, is_out_of_range));
       to += row_bytes * static_cast<std::int64_t>(end - begin);
     }
   }

@@ -14,7 +14,8 @@ namespace levin {
 struct Hdf5Array {
   std::string path = {};  ///< "/run/x"
   char kind = 'f';        ///< 'b' truth values, 'i' integers, 'u' those without a sign, 'f' floats; 0 for all that is no number
-  std::int64_t bytes = 0;  ///< of an element
+  std::string content = {};  ///< what it holds instead, where it is no number: "texts"
+  std::int64_t bytes = 0;    ///< of an element
   std::vector<std::int64_t> shape = {};
 };
 

@@ -4,12 +4,15 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 #include <numeric>
+#include <string_view>
 
 #include "columns/column_references.h"
 #include "levin/columns/array_file.h"
 #include "levin/core/base/error.h"
 #include "levin/data/npz_file.h"
+#include "support/shown_messages.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;
@@ -118,12 +121,39 @@ TEST_CASE("what is wrong with arrays is told") {
   };
   CHECK_THAT(with("arrays.h5", "/x", ""), Contains("there is no array '/x' in it") && Contains("'/run/x' [11, 2, 3] Double"));
   CHECK_THAT(with("arrays.h5", "/number", ""), Contains("'/number' is a single number"));
-  CHECK_THAT(with("arrays.h5", "/records", ""), Contains("there is no array '/records'"));
+  CHECK_THAT(with("arrays.h5", "/records", ""), Contains("'/records' holds records of several fields, and arrays of numbers"));
+  CHECK_THAT(with("unreadable.h5", "texts", ""), Contains("'/texts' holds texts") && Contains("it has '/lzf' [50, 4] Double"));
+  CHECK_THAT(with("unreadable.h5", "/complex", ""), Contains("'/complex' holds complex numbers"));
+  CHECK_THAT(with("unreadable.h5", "/lists", ""), Contains("'/lists' holds lists of different lengths"));
   CHECK_THAT(with("types.parquet", "x", ""), Contains("the name does not say what the file holds"));
   CHECK_THAT(error_of_arrays({.train_path = {kColumnFiles / "arrays.h5", kColumnFiles / "stored.npz"}, .features = "run/x"}),
              Contains("stored.npz: there is no array 'run/x'"));
   const auto file = open_array_file(kColumnFiles / "too_large.h5");
-  CHECK_THROWS_AS(file->read(0, std::vector<std::int64_t>{0}), levin::IoError);
+  CHECK_THROWS_WITH(file->read(0, std::vector<std::int64_t>{0}),
+                    Contains("too_large.h5") && Contains("'/x' has integers of 2^63"));
+  const auto lzf = open_array_file(kColumnFiles / "unreadable.h5");
+  CHECK_THROWS_WITH(lzf->read(0, std::vector<std::int64_t>{0}),
+                    Contains("'/lzf' was written with the filter 'lzf' (32000)") && Contains("hdf5-plugin-lzf"));
+}
+
+TEST_CASE("features of the first rows that are not finite are told") {
+  const levin::test::TemporaryFolder folder;
+  std::vector<double> values(16);
+  values[7] = 1e39;
+  values[10] = std::numeric_limits<double>::quiet_NaN();
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 2), }";
+  header.resize(117, ' ');
+  std::ofstream(folder / "a.npy", std::ios::binary)
+      << std::string("\x93NUMPY\x01\0\x76\0", 10) << header << '\n'
+      << std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+  ArrayDataOptions options{.train_path = folder / "a.npy", .batch_size = 5};
+  const auto warned = [&] { return levin::test::warned_by([&] { ArrayDataModule(options).setup(levin::Stage::kTrain); }); };
+  CHECK_THAT(warned(), Contains("a.npy: 1 of the first 5 rows have features that are NaN or infinite") &&
+                           Contains("the first of them row 3"));
+  options.batch_size = 3;
+  CHECK(warned().empty());
+  options.batch_size = 100;
+  CHECK_THAT(warned(), Contains("2 of the first 8 rows"));
 }
 
 TEST_CASE("damaged files of arrays are errors with their names") {

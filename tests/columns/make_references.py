@@ -190,6 +190,11 @@ with h5py.File(FILES / "arrays.h5", "w") as file:
 record_arrays("arrays.h5", {f"run/{name}": values for name, values in ARRAYS.items()})
 with h5py.File(FILES / "too_large.h5", "w") as file:
     file["x"] = np.array([2**63], dtype=np.uint64)
+with h5py.File(FILES / "unreadable.h5", "w") as file:
+    file.create_dataset("lzf", data=np.repeat(np.arange(50.0), 4).reshape(50, 4), compression="lzf")
+    file["texts"] = np.array([b"a"] * 50)
+    file["complex"] = np.zeros(50, dtype=np.complex64)
+    file.create_dataset("lists", (50,), dtype=h5py.vlen_dtype(np.int32))
 np.savez(FILES / "stored.npz", **ARRAYS)
 np.savez_compressed(FILES / "compressed.npz", **ARRAYS)
 for name in ("stored", "compressed"):

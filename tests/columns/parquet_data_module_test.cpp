@@ -176,6 +176,37 @@ TEST_CASE("a pattern, a folder and a list of files are one table, in the order o
   CHECK_THAT(error_of_parquet(options), Contains("part-3.parquet"));
 }
 
+TEST_CASE("a column that names of folders have is told, and which pattern reads their files") {
+  const TemporaryFolder folder;
+  for (const char* part : {"t/year=2020/month=1", "t/year=2021/month=2"}) {
+    std::filesystem::create_directories(folder / part);
+    write_columns(folder, c10::str(part, "/a.parquet"), {{"month", Numbers{1, 2}}, {"x", Numbers{3, 4}}, {"y", Numbers{5, 7}}});
+  }
+  TableDataOptions options = whole(folder / "t");
+  CHECK_THAT(error_of_parquet(options), Contains("it is a folder of folders") && Contains("/t/*/*/*.parquet', which reads"));
+  options.path = folder / "t/*/*/*.parquet";
+  if (GENERATE(false, true)) options.max_memory_mb = 1e-5;
+  const std::vector<std::string> warnings =
+      levin::test::warnings_of([&] { CHECK(all(ReadParquet(options).train_dataloader()).batch_size() == 4); });
+  CHECK(std::ranges::count_if(warnings, [](const std::string& text) {
+          return text.find("the column 'year' of the folders' names is not read") != std::string::npos;
+        }) == 1);
+  options.path = folder / "t/year=2020";
+  CHECK_THAT(error_of_parquet(options), Contains("/t/year=2020/*/*.parquet'"));
+  std::filesystem::create_directories(folder / "none/year=2020");
+  options.path = folder / "none";
+  CHECK_THAT(error_of_parquet(options), Contains("files of columns in it would end in"));
+}
+
+TEST_CASE("missing values are counted as far as groups of rows are read") {
+  TableDataOptions options = whole(kColumnFiles / "houses_in_groups.parquet");
+  CHECK_THAT(error_of_parquet(options), Contains("at least "));
+  const TemporaryFolder folder;
+  options = whole(write_columns(folder, "t.parquet", {{"x", Numbers{1, 2}}, {"c", Texts{std::nullopt, "a"}}}));
+  options.label_column = "x";
+  CHECK_THAT(error_of_parquet(options), Contains(": a value is missing in column 'c', the first in row 0"));
+}
+
 TEST_CASE("what is wrong with a file of columns is told") {
   const auto error = [](
                          const std::string& file,

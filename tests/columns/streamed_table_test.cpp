@@ -3,11 +3,15 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "columns/column_references.h"
 #include "data/tables.h"
 #include "levin/columns/parquet_data_module.h"
+#include "levin/core/base/format.h"
 #include "levin/core/config/options.h"
 #include "levin/core/files/column_file.h"
 #include "support/temporary_folder.h"
@@ -141,6 +145,65 @@ TEST_CASE("files of their own for validation and prediction are streams too, and
       write_group(folder, "w.parquet", {{"x", StreamNumbers{5}}, {"c", StreamTexts{"w"}}, {"y", StreamNumbers{1}}})};
   ReadStream unknown(options);
   CHECK_THROWS_WITH(all(unknown.val_dataloaders().at(0)), Contains("w.parquet, row 0 (from 0): 'w' in column 'c'"));
+}
+
+TEST_CASE("a stream leaves values that are not finite out of means and deviations, and tells them") {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinite = std::numeric_limits<double>::infinity();
+  const TemporaryFolder folder;
+  write_group(folder, "a.parquet", {{"x", StreamNumbers{kNan, kNan}}, {"z", StreamNumbers{2, 4}}, {"y", StreamNumbers{0, 1}}});
+  write_group(folder, "b.parquet",
+              {{"x", StreamNumbers{1, kInfinite, 3}}, {"z", StreamNumbers{1, 2, kNan}}, {"y", StreamNumbers{0, 1, 0}}});
+  write_group(folder, "c.parquet", {{"x", StreamNumbers{5, kNan}}, {"z", StreamNumbers{9, 7}}, {"y", StreamNumbers{1e39, 1}}});
+  write_group(folder, "p0.parquet", {{"x", StreamNumbers{1, 1}}, {"z", StreamNumbers{1, 1}}});
+  write_group(folder, "p1.parquet", {{"x", StreamNumbers{1, -1e39}}, {"z", StreamNumbers{1, 1}}});
+  write_group(folder, "p2.parquet", {{"x", StreamNumbers{1, 1e39}}, {"z", StreamNumbers{1, 1}}});
+  TableDataOptions options{.path = folder / "?.parquet", .predict_path = folder / "p*.parquet"};
+  options.task = levin::TableTask::kRegression;
+  options.val_fraction = options.test_fraction = 0;
+  options.standardize = true;
+  options.shuffle = false;
+  const ReadStream memory(options);
+  options.max_memory_mb = 1e-5;
+  std::optional<ReadStream> stream;
+  const std::string warned = levin::test::warned_by([&] { stream.emplace(options); });
+  CHECK_THAT(warned, Contains("4 values are NaN, the first in") && Contains("a.parquet, row 0 (from 0), column 'x'"));
+  CHECK_THAT(warned, Contains("1 value is infinite, the first in") && Contains("b.parquet, row 1 (from 0), column 'x'"));
+  CHECK_THAT(warned, Contains("1 value is too large for 32-bit floats") && Contains("c.parquet, row 0 (from 0), column 'y'"));
+  using List = levin::OptionType<std::vector<double>>;
+  for (const auto& [name, x, z] : {std::tuple("mean", 3.0, 25.0 / 6), std::tuple("deviation", std::sqrt(8.0 / 3), 2.9107081)}) {
+    for (const auto& state : {stream->state_dict(), memory.state_dict()}) {
+      CHECK(List::read(state.at(name)).at(0) == Approx(x).epsilon(1e-7));
+      CHECK(List::read(state.at(name)).at(1) == Approx(z).epsilon(1e-7));
+    }
+  }
+  // Files to predict are read while they are predicted, and told once.
+  const std::vector<std::string> predicted = levin::test::warnings_of([&] {
+    const levin::LoaderPtr loader = stream->predict_dataloaders().at(0);
+    loader->start_epoch(0);
+    while (loader->next()) continue;
+  });
+  REQUIRE(predicted.size() == 1);
+  CHECK_THAT(predicted[0], Contains("rows 2 to 3: 1 value is too large for 32-bit floats") && Contains("p1.parquet, row 1"));
+}
+
+TEST_CASE("a group of rows that needs more than max_memory_mb is told once") {
+  TableDataOptions options = houses();
+  const auto warned_with = [&](double most_mb) {
+    options.max_memory_mb = most_mb;
+    return levin::test::warned_by([&] { ReadStream data(options); });
+  };
+  const std::string expected = "its largest group of rows needs ";
+  const std::string warned = warned_with(1e-5);
+  CHECK_THAT(warned, Contains(expected) && Contains("max_memory_mb, which is 1e-05") && Contains("row_group_size"));
+  CHECK(warned.find(expected) == warned.rfind(expected));
+  CHECK_THAT(warned_with(5e-4), !Contains(expected));
+}
+
+TEST_CASE("what `missing` names has to be a column of a stream too") {
+  TableDataOptions options = houses();
+  if (GENERATE(false, true)) options = streamed(options);
+  options.missing.columns["roms"].number = 0.0;
+  CHECK_THROWS_WITH(ReadStream(options), Contains("missing: ") && Contains("has no column 'roms'; it has 0 to"));
 }
 
 TEST_CASE("what cannot be a stream is an error that says what to do") {

@@ -68,6 +68,46 @@ TEST_CASE("rows with missing values are left out, all or by column, and lines of
   CHECK_THAT(error_of(options), Contains("the label is missing"));
 }
 
+TEST_CASE("what `missing` names has to be a column, which may be left out") {
+  const TemporaryFolder folder;
+  TableDataOptions options = whole(write(folder, "train.csv", "age,name,kind\nnan,u,0\n1,v,1\n"));
+  options.ignore_columns = {"name"};
+  options.missing = MissingValues({{"agee", {.number = 0.0}}});
+  CHECK_THAT(error_of(options), Contains("missing: ") && Contains("train.csv has no column 'agee'; it has 0 to 2, 'age'"));
+  options.missing = MissingValues({{"3", {.drop = true}}});
+  CHECK_THAT(error_of(options), Contains("has no column '3'"));
+  options.missing = MissingValues({{"0", {.number = -1.0}}, {"name", {.drop = true}}, {"kind", {.drop = true}}});
+  CHECK(features_of(options).equal(floats({-1, 1}, 1)));
+}
+
+TEST_CASE("values that are infinite in 32 bits are told with line and column, those to predict too") {
+  const TemporaryFolder folder;
+  TableDataOptions options = whole(write(folder, "train.csv", "a,b,kind\n1e39,1,0\n3.4e38,2,1\n2,-4e38,0\n3,-inf,1\n"));
+  options.predict_path = write(folder, "predict.csv", "a,b\n1,2\n1,3.5e38\n");
+  const std::string warned = warned_by([&] { CHECK(features_of(options)[0][0].isinf().item<bool>()); });
+  CHECK_THAT(warned, Contains("2 values are too large for 32-bit floats") && Contains("train.csv:2, column 'a'. In batches"));
+  CHECK_THAT(warned, Contains("1 value is infinite") && Contains("train.csv:5, column 'b'. No loss"));
+  CHECK_THAT(warned, Contains("1 value is too large for 32-bit floats") && Contains("predict.csv:3, column 'b'"));
+}
+
+TEST_CASE("mean and deviation are those of finite values") {
+  const TemporaryFolder folder;
+  TableDataOptions options =
+      whole(write(folder, "train.csv", "a,b,c,kind\n1,2,nan,0\nnan,4,nan,1\n3,6,nan,0\ninf,8,nan,1\n5,10,nan,0\n"));
+  options.standardize = true;
+  options.batch_size = 5;
+  const at::Tensor features = features_of(options);
+  const double deviation = std::sqrt(8.0 / 3.0);  // of 1, 3 and 5
+  CHECK(features[0][0].item<double>() == Approx(-2 / deviation));
+  CHECK(features[1][0].isnan().item<bool>());
+  CHECK(features[2][0].item<double>() == 0);
+  CHECK(features[3][0].isinf().item<bool>());
+  CHECK(features[4][0].item<double>() == Approx(2 / deviation));
+  CHECK(features[0][1].item<double>() == Approx(-std::sqrt(2.0)));
+  CHECK(features.select(1, 2).isnan().all().item<bool>());
+  CHECK_THAT(warned_by([&] { features_of(options); }), Contains("6 values are NaN") && Contains("1 value is infinite"));
+}
+
 TEST_CASE("tables of several files are one, with the texts and labels of all, and errors name the file") {
   const TemporaryFolder folder;
   write(folder, "part-1.csv", "x,c,kind\n1,v,dog\n2,u,cat\n");

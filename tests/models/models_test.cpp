@@ -175,5 +175,18 @@ TEST_CASE("a module whose data knows no sizes says what to set") {
   CHECK_THROWS_WITH(Trainer(quiet_run(1)).fit(module, data), Catch::Contains("model.inputs: it is not given"));
 }
 
+TEST_CASE("labels of the wrong kind name what the data modules have") {
+  MLPClassifier classifier({.inputs = 3, .classes = 2, .hidden = {}});
+  Samples floats({{"features", torch::ones({4, 3})}, {"label", torch::ones({4})}});
+  CHECK_THROWS_WITH(Trainer(quiet_run(1)).fit(classifier, floats),
+                    Catch::Contains("for a table set data.task to classification, for ArrayDataModule write integers"));
+  MLPRegressor regressor({.inputs = 3, .hidden = {}});
+  Samples integers({{"features", torch::ones({4, 3})}, {"label", torch::ones({4}, torch::kLong)}});
+  CHECK_THROWS_WITH(Trainer(quiet_run(1)).fit(regressor, integers), Catch::Contains("for ArrayDataModule write floats"));
+  MLPClassifier unsized({.inputs = 3});
+  CHECK_THROWS_WITH(Trainer(quiet_run(1)).fit(unsized, floats),
+                    Catch::Contains("ArrayDataModule does where they are integers"));
+}
+
 }  // namespace
 }  // namespace levin::test

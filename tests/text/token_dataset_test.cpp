@@ -208,6 +208,30 @@ TEST_CASE("a data module divides a file at a document, and knows the vocabulary"
   CHECK_THROWS_WITH(set_up({.val_fraction = 0.01}), Contains("block_size"));
 }
 
+TEST_CASE("tokens beyond the vocabulary that options give are errors where they are read") {
+  const TemporaryFolder folder;
+  counting_file(folder / "a.bin", {40, 33, 27});
+  fs::remove(index_of(folder / "a.bin"));
+  TokensDataOptions options{.path = folder / "a.bin", .val_fraction = 0.6, .block_size = 4, .shuffle = false};
+  options.end_token = 39;
+  options.mode = GENERATE(TokenMode::kWindows, TokenMode::kPacked);
+  const auto read = [&](std::int64_t vocab_size, bool is_validation) {
+    options.vocab_size = vocab_size;
+    TokensDataModule data(options);
+    data.setup(Stage::kTrain);
+    const LoaderPtr loader = is_validation ? data.val_dataloaders().at(0) : data.train_dataloader();
+    loader->start_epoch(0);
+    std::int64_t batches = 0;
+    while (loader->next()) ++batches;
+    return batches;
+  };
+  CHECK(read(100, true) > 0);
+  CHECK(read(50 + 1, false) > 0);  // what is not read is not looked at
+  CHECK_THROWS_WITH(read(90, true),
+                    Contains("vocab_size: ") && Contains("a.bin' has the token 90 at 90, and a vocabulary of 90"));
+  CHECK_THROWS_WITH(read(7, false), Contains("a.bin' has the token 7 at 7"));
+}
+
 TEST_CASE("a checkpoint's vocabulary stays the model's") {
   const TemporaryFolder folder;
   counting_file(folder / "a.bin", {100});

@@ -86,6 +86,9 @@ TEST_CASE("what is no token file is an error, without waiting") {
   put<std::uint16_t>(folder / "odd.bin", {1}, 1);
   CHECK_THROWS_WITH(TokenFile(folder / "odd.bin"), Contains("has 3 bytes, which is no whole number of tokens of 2 bytes"));
   CHECK_THROWS_WITH(TokenFile(folder / "odd.bim"), Contains("did you mean") && Contains("odd.bin"));
+  put<std::uint16_t>(folder / "a.npy", {0x4e93, 0x4d55, 0x5950, 1, 118, 7});
+  CHECK_THROWS_WITH(TokenFile(folder / "a.npy"),
+                    Contains("is a NumPy array") && Contains(".astype('uint16').tofile('") && Contains("/a.bin')"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_AS(TokenFile(folder / "pipe"), IoError);
   CHECK_THROWS_AS(TokenFile(folder.path()), IoError);
