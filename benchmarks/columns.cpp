@@ -1,5 +1,5 @@
-// Seconds from a Parquet file to the end of a shuffled epoch: 200,000 rows of 16 numbers, two columns of texts and a label, read,
-// standardized, categories made numbers, and given in batches of 256. One thread.
+// Seconds from a Parquet file to the end of a shuffled epoch: 200,000 rows of 16 numbers, two columns of texts and a label,
+// read, standardized, categories made numbers, and given in batches of 256. One thread.
 //
 //     columns FOLDER        peers/columns.py makes the folder
 #include <levin/levin.h>
