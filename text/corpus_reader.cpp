@@ -20,6 +20,12 @@ bool has_lines_of_json(const fs::path& path) {
   return ending == ".jsonl" || ending == ".ndjson";
 }
 
+/// By its byte-order mark, which no text in UTF-8 begins with.
+void refuse_utf16(const fs::path& path, std::string_view begin) {
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
+    throw IoError(format("{}: is text in UTF-16: save it as UTF-8", path));
+}
+
 constexpr std::size_t kLongestLine = std::size_t{1} << 30U;
 
 }  // namespace
@@ -47,6 +53,7 @@ Document CorpusReader::whole_file(const fs::path& path) {
   } catch (const std::bad_alloc&) {
     throw IoError(format("{}: cannot be read: there is not enough memory for it: divide it, or write JSON lines", path));
   }
+  refuse_utf16(path, document.text);
   bytes_ += std::ssize(document.text);
   return document;
 }
@@ -64,7 +71,7 @@ std::optional<Document> CorpusReader::next_line(const fs::path& path) {
       line += static_cast<char>(byte);
       if (line.size() > kLongestLine) throw IoError(format("{}, line {}: is longer than 1 GiB", path, line_ + 1));
     }
-    ++line_;
+    if (++line_ == 1) refuse_utf16(path, line);
     bytes_ += std::ssize(line) + 1;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     Document document{.text = {}, .place = format("{}, line {}", path, line_)};

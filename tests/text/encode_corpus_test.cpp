@@ -97,6 +97,17 @@ TEST_CASE("JSON lines have a document each") {
   CHECK_THROWS_WITH(encode_corpus(tokenizer(), options), Contains("d.jsonl, line 1: is no JSON: ") && Contains("surrogate"));
 }
 
+TEST_CASE("text in UTF-16 is refused") {
+  const TemporaryFolder folder;
+  CorpusOptions options{.output = folder / "out.bin"};
+  for (const char* name : {"a.txt", "a.jsonl"}) {
+    options.files = {put(folder / name, std::string("\xff\xfe"
+                                                    "a\0\n\0",
+                                                    6))};
+    CHECK_THROWS_WITH(encode_corpus(tokenizer(), options), Contains(name) && Contains("is text in UTF-16"));
+  }
+}
+
 TEST_CASE("a corpus is not written over") {
   const TemporaryFolder folder;
   const fs::path file = put(folder / "a.txt", "text");
