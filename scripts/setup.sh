@@ -21,7 +21,7 @@ fail() {
 # ---- Debian packages ----------------------------------------------------------------------------------------------------
 
 packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libpng-dev libagg-dev
-  libcurl4-openssl-dev libprotobuf-dev protobuf-compiler libgloo-dev catch2 librapidcheck-dev gfortran pkgconf libcpp-httplib-dev libjpeg-dev libwebp-dev libhdf5-dev libpcre2-dev libutf8proc-dev libzstd-dev python3 python3-jsonschema
+  libcurl4-openssl-dev libprotobuf-dev protobuf-compiler libgloo-dev catch2 librapidcheck-dev gfortran pkgconf libcpp-httplib-dev libjpeg-dev libwebp-dev libhdf5-dev libpcre2-dev libutf8proc-dev libzstd-dev openssl python3 python3-jsonschema
   python3-yaml)
 [[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 [[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
 
 namespace levin {
@@ -114,6 +115,13 @@ bool is_lasting(CURLcode code) {
          code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM;
 }
 
+/// A file with certificates of authorities instead of those of the system, by the variables that other programs have for it.
+std::string own_authorities() {
+  for (const char* const name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (std::string file = environment(name); !file.empty()) return file;
+  return "";
+}
+
 int report_progress(void* on_progress, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
   return (*static_cast<const HttpClient::OnProgress*>(on_progress))(received + sent) ? 0 : 1;
 }
@@ -148,6 +156,8 @@ HttpAnswer HttpClient::ask(const HttpRequest& request, const OnProgress& on_prog
   lib.set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   lib.set(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   lib.set(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  const std::string authorities = own_authorities();
+  if (!authorities.empty()) lib.set(handle, CURLOPT_CAINFO, authorities.c_str());
   lib.set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   lib.set(handle, CURLOPT_LOW_SPEED_TIME, request.file.empty() ? kSilentSeconds : kSilentSecondsOfFile);
   if (!credentials_.user.empty()) {

@@ -28,9 +28,10 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from points of gene
 }
 
 TEST_CASE("runs of several ranks resume exactly from points of a generated program for each source of data") {
-  const int ranks = 2;
+  const int ranks = GENERATE(2, 3);
+  const std::string stride = ranks == 2 ? "15" : "60";
   for (const std::string source : {"lines", "json_lines", "shards", "several", "arrays", "tokens", "images"}) {
-    const levin::test::RankRun run("resume", "", ranks, {"source=" + source, "stride=15"}, "inside_programs");
+    const levin::test::RankRun run("resume", "", ranks, {"source=" + source, "stride=" + stride}, "inside_programs");
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
   }

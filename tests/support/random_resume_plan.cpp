@@ -61,7 +61,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.seed = seed;
   plan.ranks = ranks;
   plan.epochs = pick(2, 3);
-  plan.samples = pick(4, 7, 10);
+  plan.samples = ranks == 3 ? pick(6, 9, 12) : pick(4, 7, 10);
   plan.batch_size = pick(1, 2, 3);
   plan.manual = pick(0, 0, 0, 1) == 1;
   plan.accumulate = plan.manual ? 1 : pick(1, 1, 2, 3);

@@ -9,6 +9,7 @@ import io
 import os
 import pathlib
 import signal
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -39,6 +40,20 @@ class RemoteFiles(WithServer):
         self.assertEqual(self.copy("/a/train.csv"), b"two")
         self.server.files["/empty"] = b""
         self.assertEqual(self.copy("/empty"), b"")
+
+    def test_a_certificate_is_checked_against_an_authority_of_the_users_own(self):
+        certificate, key = str(self.folder / "certificate.pem"), str(self.folder / "key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", certificate, "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.server.files["/a.csv"] = b"one"
+        address = self.server.url.replace("http://", "https://") + "/a.csv"
+        self.assertIn("certificate", self.run_program("copy", address, status=1))
+        self.environment["AWS_CA_BUNDLE"] = certificate
+        (file,) = self.run_program("copy", address)
+        self.assertEqual(pathlib.Path(file).read_bytes(), b"one")
 
     def test_a_download_that_is_cut_off_goes_on_where_it_was(self):
         content = os.urandom(3_000_000)
