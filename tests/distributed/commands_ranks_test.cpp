@@ -41,11 +41,12 @@ TEST_CASE("all ranks pause after one step, obey while they wait, and continue to
   for (const auto& facts : run.by_rank) {
     Events events = facts.at("event");
     std::erase(events, "paused");  // as its thread has seen it
+    CAPTURE(events);
+    REQUIRE(events.size() == 10);
     CHECK(events.size() + 1 == facts.at("event").size());
     // Both were requested during the pause: either may be agreed on first.
     CHECK((events[3] == "save@3" || events[4] == "save@3"));
     CHECK((events[3] == "validate@3" || events[4] == "validate@3"));
-    CHECK(events.size() == 10);
   }
   // The weights of a run without requests.
   const GoodRun plain("commands", "plain", manner.ranks, with(manner.settings, "asks=-1"));

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -52,6 +54,7 @@ class Report {
   }
   template <class T>
   void add(const std::string& name, const T& value) {
+    const std::lock_guard lock(*mutex_);
     file_ << name << ' ' << value << std::endl;
   }
   template <class Metrics>
@@ -60,6 +63,8 @@ class Report {
   }
 
  private:
+  /// Some programs report from a thread of their own, too.
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::ofstream file_;
 };
 
