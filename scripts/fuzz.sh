@@ -26,6 +26,8 @@ for target in "${targets[@]}"; do
   dictionary=tests/fuzz/$target.dict
   options=(-max_total_time="$seconds" -timeout=30 -report_slow_units=30 -rss_limit_mb=3000 -malloc_limit_mb=1000 -artifact_prefix="$build/finds/$target-")
   [[ ! -e $dictionary ]] || options+=(-dict="$dictionary")
+  # HDF5 asks for the sizes that a file states, before it finds that the file is shorter: memory that nobody touches.
+  [[ $target != hdf5 ]] || options+=(-malloc_limit_mb=1000000)
   echo "== $target"
   "$build/bin/${target}_fuzzer" "${options[@]}" -print_final_stats=1 "$learnt" "tests/fuzz/corpus/$target" || failed+=("$target")
 done
