@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <optional>
 #include <system_error>
@@ -154,7 +155,7 @@ std::optional<ByteRange> range_of(const HttpAnswer& answer) {
 }
 
 /// Thrown where an answer is no part of the file whose beginning is there.
-struct OtherFile {};
+struct OtherFile : std::exception {};
 
 /// A file of which an attempt may leave a part to the next one, with the version and the size that the server stated.
 class PartialFile {
