@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "levin/core/base/text.h"
 #include "levin/text/utf8.h"
 
 namespace levin::detail {
@@ -37,8 +38,6 @@ std::string from_base64(std::string_view text) {
   }
   return bytes;
 }
-
-bool is_within_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
 
 }  // namespace
 
@@ -103,7 +102,7 @@ std::optional<std::string_view> CharacterMap::replacement_of(std::string_view te
 
 std::optional<std::string_view> CharacterMap::text_at(std::uint32_t place) const {
   // A damaged map may lead anywhere; the text stays valid UTF-8.
-  if (place >= texts_.size() || is_within_character(texts_[place])) return std::nullopt;
+  if (place >= texts_.size() || is_utf8_continuation(texts_[place])) return std::nullopt;
   return std::string_view(texts_.c_str() + place);
 }
 

@@ -117,8 +117,7 @@ class WithinVocabulary final : public Dataset {
       if (wrong == read.end()) continue;
       throw ConfigError(
           format("vocab_size: '{}' has the token {} at {}, and a vocabulary of {} has tokens up to {}: set it to that of the "
-                 "tokenizer "
-                 "that the file was encoded with",
+                 "tokenizer that the file was encoded with",
                  tokens_.path().string(), *wrong, begin + (wrong - read.begin()), vocab_size_, vocab_size_ - 1));
     }
     throw IoError(format("'{}' has changed while it was read", tokens_.path().string()));
