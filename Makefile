@@ -72,7 +72,7 @@ BENCH_FLAGS ?=
 benchmarks: build
 	@cmake --build $(BUILD) -j $(JOBS) --target benchmarks
 
-bench: benchmarks ## Measure levin and others (half an hour), and write benchmarks/results.md and a picture
+bench: benchmarks ## Measure levin and others (an hour and a half), and write benchmarks/results.md and a picture
 	@python3 benchmarks/run.py --build $(BUILD) $(BENCH_FLAGS)
 
 bench-quick: benchmarks ## The same with few repetitions (3 minutes), written to the build folder

@@ -1,6 +1,7 @@
 #include "levin/callbacks/prediction_writer.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ void append_number(std::string& text, Number number) {
   text.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
 }
 
-/// A number of each row.
+/// A number of each row, or a text.
 struct RowColumn {
   std::string header;
   at::Tensor values;
@@ -82,10 +83,16 @@ void add_columns(std::vector<RowColumn>& columns, const std::string& name, const
     columns.push_back({is_vector ? format("{}_{}", name, column) : name, plain(rows.select(1, column).to(type))});
 }
 
-/// `classes`: the texts of "label", which then has a column "class" beside it.
-std::vector<RowColumn> columns_of(const std::vector<Batch::Item>& items, const std::vector<std::string>& classes) {
+/// `names`: those of the samples, for a first column "name"; empty: they have none. `classes`: the texts of "label", which then
+/// has a column "class" beside it.
+std::vector<RowColumn> columns_of(const std::vector<Batch::Item>& items, const std::vector<std::string>& names,
+                                  const std::vector<std::string>& classes) {
+  const auto has = [&](const char* column) {
+    return std::ranges::any_of(items, [&](const Batch::Item& item) { return item.first == column; });
+  };
   std::vector<RowColumn> columns;
-  const bool has_classes = std::ranges::any_of(items, [](const auto& item) { return item.first == "class"; });
+  if (!names.empty() && !has("name")) columns.push_back({"name", at::arange(std::ssize(names), at::kLong), &names});
+  const bool has_classes = has("class");
   for (const auto& [name, tensor] : items) {
     add_columns(columns, name, tensor);
     const at::Tensor numbers = columns.back().values;
@@ -168,9 +175,10 @@ fs::path write_npy(const fs::path& path, const at::Tensor& tensor) {
 
 /// Writes tensors with a row for each sample, and gives the files: one, or of several arrays in .npy one for each.
 std::vector<fs::path> write_predictions(const fs::path& stem, PredictionFormat format_of_files,
-                                        const std::vector<Batch::Item>& columns, const std::vector<std::string>& classes) {
-  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns_of(columns, classes))};
-  if (format_of_files == PredictionFormat::kParquet) return {write_parquet(stem, columns_of(columns, classes))};
+                                        const std::vector<Batch::Item>& columns, const std::vector<std::string>& names,
+                                        const std::vector<std::string>& classes) {
+  if (format_of_files == PredictionFormat::kCsv) return {write_csv(stem, columns_of(columns, names, classes))};
+  if (format_of_files == PredictionFormat::kParquet) return {write_parquet(stem, columns_of(columns, names, classes))};
   if (format_of_files == PredictionFormat::kSafetensors) {
     Checkpoint tensors;
     for (const auto& [name, tensor] : columns) tensors.tensors[name] = tensor;
@@ -274,12 +282,14 @@ void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Bat
     batches.push_back(items);
   }
   if (!writes_batches()) return;
+  std::vector<std::string> names;
   if (const auto samples = samples_of_batch(trainer)) {
+    names = names_of_samples(trainer, *samples, dataloader_idx);
     items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
   }
   const std::filesystem::path folder = folder_ / options_.filename;
   write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx), options_.format,
-                    items, classes_);
+                    items, names, classes_);
   if (written_.empty()) written_.push_back(as_typed(folder) + "/");
 }
 
@@ -297,6 +307,15 @@ void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
   }
 }
 
+/// Empty where samples have none, or files no texts.
+std::vector<std::string> PredictionWriter::names_of_rows(const Trainer& trainer, std::int64_t dataloader_idx,
+                                                         const std::vector<Batch::Item>& columns) const {
+  if (options_.format != PredictionFormat::kCsv && options_.format != PredictionFormat::kParquet) return {};
+  const std::vector<std::int64_t> samples = samples_of_gathered_rows(trainer, dataloader_idx);
+  if (std::ssize(samples) != columns.front().second.size(0)) return {};
+  return names_of_samples(trainer, samples, dataloader_idx);
+}
+
 void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
   const auto batches = std::move(kept_[dataloader_idx]);
   std::vector<Batch::Item> columns;
@@ -306,9 +325,11 @@ void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t
     for (const auto& items : batches) rows.push_back(items[position].second);
     columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
   }
-  if (columns.empty() || !trainer.is_global_zero()) return;
+  if (columns.empty()) return;
+  const std::vector<std::string> sample_names = names_of_rows(trainer, static_cast<std::int64_t>(dataloader_idx), columns);
+  if (!trainer.is_global_zero()) return;
   const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
-  for (const auto& file : write_predictions(folder_ / name, options_.format, columns, classes_)) {
+  for (const auto& file : write_predictions(folder_ / name, options_.format, columns, sample_names, classes_)) {
     written_.push_back(
         format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
   }

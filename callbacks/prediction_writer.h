@@ -48,7 +48,8 @@ struct LEVIN_API PredictionWriterOptions {
 /// A tensor without a name is called `prediction`; in a CSV or Parquet file a row of several numbers becomes the columns
 /// `prediction_0`, `prediction_1`, …, and beside a class number `label` the name of the class is `class`, where the data has
 /// such names (DataFacts::class_names). A `.npy` file holds one array: of several tensors each has a file,
-/// `predictions-KEY.npy`. Existing files are replaced, each in one instant. fast_dev_run writes nothing.
+/// `predictions-KEY.npy`. Where samples have names (Dataset::sample_name), such as the paths of images, the first column of a
+/// CSV or Parquet file is `name`. Existing files are replaced, each in one instant. fast_dev_run writes nothing.
 class LEVIN_API PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
  public:
   /// Throws ConfigError as checked() does.
@@ -64,6 +65,8 @@ class LEVIN_API PredictionWriter final : public WithOptions<Callback, Prediction
  private:
   bool writes_batches() const { return options_.write_interval != WriteInterval::kEpoch; }
   bool writes_epoch() const { return options_.write_interval != WriteInterval::kBatch; }
+  std::vector<std::string> names_of_rows(const Trainer& trainer, std::int64_t dataloader_idx,
+                                         const std::vector<Batch::Item>& columns) const;
   void write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx);
 
   std::filesystem::path folder_;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <functional>
 #include <utility>
 
@@ -149,8 +148,7 @@ constexpr std::array kKinds = {Kind{".h5", open_hdf5},  Kind{".hdf5", open_hdf5}
 std::shared_ptr<const ArrayFile> open_array_file(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return open_folder(path);
-  std::string name = without_query(path).filename().string();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const std::string name = lowercase(without_query(path).filename().string());
   const auto found = std::ranges::find_if(kKinds, [&](const Kind& kind) { return name.ends_with(kind.ending); });
   if (found == kKinds.end()) {
     throw ConfigError(format("{}: the name does not say what the file holds; it ends in one of {}", path,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "levin/core/base/error.h"
@@ -67,6 +68,8 @@ class LEVIN_API BatchLoader {
   /// Dataset indices of the samples in the first `batches` batches of this epoch, in order, for gather_for_metrics(); -1 for a
   /// sample that is only there to make ranks even; nullopt when the loader does not know.
   virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t /*batches*/) const { return std::nullopt; }
+  /// What a sample of epoch_samples() is called in files of predictions, such as the path of its file. Default: "", no name.
+  virtual std::string sample_name(std::int64_t /*sample*/) const { return ""; }
   /// Called: once before training or evaluation, with the part that this rank reads. The default does nothing: your own loader
   /// divides the data itself, and may have different numbers of batches on different ranks.
   virtual void set_shard(const Shard&) {}

@@ -1,9 +1,12 @@
 #include "levin/core/trainer.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <system_error>
 #include <thread>
 
 #include "levin/core/base/format.h"
+#include "levin/core/batch_loader.h"
 #include "levin/core/diagnostics/announcements.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/run/gathered_rows.h"
@@ -251,6 +254,27 @@ const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) {
 
 std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer) {
   return samples_in_work(TrainerState::of(trainer).progress.batch, trainer.dataloader_idx(), "samples_of_batch");
+}
+
+std::vector<std::int64_t> samples_of_gathered_rows(const Trainer& trainer, std::int64_t dataloader_idx) {
+  const TrainerState& run = TrainerState::of(trainer);
+  const std::string call = "samples_of_gathered_rows";
+  const auto mine = samples_in_work(run.progress.batch, dataloader_idx, call).value_or(std::vector<std::int64_t>());
+  const at::Tensor all =
+      gather_rows(run.rank_exchange(), {at::tensor(mine, at::kLong)}, run.progress.batch, dataloader_idx, call).to(at::kLong);
+  return {all.const_data_ptr<std::int64_t>(), all.const_data_ptr<std::int64_t>() + all.numel()};
+}
+
+std::vector<std::string> names_of_samples(const Trainer& trainer, std::span<const std::int64_t> samples,
+                                          std::int64_t dataloader_idx) {
+  const BatchLoader& loader =
+      *TrainerState::of(trainer).progress.batch.loaders.at(static_cast<std::size_t>(dataloader_idx)).loader;
+  std::vector<std::string> names;
+  for (const std::int64_t sample : samples) {
+    names.push_back(sample < 0 ? "" : loader.sample_name(sample));
+    if (sample >= 0 && names.back().empty()) return {};
+  }
+  return names;
 }
 
 }  // namespace levin

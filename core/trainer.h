@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -263,6 +264,15 @@ LEVIN_API const std::vector<RankReport>& reports_of_ranks(const Trainer& trainer
 /// Dataset indices of the current batch's samples, by row; -1: only added to make ranks even. nullopt when the loader
 /// does not know them (BatchLoader::epoch_samples). Called: in a hook of a batch; slower towards the end of an epoch.
 LEVIN_API std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer);
+
+/// Dataset indices of the samples of which Module::gather_for_metrics() gives the rows, in its order; empty when loaders do not
+/// know them. `dataloader_idx`: the loader. Ranks: all. Called: in a hook of an epoch's end.
+LEVIN_API std::vector<std::int64_t> samples_of_gathered_rows(const Trainer& trainer, std::int64_t dataloader_idx);
+
+/// What the loader calls these samples (BatchLoader::sample_name); empty when it has no names. Called: in a hook of a batch, or
+/// of an epoch's end.
+LEVIN_API std::vector<std::string> names_of_samples(const Trainer& trainer, std::span<const std::int64_t> samples,
+                                                    std::int64_t dataloader_idx);
 
 /// The totals of all ranks in the evaluation that is about to end. Called: in its on_*_epoch_end and on_*_end.
 LEVIN_API const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);

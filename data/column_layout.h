@@ -10,6 +10,7 @@
 
 #include "levin/core/files/column_file.h"
 #include "levin/data/csv_file.h"
+#include "levin/data/folder_columns.h"
 
 namespace levin::detail {
 
@@ -24,6 +25,7 @@ struct ColumnTableOptions {
   std::vector<std::string> text_columns = {};
   std::vector<std::string> ignore_columns = {};
   bool times_in_days = false;
+  std::vector<FolderColumn> folder_columns = {};  ///< also read, from the names of the file's folders
   /// Without rows: the names alone, and in CsvTable::texts the columns that hold texts.
   bool only_head = false;
 };

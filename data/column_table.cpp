@@ -201,20 +201,21 @@ at::Tensor codes_of(TextCodes& codes, const std::vector<std::string>& texts, con
 }  // namespace
 
 CsvTable read_column_file(const fs::path& path, const ColumnTableOptions& options) {
-  const std::unique_ptr<ColumnFile> file = column_format_of(path)->open(path);
+  const std::unique_ptr<ColumnFile> file = open_column_file(path, options.folder_columns);
   const ColumnLayout layout = layout_of(*file, path, options);
   return options.only_head ? layout.head : RowsReader(*file, layout).read(0, std::ssize(layout.rows_of_groups));
 }
 
 ColumnTable::ColumnTable(const fs::path& path, const ColumnTableOptions& options)
-    : layout_(layout_of(*column_format_of(path)->open(path), path, options)) {}
+    : folder_columns_(options.folder_columns),
+      layout_(layout_of(*open_column_file(path, options.folder_columns), path, options)) {}
 
 std::int64_t ColumnTable::rows() const {
   return std::accumulate(rows_of_groups().begin(), rows_of_groups().end(), std::int64_t{0});
 }
 
 CsvTable ColumnTable::read(std::int64_t group) const {
-  const std::unique_ptr<ColumnFile> file = column_format_of(path())->open(path());
+  const std::unique_ptr<ColumnFile> file = open_column_file(path(), folder_columns_);
   if (file->row_groups() != std::ssize(rows_of_groups()) ||
       file->rows(group) != rows_of_groups()[static_cast<std::size_t>(group)])
     throw IoError(format("{}: it has changed since the run began", path()));
@@ -281,50 +282,30 @@ CsvTable concatenated(std::vector<CsvTable> tables, const std::vector<std::strin
 
 namespace {
 
-/// What reads the files of columns in folders named "year=2020", which may hold more such folders; "" where there are none.
-std::string pattern_of_partitions(const fs::path& folder) {
+/// The files of columns in a folder, and in its folders of a table in parts, but for Spark's own, such as _SUCCESS.
+void add_column_files(const fs::path& folder, int depth, std::vector<fs::path>& files) {
+  constexpr int kDeepest = 32;  // symbolic links may lead around in circles
   std::error_code ignored;
-  std::vector<fs::path> folders, files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name.starts_with('_')) continue;
     if (entry.is_directory(ignored)) {
-      if (!column_of_folder(entry.path()).empty()) folders.push_back(entry.path());
-    } else if (column_format_of(entry.path()) != nullptr) {
+      if (name.find('=') != std::string::npos && depth < kDeepest) add_column_files(entry.path(), depth + 1, files);
+    } else if (entry.is_regular_file(ignored) && column_format_of(entry.path()) != nullptr) {
       files.push_back(entry.path());
     }
   }
-  if (!files.empty()) return format("*{}", std::ranges::min(files).extension());
-  if (folders.empty()) return "";
-  const std::string within = pattern_of_partitions(std::ranges::min(folders));
-  return within.empty() ? "" : format("*/{}", within);
 }
 
 }  // namespace
-
-std::string column_of_folder(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  const std::size_t end = name.find('=');
-  return end == std::string::npos ? "" : name.substr(0, end);
-}
 
 std::vector<fs::path> files_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     std::vector<fs::path> files;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
-      const std::string name = entry.path().filename().string();
-      // Spark's own files, such as _SUCCESS.
-      if (!name.starts_with('.') && !name.starts_with('_') && column_format_of(entry.path()) != nullptr &&
-          entry.is_regular_file())
-        files.push_back(entry.path());
-    }
+    add_column_files(path, 0, files);
     std::ranges::sort(files);
     if (files.empty()) {
-      if (const std::string pattern = pattern_of_partitions(path); !pattern.empty()) {
-        throw ConfigError(
-            format("{}: it is a folder of folders whose names have a column's value, as Hive and Spark write them: give the "
-                   "pattern '{}', which reads their files, but not that column",
-                   path, (path / pattern).string()));
-      }
       throw ConfigError(format("{}: it is a folder, and a file is needed; files of columns in it would end in {}", path,
                                join(column_file_endings(), " or ")));
     }

@@ -33,6 +33,7 @@ class ColumnTable {
   CsvTable read(std::int64_t group) const;
 
  private:
+  std::vector<FolderColumn> folder_columns_;
   ColumnLayout layout_;
 };
 
@@ -44,11 +45,8 @@ CsvTable arranged_as(const CsvTable& first, const std::string& first_file, CsvTa
 /// ConfigError where columns differ.
 CsvTable concatenated(std::vector<CsvTable> tables, const std::vector<std::string>& files);
 
-/// The column of a folder that is named "year=2020", as Hive and Spark name those of a table in parts; "" of others.
-std::string column_of_folder(const std::filesystem::path& folder);
-
-/// What a path that is given stands for: a pattern's files, the files of columns in a folder, or the file itself. Throws
-/// ConfigError where a pattern or a folder has none.
+/// What a path that is given stands for: a pattern's files; the files of columns in a folder, and in its folders that are named
+/// "year=2020"; or the file itself. Throws ConfigError where a pattern or a folder has none.
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& path);
 
 }  // namespace levin::detail

@@ -159,6 +159,8 @@ class LEVIN_API DataLoader final : public BatchLoader {
   std::optional<Batch> next() override;
   /// -1 for a sample that is only there to make ranks even.
   std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
+  /// The dataset's.
+  std::string sample_name(std::int64_t sample) const override { return dataset_->sample_name(sample); }
   void set_shard(const Shard& shard) override;
   bool shuffles() const override;
   std::optional<int> num_workers() const override { return options_.num_workers; }

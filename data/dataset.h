@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,6 +34,9 @@ class LEVIN_API Dataset {
   /// data compare theirs before they read it, so that a host with another version of a file is an error. DataFingerprint makes
   /// one. Default: nullopt, ranks compare size() only.
   virtual std::optional<std::uint64_t> fingerprint() const { return std::nullopt; }
+  /// What a sample is called in files of predictions, such as the path of its file: the column `name` there. Default: "", no
+  /// name.
+  virtual std::string sample_name(std::int64_t /*index*/) const { return ""; }
   /// Bytes of one sample, where reading is nothing but a copy within memory. A DataLoader copies small batches itself, however
   /// many workers it is given: to take them over from a thread would cost more. Default: nullopt, reading is work.
   virtual std::optional<std::int64_t> bytes_to_copy() const { return std::nullopt; }
@@ -148,6 +152,7 @@ class LEVIN_API TransformDataset final : public Dataset {
   }
   /// The other dataset's; what the function does is not seen.
   std::optional<std::uint64_t> fingerprint() const override { return dataset_->fingerprint(); }
+  std::string sample_name(std::int64_t index) const override { return dataset_->sample_name(index); }
 
  private:
   void check() const;
@@ -165,6 +170,9 @@ class LEVIN_API Subset final : public Dataset {
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   /// Of the other dataset's and the indices.
   std::optional<std::uint64_t> fingerprint() const override;
+  std::string sample_name(std::int64_t index) const override {
+    return dataset_->sample_name(indices_.at(static_cast<std::size_t>(index)));
+  }
   std::optional<std::int64_t> bytes_to_copy() const override { return dataset_->bytes_to_copy(); }
   const std::vector<std::int64_t>& indices() const { return indices_; }
 

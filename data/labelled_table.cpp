@@ -72,12 +72,15 @@ std::int64_t row_as_read(const at::Tensor& rows, std::int64_t row) {
   return rows.defined() ? rows[row].item<std::int64_t>() : row;
 }
 
-std::string LabelledTable::place_of(std::int64_t row) const {
+CsvTable LabelledTable::places() const {
   CsvTable places;
   places.line_starts = line_starts;
   places.file_starts = file_starts;
-  return place_in_file(file, places, row_as_read(rows, row));
+  places.rows = rows;
+  return places;
 }
+
+std::string LabelledTable::place_of(std::int64_t row) const { return place_in_file(file, places(), row_as_read(rows, row)); }
 
 LabelledTable rows_of(const LabelledTable& table, const at::Tensor& rows) {
   LabelledTable taken = table;

@@ -37,6 +37,8 @@ struct LabelledTable {
   at::Tensor rows = {};                                                 ///< of what was read, where it has more of them
   bool is_array = false;                                                ///< of a file without columns, NumPy's or MNIST's
 
+  /// Where its rows stand, for place_in_file().
+  CsvTable places() const;
   /// "data.csv:7", or "data.npy, row 5 (from 0)".
   std::string place_of(std::int64_t row) const;
 };

@@ -34,15 +34,24 @@ namespace {
 /// A table, known by what its file holds: what is computed from that may differ in its last bit between processors.
 class TableDataset final : public Dataset {
  public:
-  TableDataset(Batch computed, const Batch& read)
-      : computed_(std::move(computed)), fingerprint_(DataFingerprint().add(read).value()) {}
+  TableDataset(Batch computed, const Batch& read, const LabelledTable& table)
+      : computed_(std::move(computed)),
+        fingerprint_(DataFingerprint().add(read).value()),
+        file_(table.file),
+        places_(table.places()) {}
   std::int64_t size() const override { return computed_.size(); }
   Batch get_batch(std::span<const std::int64_t> indices) const override { return computed_.get_batch(indices); }
   std::optional<std::uint64_t> fingerprint() const override { return fingerprint_; }
+  /// Its line in the file, "houses.csv:7", where the rows are a selection of the file's.
+  std::string sample_name(std::int64_t index) const override {
+    return places_.rows.defined() ? place_in_file(file_, places_, row_as_read(places_.rows, index)) : std::string();
+  }
 
  private:
   TensorDataset computed_;
   std::uint64_t fingerprint_;
+  std::string file_;
+  CsvTable places_;
 };
 
 class MemoryPart final : public TablePart {
@@ -59,7 +68,7 @@ class MemoryPart final : public TablePart {
       batch.set("label", encoder.labels(table_));
       read.set("label", options.task == TableTask::kRegression ? table_.labels : batch["label"]);
     }
-    return DataLoader(std::make_shared<TableDataset>(std::move(batch), read),
+    return DataLoader(std::make_shared<TableDataset>(std::move(batch), read, table_),
                       is_training ? training_options(options) : reading_options(options));
   }
 

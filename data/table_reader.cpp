@@ -10,7 +10,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <limits>
 #include <string_view>
@@ -35,9 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool ends_with(const fs::path& path, std::string_view extension) {
-  std::string name = without_compression_ending(without_query(path)).filename().string();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return name.ends_with(extension);
+  return lowercase(without_compression_ending(without_query(path)).filename().string()).ends_with(extension);
 }
 
 bool is_csv(const fs::path& path) { return ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt"); }
@@ -108,7 +105,10 @@ TableReader::Source TableReader::source_of(const Paths& paths) {
   Source source;
   for (const fs::path& path : paths) {
     const std::vector<fs::path> files = files_of(path);
-    source.files.insert(source.files.end(), files.begin(), files.end());
+    for (const fs::path& file : files) {
+      source.files.push_back(file);
+      source.folders.push_back(column_format_of(file) == nullptr ? FolderValues() : values_of_folders(path, file));
+    }
   }
   source.name = paths.front().string();
   if (paths.size() > 1) source.name += format(" and {} more", paths.size() - 1);
@@ -120,7 +120,8 @@ CsvTable TableReader::read_head(const fs::path& path, const TableColumns& column
   std::vector<std::string> texts = columns.one_hot;
   texts.insert(texts.end(), columns.coded.begin(), columns.coded.end());
   if (column_format_of(path) != nullptr) {
-    ColumnTableOptions head{.text_columns = texts, .ignore_columns = columns.ignored, .only_head = true};
+    ColumnTableOptions head{
+        .text_columns = texts, .ignore_columns = columns.ignored, .folder_columns = folder_columns_, .only_head = true};
     if (!columns.label.empty()) head.complete_columns = {columns.label};
     return read_column_file(path, head);
   }
@@ -138,7 +139,8 @@ ColumnTableOptions TableReader::column_options(const TableColumns& columns) cons
                              .class_column = options_.task == TableTask::kClassification ? columns.label : "",
                              .text_columns = columns.one_hot,
                              .ignore_columns = columns.ignored,
-                             .times_in_days = options_.time_unit == TableTimeUnit::kDays};
+                             .times_in_days = options_.time_unit == TableTimeUnit::kDays,
+                             .folder_columns = folder_columns_};
   options.text_columns.insert(options.text_columns.end(), columns.coded.begin(), columns.coded.end());
   if (!columns.label.empty()) options.complete_columns = {columns.label};
   return options;
@@ -346,13 +348,13 @@ void TableReader::check_missing(const CsvTable& head, const Source& source) cons
 
 LabelledTable TableReader::read_training() {
   const Source source = source_of(options_.path);
+  folder_columns_ = folder_columns_of(source.folders, source.files);
   const TableColumns columns = training_columns(source);
   CsvTable read = read_files(source, columns);
   if (!is_table(source.files.front())) check_missing(read, source);
   if (read.width_of_file > 0) training_.remember(read, read.width_of_file < 2 ? TableColumns() : columns, source.name);
   LabelledTable table = take(std::move(read), source, columns);
   if (options_.label_path) take_label_file(table, *options_.label_path);
-  warn_of_columns_of_folders(source.name, source.files, training_.names());
   warn_of_likely_mistakes(table);
   training_.remember_features(table);
   table.features = scaled(table, options_);
@@ -370,6 +372,7 @@ std::shared_ptr<const StreamedTable> TableReader::stream_training() {
   const Source source = source_of(options_.path);
   check_fits("path", source);
   if (column_format_of(source.files.front()) == nullptr) return nullptr;
+  folder_columns_ = folder_columns_of(source.folders, source.files);
   const TableColumns columns = training_columns(source);
   const std::shared_ptr<StreamedTable> stream = stream_of("path", source, columns);
   if (!stream) return nullptr;
@@ -381,7 +384,6 @@ std::shared_ptr<const StreamedTable> TableReader::stream_training() {
   }
   const CsvTable& head = stream->head();
   training_.remember(head, head.width_of_file < 2 ? TableColumns() : columns, source.name);
-  warn_of_columns_of_folders(source.name, source.files, training_.names());
   for (std::size_t group = 0; group < stream->groups().size(); ++group) {
     const CsvTable rows = stream->read(group);
     const at::Tensor complete = complete_rows(rows);

@@ -10,6 +10,7 @@
 
 #include "levin/data/column_layout.h"
 #include "levin/data/csv_file.h"
+#include "levin/data/folder_columns.h"
 #include "levin/data/labelled_table.h"
 #include "levin/data/streamed_table.h"
 #include "levin/data/table_columns.h"
@@ -47,6 +48,7 @@ class TableReader {
   struct Source {
     std::string name;  ///< for messages
     std::vector<std::filesystem::path> files;
+    std::vector<FolderValues> folders;  ///< of each file
   };
 
   static Source source_of(const Paths& paths);
@@ -71,6 +73,7 @@ class TableReader {
 
   TableDataOptions options_;
   TrainingColumns training_;
+  std::vector<FolderColumn> folder_columns_;  ///< of the training data's files
 };
 
 }  // namespace levin::detail

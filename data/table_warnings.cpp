@@ -18,7 +18,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/column_file.h"
-#include "levin/data/column_table.h"
 
 namespace levin::detail {
 namespace {
@@ -39,8 +38,7 @@ bool are_different_whole_numbers(const at::Tensor& column) {
 
 /// "id", "PassengerId", "customer_id", "rownames"
 bool is_name_of_row_numbers(const std::string& name) {
-  std::string lower = name;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const std::string lower = lowercase(name);
   for (const char* known : {"id", "index", "idx", "row", "rownames", "row_names", "rowid", "row_number", "unnamed: 0"})
     if (lower == known) return true;
   for (const char* end : {"_id", " id", ".id", "-id"})
@@ -86,27 +84,6 @@ void WrongValues::report(const std::string& file) const {
   warn(infinite_, "infinite", "No loss can be computed of them: leave them out, or correct them.");
   warn(too_large_, "too large for 32-bit floats",
        "In batches they are infinite unless standardize makes them smaller: leave them out, or correct them.");
-}
-
-void warn_of_columns_of_folders(const std::string& name, const std::vector<std::filesystem::path>& files,
-                                const std::vector<std::string>& columns) {
-  std::vector<std::string> lost;
-  for (const std::filesystem::path& file : files) {
-    if (column_format_of(file) == nullptr) continue;  // whose folder may be named by anything
-    std::filesystem::path folder = file.parent_path();
-    for (std::string column = column_of_folder(folder); !column.empty(); column = column_of_folder(folder)) {
-      const auto is_known = [&](const std::vector<std::string>& names) {
-        return std::ranges::find(names, column) != names.end();
-      };
-      if (!is_known(columns) && !is_known(lost)) lost.push_back(column);
-      folder = folder.parent_path();
-    }
-  }
-  if (lost.empty()) return;
-  rank_zero_warn(
-      format("{}: {} of the folders' names {} not read: write {} into the files if {} data", name,
-             lost.size() == 1 ? format("the column {}", quoted_text(lost[0], 40)) : format("the columns {}", quoted_list(lost)),
-             lost.size() == 1 ? "is" : "are", lost.size() == 1 ? "it" : "them", lost.size() == 1 ? "it is" : "they are"));
 }
 
 void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options) {

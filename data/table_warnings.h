@@ -30,9 +30,6 @@ class WrongValues {
   Kind too_large_;  ///< for the 32-bit floats of batches, where they are infinite
 };
 
-/// Says which columns stand in names of folders alone (see column_of_folder()), and so are not read.
-void warn_of_columns_of_folders(const std::string& name, const std::vector<std::filesystem::path>& files,
-                                const std::vector<std::string>& columns);
 /// Says which values 32-bit floats would not distinguish.
 void warn_of_lost_bits(const LabelledTable& table, const TableDataOptions& options);
 /// Columns of row numbers are features that identify rows, and say nothing of a new row.

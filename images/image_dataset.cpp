@@ -13,6 +13,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/images/class_folders.h"
 
 namespace levin {
 
@@ -149,13 +150,6 @@ std::optional<std::uint64_t> ImageDataset::fingerprint() const {
 
 namespace {
 
-bool is_image(const fs::path& file) {
-  constexpr std::array<std::string_view, 6> kEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".jpe"};
-  std::string ending = file.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return std::ranges::find(kEndings, ending) != kEndings.end();
-}
-
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 /// Without those whose names begin with a dot.
@@ -179,13 +173,6 @@ std::vector<fs::path> images_below(const fs::path& folder) {
   return found;
 }
 
-bool are_numbers(const std::vector<std::string>& names) {
-  return std::ranges::all_of(names, [](const std::string& name) {
-    return !name.empty() && name.size() < 10 &&
-           std::ranges::all_of(name, [](char letter) { return letter >= '0' && letter <= '9'; });
-  });
-}
-
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   try {
@@ -195,8 +182,7 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   } catch (const fs::filesystem_error& error) {
     throw IoError(format("'{}' cannot be read: {}", folder.string(), error.code().message()));
   }
-  std::ranges::sort(names);
-  if (are_numbers(names)) std::ranges::stable_sort(names, {}, [](const std::string& name) { return std::stol(name); });
+  sort_classes(names);
   return names;
 }
 

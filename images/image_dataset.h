@@ -68,6 +68,10 @@ class LEVIN_API ImageDataset final : public Dataset {
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   /// Of names and labels.
   std::optional<std::uint64_t> fingerprint() const override;
+  /// The path of its file.
+  std::string sample_name(std::int64_t index) const override {
+    return images_.at(static_cast<std::size_t>(index)).file.string();
+  }
   const std::vector<LabelledImage>& images() const { return images_; }
 
  private:
@@ -100,7 +104,7 @@ struct LEVIN_API FoundImages {
   std::vector<std::string> classes;
 };
 
-/// Each folder in it is a class, in alphabetical order, or that of numbers; images may be in folders of theirs. Throws IoError
+/// Each folder in it is a class, in the order of sort_classes(); images may be in folders of theirs. Throws IoError
 /// for a folder that cannot be read, and ConfigError where there is no class in it or a class without an image. `classes`:
 /// those that are known, empty: any; throws ConfigError for another.
 LEVIN_API FoundImages find_images(const std::filesystem::path& folder, const std::vector<std::string>& classes = {});

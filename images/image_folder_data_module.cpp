@@ -1,6 +1,7 @@
 #include "levin/images/image_folder_data_module.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "levin/core/base/error.h"
@@ -11,6 +12,7 @@
 #include "levin/core/files/remote_file.h"
 #include "levin/data/csv_file.h"
 #include "levin/data/reading_options.h"
+#include "levin/images/class_folders.h"
 
 namespace levin {
 
@@ -28,7 +30,9 @@ void ImageFolderOptions::declare(OptionList<ImageFolderOptions>& options) {
       .not_empty();
   options.add("val_path", &I::val_path, "Folder with CLASS/*.jpg, or list, of validation data").input_file();
   options.add("test_path", &I::test_path, "Folder with CLASS/*.jpg, or list, of test data").input_file();
-  options.add("predict_path", &I::predict_path, "Folder, of which all images are predicted").input_file();
+  options
+      .add("predict_path", &I::predict_path, "Folder, of which all images are predicted; or an image, or a CSV file of paths")
+      .input_file();
   options.add("path_column", &I::path_column, "List: column of paths, from its folder on");
   options.add("label_column", &I::label_column, "List: column of labels");
   options.add("val_fraction", &I::val_fraction, "Part that is validation data, where it has no folder or list of its own")
@@ -52,57 +56,92 @@ ImageFolderDataModule::ImageFolderDataModule(ImageFolderOptions options)
 
 namespace {
 
-/// The first of these folders that is there.
+/// The first of these folders that is there, in small letters or capital ones.
 std::optional<fs::path> folder_in(const fs::path& path, std::initializer_list<const char*> names) {
+  std::error_code ignored;
   for (const char* name : names) {
-    if (fs::is_directory(path / name)) return path / name;
+    for (const auto& entry : fs::directory_iterator(path, ignored)) {
+      if (entry.is_directory(ignored) && lowercase(entry.path().filename().string()) == name) return entry.path();
+    }
   }
   return std::nullopt;
+}
+
+/// A column of a list.
+struct ListColumn {
+  std::vector<std::string> rows;
+  std::vector<std::string> different;  ///< each once
+};
+
+/// Columns of a CSV file, each given as the option that names it, and its name.
+std::vector<ListColumn> read_list(const fs::path& list, const std::vector<std::pair<std::string, std::string>>& wanted) {
+  const std::vector<std::string> columns = read_csv(list, {.header = true, .most_rows = 0}).columns_of_file;
+  std::vector<std::string> complete;
+  for (const auto& [option, column] : wanted) {
+    complete.push_back(column);
+    if (std::ranges::find(columns, column) != columns.end()) continue;
+    throw ConfigError(format("{}: '{}' has no column {}{}", option, list.string(), quoted_text(column),
+                             did_you_mean(column, columns, "columns")));
+  }
+  const CsvTable table =
+      read_csv(list, {.header = true, .missing = 0.0, .complete_columns = complete, .text_columns = columns});
+  if (table.values.size(0) == 0) throw ConfigError(format("'{}' has a header, and lists no images", list.string()));
+  std::vector<ListColumn> found;
+  for (const std::string& column : complete) {
+    const std::int64_t place = find_column(table.columns, table.values.size(1), column).value();
+    ListColumn& texts = found.emplace_back(ListColumn{.rows = {}, .different = table.texts.at(place)});
+    const at::Tensor codes = table.values.select(1, place).to(at::kLong).contiguous();
+    for (const std::int64_t code : std::span(codes.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(codes.numel()))) {
+      texts.rows.push_back(texts.different[static_cast<std::size_t>(code)]);
+      if (!texts.rows.back().empty()) continue;
+      throw ConfigError(format("'{}': row {} has no {}", list.string(), texts.rows.size(), quoted_text(column)));
+    }
+  }
+  return found;
+}
+
+fs::path listed_file(const fs::path& list, const std::string& path) {
+  return is_remote(path) ? fs::path(path) : list.parent_path() / path;
 }
 
 }  // namespace
 
 /// A CSV file's rows. The same class has the same number as in the checkpoint, if there is one.
 FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
-  const std::vector<std::string> columns = read_csv(list, {.header = true, .most_rows = 0}).columns_of_file;
-  for (const auto& [option, column] :
-       {std::pair("path_column", options_.path_column), std::pair("label_column", options_.label_column)}) {
-    if (std::ranges::find(columns, column) != columns.end()) continue;
-    throw ConfigError(format("{}: '{}' has no column {}{}", option, list.string(), quoted_text(column),
-                             did_you_mean(column, columns, "columns")));
+  const auto columns = read_list(list, {{"path_column", options_.path_column}, {"label_column", options_.label_column}});
+  const ListColumn &paths = columns[0], &labels = columns[1];
+  FoundImages found{.images = {}, .classes = classes_};
+  if (classes_.empty()) {
+    found.classes = labels.different;
+    sort_classes(found.classes);
   }
-  const CsvTable table = read_csv(list, {.header = true,
-                                         .missing = 0.0,
-                                         .complete_columns = {options_.path_column, options_.label_column},
-                                         .text_columns = columns});
-  if (table.values.size(0) == 0) throw ConfigError(format("'{}' has a header, and lists no images", list.string()));
-  const auto texts_of = [&](const std::string& column) {
-    const std::int64_t place = find_column(table.columns, table.values.size(1), column).value();
-    const std::vector<std::string>& all = table.texts.at(place);
-    const at::Tensor codes = table.values.select(1, place).to(at::kLong).contiguous();
-    std::vector<std::string> texts;
-    for (const std::int64_t code : std::span(codes.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(codes.numel()))) {
-      texts.push_back(all[static_cast<std::size_t>(code)]);
-    }
-    return std::pair(texts, all);
-  };
-  const std::vector<std::string> paths = texts_of(options_.path_column).first;
-  const auto [labels, all_labels] = texts_of(options_.label_column);
-  FoundImages found{.images = {}, .classes = classes_.empty() ? all_labels : classes_};
-  for (std::size_t row = 0; row < paths.size(); ++row) {
-    for (const auto& [column, text] :
-         {std::pair(options_.path_column, paths[row]), std::pair(options_.label_column, labels[row])}) {
-      if (text.empty()) throw ConfigError(format("'{}': row {} has no {}", list.string(), row + 1, quoted_text(column)));
-    }
-    const auto known = std::ranges::find(found.classes, labels[row]);
+  for (std::size_t row = 0; row < paths.rows.size(); ++row) {
+    const auto known = std::ranges::find(found.classes, labels.rows[row]);
     if (known == found.classes.end()) {
       throw ConfigError(format("'{}' has the label {}, which is no class of the training data: {}", list.string(),
-                               quoted_text(labels[row]), quoted_list(found.classes)));
+                               quoted_text(labels.rows[row]), quoted_list(found.classes)));
     }
-    const fs::path file = is_remote(paths[row]) ? fs::path(paths[row]) : list.parent_path() / paths[row];
-    found.images.push_back({file, known - found.classes.begin()});
+    found.images.push_back({listed_file(list, paths.rows[row]), known - found.classes.begin()});
   }
   return found;
+}
+
+/// Of predict_path: a folder, an image, or a list.
+std::vector<LabelledImage> ImageFolderDataModule::unlabelled_in(const fs::path& path) const {
+  if (fs::is_directory(path)) {
+    std::vector<LabelledImage> images = find_unlabelled_images(path);
+    if (images.empty()) {
+      throw ConfigError(format("predict_path: '{}' holds no images (.jpg, .jpeg, .png, .webp, .bmp)", path.string()));
+    }
+    return images;
+  }
+  if (is_image(path)) return {{path, 0}};
+  const std::vector<ListColumn> columns = read_list(path, {{"path_column", options_.path_column}});
+  std::vector<LabelledImage> images;
+  for (const std::string& file : columns[0].rows) {
+    images.push_back({listed_file(path, file), 0});
+  }
+  return images;
 }
 
 FoundImages ImageFolderDataModule::found_in(const fs::path& path) const {
@@ -139,13 +178,9 @@ void ImageFolderDataModule::setup(Stage) {
     return path ? found_in(*path).images : std::vector<LabelledImage>();
   };
   val_ = other(options_.val_path, {"val", "valid", "validation"});
-  test_ = other(options_.test_path, {"test"});
+  test_ = other(options_.test_path, {"test", "testing"});
   divide(found);
-  predict_ = options_.predict_path ? find_unlabelled_images(*options_.predict_path) : test_;
-  if (options_.predict_path && predict_.empty()) {
-    throw ConfigError(
-        format("predict_path: '{}' holds no images (.jpg, .jpeg, .png, .webp, .bmp)", options_.predict_path->string()));
-  }
+  predict_ = options_.predict_path ? unlabelled_in(*options_.predict_path) : test_;
   is_set_up_ = true;
   rank_zero_info(format("{}: {} of {} {}; {} to train, {} to validate, {} to test", options_.path.string(),
                         counted(train_.size() + val_.size() + test_.size(), "image"), classes_.size(),

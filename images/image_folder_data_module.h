@@ -52,9 +52,9 @@ struct LEVIN_API ImageFolderOptions {
 };
 
 /// Images in folders, which are their classes, without a line of code: `path` holds train/CLASS/*.jpg, val/CLASS/*.jpg and
-/// test/CLASS/*.jpg; or CLASS/*.jpg, divided at random, the same way on every rank and in every run; or it is a CSV file with
-/// the columns `path` and `label`. Batches hold "features", floats [N, channels, height, width], and "label". The names of
-/// classes are in the checkpoint, and a run that starts from one uses those.
+/// test/CLASS/*.jpg, or other usual names of such folders; or CLASS/*.jpg, divided at random, the same way on every rank and in
+/// every run; or it is a CSV file with the columns `path` and `label`. Batches hold "features", floats [N, channels, height,
+/// width], and "label". The names of classes are in the checkpoint, and a run that starts from one uses those.
 ///
 ///     levin::ImageFolderDataModule data({.path = "flowers", .preset = levin::ImagePreset::kImagenet, .num_workers = 4});
 class LEVIN_API ImageFolderDataModule : public DataModule {
@@ -71,7 +71,7 @@ class LEVIN_API ImageFolderDataModule : public DataModule {
   LoaderPtr train_dataloader() override;
   LoaderList val_dataloaders() override;
   LoaderList test_dataloaders() override;
-  /// Of all images below predict_path, in the order of their paths and without labels; else the test data.
+  /// Of all images below predict_path, in the order of their paths, or of a list, and without labels; else the test data.
   LoaderList predict_dataloaders() override;
   /// Images of one size, classes and their names, once setup() has run.
   DataFacts facts() const override;
@@ -86,6 +86,7 @@ class LEVIN_API ImageFolderDataModule : public DataModule {
  private:
   FoundImages found_in(const std::filesystem::path& path) const;
   FoundImages listed_in(const std::filesystem::path& list) const;
+  std::vector<LabelledImage> unlabelled_in(const std::filesystem::path& path) const;
   void divide(const FoundImages& found);
   void number_by(const std::vector<std::string>& classes);
   LoaderList evaluation_loader(const std::vector<LabelledImage>& images, bool has_labels) const;

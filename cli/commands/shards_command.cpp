@@ -1,7 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -17,6 +15,7 @@
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/files/file_bytes.h"
 #include "levin/data/shard_writer.h"
+#include "levin/images/class_folders.h"
 
 namespace levin::cli {
 namespace {
@@ -51,22 +50,12 @@ std::string content_of(const fs::path& file) {
   return *std::move(content);
 }
 
-std::string in_small_letters(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return text;
-}
-
-bool is_image(const fs::path& file) {
-  constexpr std::array<std::string_view, 6> kEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".jpe"};
-  return std::ranges::find(kEndings, in_small_letters(file.extension().string())) != kEndings.end();
-}
-
 /// Files below a folder, in alphabetical order; none of those that desktops leave behind.
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
     const std::string name = entry->path().filename();
-    const std::string small = in_small_letters(name);
+    const std::string small = lowercase(name);
     if (name.starts_with('.')) {
       entry.disable_recursion_pending();
     } else if (entry->is_regular_file() && entry->path().extension().string().size() > 1 && small != "thumbs.db" &&
@@ -88,7 +77,7 @@ enum class Layout : std::uint8_t {
 Layout layout_of(const std::vector<fs::path>& files) {
   bool has_folders = false, are_images = true;
   for (const fs::path& file : files) {
-    if (in_small_letters(file.extension().string()) == ".cls") return Layout::kSamples;
+    if (lowercase(file.extension().string()) == ".cls") return Layout::kSamples;
     if (!file.has_parent_path()) continue;
     has_folders = true;
     are_images = are_images && is_image(file);
@@ -133,7 +122,7 @@ std::vector<Source> sources_of(const std::vector<fs::path>& files, const fs::pat
     std::ranges::replace(own, '.', '_');  // in a shard a name ends at its first dot
     Source& source = by_key[(file.parent_path() / own).string()];
     source.key = (file.parent_path() / own).string();
-    std::string ending = in_small_letters(name.substr(dot + 1));
+    std::string ending = lowercase(name.substr(dot + 1));
     for (const auto& [other, path] : source.files) {
       if (layout != Layout::kImagesByClass && other != ending) continue;
       throw ConfigError(format("{} and {} would be one sample: rename one of them", quoted_text(path.string()),
@@ -149,12 +138,12 @@ std::vector<Source> sources_of(const std::vector<fs::path>& files, const fs::pat
   return sources;
 }
 
-/// Labels samples by their folders: the classes, in alphabetical order.
+/// Labels samples by their folders, and gives the names of the classes.
 std::vector<std::string> label_by_folders(std::vector<Source>& sources) {
   const auto class_of = [](const Source& source) { return source.key.substr(0, source.key.find('/')); };
   std::vector<std::string> classes;
   for (const Source& source : sources) classes.push_back(class_of(source));
-  std::ranges::sort(classes);
+  sort_classes(classes);
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   for (Source& source : sources) source.label = std::to_string(std::ranges::find(classes, class_of(source)) - classes.begin());
   return classes;

@@ -27,8 +27,7 @@ constexpr const char* kProjectFile = "config.yaml";
 std::string option_name(std::string part) {
   const auto is_lower = [](unsigned char letter) { return std::islower(letter) != 0; };
   if (std::any_of(part.begin(), part.end(), is_lower)) return part;
-  std::transform(part.begin(), part.end(), part.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return part;
+  return lowercase(std::move(part));
 }
 
 /// LEVIN_TRAINER_MAX_EPOCHS is not taken for LEVIN_TRAINER__MAX_EPOCHS, since other variables may begin so as well.

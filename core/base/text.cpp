@@ -79,6 +79,19 @@ std::string quoted_text(std::string_view text, std::size_t longest) {
   return shown + (end < text.size() ? "…'" : "'");
 }
 
+std::string percent_decoded(const std::string& text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned int byte = 0;
+    const char* const digits = text.data() + at + 1;
+    const bool is_code =
+        text[at] == '%' && at + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    result += is_code ? static_cast<char>(byte) : text[at];
+    if (is_code) at += 2;
+  }
+  return result;
+}
+
 std::vector<std::string> split(std::string_view text, std::string_view separator) {
   std::vector<std::string> parts;
   std::size_t begin = 0;

@@ -37,6 +37,14 @@ constexpr bool is_utf8_continuation(char byte) { return (static_cast<unsigned ch
 /// The code point of the first `length` bytes; `length` is the result of utf8_length(), not 0.
 char32_t utf8_code_point(std::string_view text, std::size_t length);
 
+/// The text with a to z in place of A to Z; other letters stay, in every locale.
+inline std::string lowercase(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
 /// The parts joined by a separator: "a, b, c". `text_of` gives the text of a part that is not a text.
 template <class Range, class Projection = std::identity>
 std::string join(const Range& parts, std::string_view separator = ", ", Projection text_of = {}) {
@@ -52,6 +60,9 @@ std::string join(const Range& parts, std::string_view separator = ", ", Projecti
 
 /// The parts between separators, one more than separators.
 std::vector<std::string> split(std::string_view text, std::string_view separator);
+
+/// "a@b" for "a%40b" (RFC 3986); invalid codes stay.
+std::string percent_decoded(const std::string& text);
 
 /// "1 element", "3 elements"; for nouns with a plural s.
 inline std::string counted(std::size_t count, std::string_view noun) {

@@ -20,9 +20,7 @@ constexpr std::array<std::string_view, 12> kReservedWords = {"null", "true", "fa
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
 bool is_reserved(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::find(kReservedWords.begin(), kReservedWords.end(), lower) != kReservedWords.end();
+  return std::ranges::find(kReservedWords, lowercase(std::string(text))) != kReservedWords.end();
 }
 
 // True for text that every reader takes for a string without quotes: names, paths and class paths, and nothing doubtful.

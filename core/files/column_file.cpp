@@ -1,8 +1,8 @@
 #include "levin/core/files/column_file.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "levin/core/base/text.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
@@ -18,8 +18,7 @@ std::vector<const ColumnFormat*>& registered_formats() {
 void register_column_format(const ColumnFormat& format) { registered_formats().push_back(&format); }
 
 const ColumnFormat* column_format_of(const std::filesystem::path& file) {
-  std::string name = without_query(file).filename().string();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const std::string name = lowercase(without_query(file).filename().string());
   for (const ColumnFormat* format : registered_formats()) {
     const auto ends_so = [&](const std::string& ending) { return name.ends_with(ending); };
     if (std::any_of(format->endings().begin(), format->endings().end(), ends_so)) return format;

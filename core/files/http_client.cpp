@@ -3,7 +3,6 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
@@ -16,6 +15,7 @@
 
 #include "levin/core/base/environment.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {
@@ -80,10 +80,8 @@ struct Receiver {
     }
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return;
-    std::string name(line.substr(0, colon));
-    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
     const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-    answer.headers[name] = begin == std::string_view::npos ? "" : line.substr(begin);
+    answer.headers[lowercase(std::string(line.substr(0, colon)))] = begin == std::string_view::npos ? "" : line.substr(begin);
   }
   bool take_body(std::string_view bytes) {
     if (!request.take || answer.status < 200 || answer.status > 299) {

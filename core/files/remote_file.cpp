@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -253,21 +252,6 @@ HttpAnswer fetch(HttpClient& client, const HttpTarget& target, const CacheEntry&
   }
   return fetch(client, target, entry, on_progress);
 }
-
-/// A moment after a signal a download ends, also where the server is silent: its run cannot stop before.
-class SignalWatch {
- public:
-  bool goes_on() {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::seconds kMoment(2);
-    if (!HeededSignals::is_pending()) return true;
-    if (!since_) since_ = Clock::now();
-    return Clock::now() - *since_ < kMoment;
-  }
-
- private:
-  std::optional<std::chrono::steady_clock::time_point> since_;
-};
 
 }  // namespace
 

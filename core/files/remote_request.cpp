@@ -92,6 +92,14 @@ std::string explained(long status) {
   return format("the server answers with status {}", status);
 }
 
+bool SignalWatch::goes_on() {
+  constexpr std::chrono::seconds kMoment(2);
+  if (!HeededSignals::is_pending()) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (!since_) since_ = now;
+  return now - *since_ < kMoment;
+}
+
 HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt,
                      const std::function<bool()>& goes_on) {
   constexpr int kToRead = 6, kToWrite = 24;
@@ -130,11 +138,16 @@ HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpReq
   request.headers.insert(request.headers.end(), target.headers.begin(), target.headers.end());
   HttpClient client(target.credentials);
   std::int64_t moved = 0;
-  const HttpClient::OnProgress note = [&moved](std::int64_t bytes) {
+  // A run that stops still writes its checkpoint, and looks for the name of its file.
+  const bool is_for_a_stop = access == RemoteAccess::kWrite || !request.method.empty();
+  SignalWatch watch;
+  const auto goes_on = [&] { return is_for_a_stop || watch.goes_on(); };
+  const HttpClient::OnProgress note = [&](std::int64_t bytes) {
     if (std::exchange(moved, bytes) != bytes) WatchedFiles::note_progress();
-    return !WatchedFiles::are_given_up();
+    return !WatchedFiles::are_given_up() && goes_on();
   };
-  HttpAnswer answer = answer_to(place, access, [&] { return client.ask(request, note); });
+  HttpAnswer answer = answer_to(
+      place, access, [&] { return client.ask(request, note); }, goes_on);
   if (!is_success(answer.status) && answer.status != allowed)
     throw IoError(problem_of(place, access, explained(answer.status)));
   return answer;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,15 @@ inline bool is_success(long status) { return status >= 200 && status <= 299; }
 /// What to do about a status, for errors.
 std::string explained(long status);
 
+/// A moment after a signal reading from a server ends, also where it is silent: a run cannot stop before.
+class SignalWatch {
+ public:
+  bool goes_on();
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
+
 /// What an address is asked for: a word for errors, and for how long it is tried.
 enum class RemoteAccess : std::uint8_t {
   kRead,   ///< half a minute
@@ -37,7 +48,8 @@ enum class RemoteAccess : std::uint8_t {
 /// a signal ends. Throws IoError, then with the signal's exit code.
 HttpAnswer answer_to(const std::string& place, RemoteAccess access, const std::function<HttpAnswer()>& attempt,
                      const std::function<bool()>& goes_on = {});
-/// A request for an address, without its url, likewise. Throws IoError for a status that is an error, but for `allowed`.
+/// A request for an address, without its url, likewise; a signal ends GET. Throws IoError for a status that is an error, but
+/// for `allowed`.
 HttpAnswer answer_to(const std::string& place, const HttpTarget& target, HttpRequest request,
                      RemoteAccess access = RemoteAccess::kRead, long allowed = 0);
 

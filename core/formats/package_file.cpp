@@ -4,7 +4,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -70,8 +69,7 @@ void PackageFile::check_fits() const {
   };
   utsname host{};
   uname(&host);
-  std::string system = host.sysname;
-  std::ranges::transform(system, system.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string system = lowercase(host.sysname);
   const auto text = [&](const char* key) { return description.at(key).as_string(); };
   if (text("torch") != TORCH_VERSION) refuse("torch", text("torch"), TORCH_VERSION);
   if (text("system") != system) refuse("the system", text("system"), system);

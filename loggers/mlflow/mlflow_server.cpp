@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -23,20 +22,6 @@ std::string user_part(const std::string& uri) {
   return end == std::string::npos ? "" : host.substr(0, end);
 }
 
-/// "a@b" for "a%40b" (RFC 3986); invalid codes stay.
-std::string decoded(const std::string& text) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    unsigned int byte = 0;
-    const char* const digits = text.data() + at + 1;
-    const bool is_code =
-        text[at] == '%' && at + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    result += is_code ? static_cast<char>(byte) : text[at];
-    if (is_code) at += 2;
-  }
-  return result;
-}
-
 }  // namespace
 
 HttpCredentials credentials_for(const std::string& uri) {
@@ -44,14 +29,12 @@ HttpCredentials credentials_for(const std::string& uri) {
                         .password = environment("MLFLOW_TRACKING_PASSWORD"),
                         .token = environment("MLFLOW_TRACKING_TOKEN"),
                         .certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH")};
-  std::string insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
-  std::ranges::transform(insecure, insecure.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string insecure = lowercase(environment("MLFLOW_TRACKING_INSECURE_TLS"));
   found.checks_certificate = insecure != "true" && insecure != "1";
   if (const std::string user = user_part(uri); found.user.empty() && !user.empty()) {
     const std::size_t colon = user.find(':');
-    found.user = decoded(user.substr(0, colon));
-    if (colon != std::string::npos) found.password = decoded(user.substr(colon + 1));
+    found.user = percent_decoded(user.substr(0, colon));
+    if (colon != std::string::npos) found.password = percent_decoded(user.substr(colon + 1));
   }
   return found;
 }

@@ -127,6 +127,27 @@ TEST_CASE("with the interval batch each batch has a file, which names its sample
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
 }
 
+TEST_CASE("samples that have names are named, also within a Subset, and by the batch") {
+  const TemporaryFolder folder;
+  struct Files final : Dataset {
+    std::int64_t size() const override { return 4; }
+    Batch get_batch(std::span<const std::int64_t> indices) const override {
+      return {{"x", torch::tensor(std::vector<std::int64_t>(indices.begin(), indices.end())).to(torch::kFloat)}};
+    }
+    std::string sample_name(std::int64_t index) const override { return "folder, " + std::to_string(index) + ".png"; }
+  };
+  const auto files = std::make_shared<Files>();
+  const auto x = [](const Batch& batch) { return batch["x"]; };
+  const LoaderPtr loader = DataLoader(Subset(files, {3, 1, 0}), {.batch_size = 2});
+  predict(folder, {.write_interval = WriteInterval::kBatchAndEpoch}, x, {loader});
+  CHECK(read_text(folder / "predictions.csv") ==
+        "name,prediction\n\"folder, 3.png\",3\n\"folder, 1.png\",1\n\"folder, 0.png\",0\n");
+  CHECK(read_text(folder / "predictions/loader_0-rank_0-batch_1.csv") == "name,sample,prediction\n\"folder, 0.png\",2,0\n");
+  const auto own = [](const Batch& batch) { return Batch{{"name", batch["x"]}}; };
+  predict(folder, {.filename = "own"}, own, {DataLoader(files, {.batch_size = 3})});
+  CHECK(read_text(folder / "own.csv") == "name\n0\n1\n2\n3\n");
+}
+
 TEST_CASE("several loaders have a file each") {
   const TemporaryFolder folder;
   predict(folder, {}, [](const Batch& batch) { return batch["x"]; }, {samples(1), samples(3)});

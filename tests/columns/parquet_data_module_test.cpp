@@ -176,26 +176,51 @@ TEST_CASE("a pattern, a folder and a list of files are one table, in the order o
   CHECK_THAT(error_of_parquet(options), Contains("part-3.parquet"));
 }
 
-TEST_CASE("a column that names of folders have is told, and which pattern reads their files") {
+TEST_CASE("folders are columns of the files in them, numbers where all are, as Hive, Spark and pandas write them") {
   const TemporaryFolder folder;
-  for (const char* part : {"t/year=2020/month=1", "t/year=2021/month=2"}) {
+  const auto put = [&](const std::string& part, double x) {
     std::filesystem::create_directories(folder / part);
-    write_columns(folder, c10::str(part, "/a.parquet"), {{"month", Numbers{1, 2}}, {"x", Numbers{3, 4}}, {"y", Numbers{5, 7}}});
-  }
+    write_columns(folder, part + "/a.parquet", {{"x", Numbers{x, x + 1}}, {"y", Numbers{5, 7}}});
+  };
+  put("t/year=2020/city=Ulm", 1);
+  put("t/year=2021/city=Bad%20Urach", 3);
+  std::filesystem::create_directories(folder / "t/_temporary");
   TableDataOptions options = whole(folder / "t");
-  CHECK_THAT(error_of_parquet(options), Contains("it is a folder of folders") && Contains("/t/*/*/*.parquet', which reads"));
-  options.path = folder / "t/*/*/*.parquet";
+  options.shuffle = false;
+  SECTION("of a folder") {}
+  SECTION("of a pattern") { options.path = folder / "t/*/*/*.parquet"; }
   if (GENERATE(false, true)) options.max_memory_mb = 1e-5;
-  const std::vector<std::string> warnings =
-      levin::test::warnings_of([&] { CHECK(all(ReadParquet(options).train_dataloader()).batch_size() == 4); });
-  CHECK(std::ranges::count_if(warnings, [](const std::string& text) {
-          return text.find("the column 'year' of the folders' names is not read") != std::string::npos;
-        }) == 1);
-  options.path = folder / "t/year=2020";
-  CHECK_THAT(error_of_parquet(options), Contains("/t/year=2020/*/*.parquet'"));
-  std::filesystem::create_directories(folder / "none/year=2020");
-  options.path = folder / "none";
-  CHECK_THAT(error_of_parquet(options), Contains("files of columns in it would end in"));
+  ReadParquet data(options);
+  // The columns of the folders are the first: year, city=Bad Urach, city=Ulm, x.
+  CHECK(all(data.train_dataloader())["features"].equal(
+      torch::tensor({{2020.F, 0.F, 1.F, 1.F}, {2020.F, 0.F, 1.F, 2.F}, {2021.F, 1.F, 0.F, 3.F}, {2021.F, 1.F, 0.F, 4.F}})));
+}
+
+TEST_CASE("other files have the columns of folders in their paths, or in themselves") {
+  const TemporaryFolder folder;
+  for (const char* part : {"t/year=2020", "t/year=__HIVE_DEFAULT_PARTITION__", "new/year=2022", "new/year=x", "loose"}) {
+    std::filesystem::create_directories(folder / part);
+    write_columns(folder, c10::str(part, "/a.parquet"), {{"x", Numbers{1}}, {"y", Numbers{5}}});
+  }
+  write_columns(folder, "loose/own.parquet", {{"x", Numbers{1}}, {"year", Numbers{1999}}, {"y", Numbers{5}}});
+  TableDataOptions options = whole(folder / "t");
+  CHECK_THAT(error_of_parquet(options), Contains("a value is missing in column 'year'"));
+  options.missing = -1.0;
+  const auto predicted_from = [&](const std::string& path) {
+    options.predict_path = folder / path;
+    ReadParquet data(options);
+    return levin::test::predicted(data)["features"];
+  };
+  CHECK(predicted_from("t/year=__HIVE_DEFAULT_PARTITION__").equal(torch::tensor({{-1.F, 1.F}})));
+  CHECK(predicted_from("new/year=2022").equal(torch::tensor({{2022.F, 1.F}})));
+  CHECK(predicted_from("loose/own.parquet").equal(torch::tensor({{1999.F, 1.F}})));
+  options.predict_path = folder / "new/year=x";
+  CHECK_THAT(error_of_parquet(options), Contains("'year=x' is no number, and those of the training data are"));
+  options.predict_path = folder / "loose/a.parquet";
+  CHECK_THAT(error_of_parquet(options), Contains("stands in no folder named 'year=…'"));
+  std::filesystem::create_directories(folder / "t/month=1");
+  write_columns(folder, "t/month=1/a.parquet", {{"x", Numbers{1}}, {"y", Numbers{5}}});
+  CHECK_THAT(error_of_parquet(options), Contains("files that are read as one have the same"));
 }
 
 TEST_CASE("missing values are counted as far as groups of rows are read") {

@@ -86,6 +86,41 @@ TEST_CASE("train, val and test folders are what they say") {
   CHECK(data.facts().class_names == data.classes());
 }
 
+TEST_CASE("folders of the usual names are found, in capital letters too") {
+  const TemporaryFolder folder;
+  put_classes(folder / "Training", 3);
+  put_classes(folder / "Val", 2);
+  put_classes(folder / "TESTING", 1);
+  ImageFolderDataModule data = set_up({.path = folder.path(), .num_workers = 0});
+  CHECK(data.classes() == std::vector<std::string>{"rose", "tulip"});
+  CHECK(samples_of(data.train_dataloader()) == 6);
+  CHECK(samples_of(data.val_dataloaders()[0]) == 4);
+  CHECK(samples_of(data.test_dataloaders()[0]) == 2);
+}
+
+TEST_CASE("what to predict is a folder, an image, or a list, and samples are named by their files") {
+  const TemporaryFolder folder;
+  put_classes(folder / "train", 2);
+  put(folder / "new/b.png");
+  put(folder / "new/a.jpg", "color_420.jpg");
+  std::ofstream(folder / "new.csv") << "id,path\n2,new/b.png\n1,new/a.jpg\n3,new/b.png\n";
+  std::ofstream(folder / "other.csv") << "id,file\n2,new/b.png\n";
+  const auto names_in = [&](const std::string& predict_path) {
+    ImageFolderDataModule data =
+        set_up({.path = folder / "train", .predict_path = folder / predict_path, .batch_size = 2, .num_workers = 0});
+    const LoaderPtr loader = data.predict_dataloaders()[0];
+    std::string names;
+    for (std::int64_t sample = 0; sample < samples_of(loader); ++sample) {
+      names += fs::path(loader->sample_name(sample)).lexically_relative(folder.path()).string() + " ";
+    }
+    return names;
+  };
+  CHECK(names_in("new") == "new/a.jpg new/b.png ");
+  CHECK(names_in("new/b.png") == "new/b.png ");
+  CHECK(names_in("new.csv") == "new/b.png new/a.jpg new/b.png ");
+  CHECK_THROWS_WITH(names_in("other.csv"), Contains("path_column: '") && Contains("has no column 'path'"));
+}
+
 TEST_CASE("one folder is divided, the same way each time") {
   const TemporaryFolder folder;
   put_classes(folder.path(), 10);

@@ -96,15 +96,16 @@ class RemoteFiles(WithServer):
 
     def test_a_run_that_waits_for_a_server_ends_at_a_signal(self):
         self.server.is_silent = True
-        run = subprocess.Popen([LEVIN, "fit", "--model", "MLPClassifier", "--data", "TableDataModule", "--data.path",
-                                self.server.url + "/table.csv"], env=self.environment, cwd=self.folder,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        while not self.server.requests and run.poll() is None:
-            time.sleep(0.05)
-        run.send_signal(signal.SIGINT)
-        said, _ = run.communicate(timeout=15)  # the server would be waited for for two minutes
+        for path in (self.server.url + "/table.csv", "s3://bucket/part-*.csv"):
+            self.server.requests.clear()
+            run = subprocess.Popen([LEVIN, "fit", "--model", "MLPClassifier", "--data", "TableDataModule", "--data.path", path],
+                                   env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            while not self.server.requests and run.poll() is None:
+                time.sleep(0.05)
+            run.send_signal(signal.SIGINT)
+            said, _ = run.communicate(timeout=15)  # the server would be waited for for two minutes
+            self.assertEqual(run.returncode, 130, said)
         self.server.lose_puts.set()
-        self.assertEqual(run.returncode, 130, said)
 
     def test_what_was_cut_off_is_thrown_away_when_the_file_has_changed(self):
         self.server.files["/large"] = b"a" * 2_000_000

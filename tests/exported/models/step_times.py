@@ -15,25 +15,23 @@ ROUNDS, SECONDS = 7, 0.1
 
 
 def step_times(module, batches, path, against):
-    """How long a step of the package takes, as a share of the others': the median of rounds that alternate."""
+    """How long a step of the package takes, as a share of each other's ("eager", "compile"): the median of rounds that alternate, or why
+    the other does not run alone, as a step that needs the trainer."""
     for name in ("log", "log_dict"):
         object.__setattr__(module, name, lambda *_, **__: None)
     step = package_step(module, batches[0], path)
-    others = {"eager": lambda: python_step(module.training_step, module, batches[0])}
-    if "compile" in against:
-        compiled = torch.compile(module.training_step)
-        others["compile"] = lambda: python_step(compiled, module, batches[0])
+    return {name: share_of(step, module, batches[0], name) for name in against}
+
+
+def share_of(step, module, batch, name):
+    other = module.training_step if name == "eager" else torch.compile(module.training_step)
     try:
-        for each in (step, *others.values()):
-            each()
-    except Exception as error:  # a step that needs the trainer, or that torch.compile() refuses
-        return {"problem": f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"}
-    ratios = {name: [] for name in others}
-    for _ in range(ROUNDS):
-        mine = seconds(step)
-        for name, other in others.items():
-            ratios[name].append(mine / seconds(other))
-    return {name: statistics.median(values) for name, values in ratios.items()}
+        for _ in range(2):
+            step()
+            python_step(other, module, batch)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+    return statistics.median(seconds(step) / seconds(lambda: python_step(other, module, batch)) for _ in range(ROUNDS))
 
 
 def seconds(step):
