@@ -307,12 +307,12 @@ void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
   }
 }
 
-/// Empty where samples have none, or files no texts.
+/// For the rank that writes; empty on others, and where samples have none, or files no texts. Ranks: all.
 std::vector<std::string> PredictionWriter::names_of_rows(const Trainer& trainer, std::int64_t dataloader_idx,
                                                          const std::vector<Batch::Item>& columns) const {
   if (options_.format != PredictionFormat::kCsv && options_.format != PredictionFormat::kParquet) return {};
   const std::vector<std::int64_t> samples = samples_of_gathered_rows(trainer, dataloader_idx);
-  if (std::ssize(samples) != columns.front().second.size(0)) return {};
+  if (!trainer.is_global_zero() || std::ssize(samples) != columns.front().second.size(0)) return {};
   return names_of_samples(trainer, samples, dataloader_idx);
 }
 

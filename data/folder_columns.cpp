@@ -119,8 +119,14 @@ class FileInFolders final : public ColumnFile {
 
 }  // namespace
 
-FolderValues values_of_folders(const fs::path& given, const fs::path& file) {
-  return values_in(file.parent_path().lexically_relative(fixed_part(given)));
+std::vector<FolderValues> values_of_folders(const fs::path& given, const std::vector<fs::path>& files) {
+  const fs::path fixed = fixed_part(given);
+  std::vector<FolderValues> values;
+  for (const fs::path& file : files) {
+    const bool has_columns = column_format_of(file) != nullptr;  // folders of others may be named by anything
+    values.push_back(has_columns ? values_in(file.parent_path().lexically_relative(fixed)) : FolderValues());
+  }
+  return values;
 }
 
 std::vector<FolderColumn> folder_columns_of(const std::vector<FolderValues>& values, const std::vector<fs::path>& files) {

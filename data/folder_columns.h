@@ -19,8 +19,9 @@ struct FolderColumn {
   bool is_number = false;  ///< each folder's value is one; else they are texts
 };
 
-/// What the names of the folders say in which a file stands, below the path that stands for it: a folder or a pattern.
-FolderValues values_of_folders(const std::filesystem::path& given, const std::filesystem::path& file);
+/// What the names of the folders say in which each file stands, below the path that stands for all: a folder or a pattern.
+std::vector<FolderValues> values_of_folders(const std::filesystem::path& given,
+                                            const std::vector<std::filesystem::path>& files);
 
 /// The columns of files, of each of which these are the values. Throws ConfigError where some lack a column.
 std::vector<FolderColumn> folder_columns_of(const std::vector<FolderValues>& values,

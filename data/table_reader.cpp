@@ -105,10 +105,9 @@ TableReader::Source TableReader::source_of(const Paths& paths) {
   Source source;
   for (const fs::path& path : paths) {
     const std::vector<fs::path> files = files_of(path);
-    for (const fs::path& file : files) {
-      source.files.push_back(file);
-      source.folders.push_back(column_format_of(file) == nullptr ? FolderValues() : values_of_folders(path, file));
-    }
+    const std::vector<FolderValues> folders = values_of_folders(path, files);
+    source.files.insert(source.files.end(), files.begin(), files.end());
+    source.folders.insert(source.folders.end(), folders.begin(), folders.end());
   }
   source.name = paths.front().string();
   if (paths.size() > 1) source.name += format(" and {} more", paths.size() - 1);

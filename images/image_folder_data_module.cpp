@@ -60,6 +60,7 @@ namespace {
 std::optional<fs::path> folder_in(const fs::path& path, std::initializer_list<const char*> names) {
   std::error_code ignored;
   for (const char* name : names) {
+    if (fs::is_directory(path / name)) return path / name;
     for (const auto& entry : fs::directory_iterator(path, ignored)) {
       if (entry.is_directory(ignored) && lowercase(entry.path().filename().string()) == name) return entry.path();
     }
@@ -70,7 +71,7 @@ std::optional<fs::path> folder_in(const fs::path& path, std::initializer_list<co
 /// A column of a list.
 struct ListColumn {
   std::vector<std::string> rows;
-  std::vector<std::string> different;  ///< each once
+  std::vector<std::string> different;  ///< each once, sorted, as numbers where all are
 };
 
 /// Columns of a CSV file, each given as the option that names it, and its name.
@@ -110,11 +111,7 @@ fs::path listed_file(const fs::path& list, const std::string& path) {
 FoundImages ImageFolderDataModule::listed_in(const fs::path& list) const {
   const auto columns = read_list(list, {{"path_column", options_.path_column}, {"label_column", options_.label_column}});
   const ListColumn &paths = columns[0], &labels = columns[1];
-  FoundImages found{.images = {}, .classes = classes_};
-  if (classes_.empty()) {
-    found.classes = labels.different;
-    sort_classes(found.classes);
-  }
+  FoundImages found{.images = {}, .classes = classes_.empty() ? labels.different : classes_};
   for (std::size_t row = 0; row < paths.rows.size(); ++row) {
     const auto known = std::ranges::find(found.classes, labels.rows[row]);
     if (known == found.classes.end()) {
