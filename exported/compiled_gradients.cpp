@@ -3,11 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -16,6 +19,18 @@
 
 namespace levin {
 namespace {
+
+using torch::autograd::AccumulateGrad;
+
+bool has_hooks(torch::autograd::Node& node) {
+  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
+         !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
+}
+
+/// The engine would convert or expand others.
+bool fits(const at::Tensor& gradient, const at::Tensor& parameter) {
+  return gradient.defined() && gradient.scalar_type() == parameter.scalar_type() && gradient.sizes() == parameter.sizes();
+}
 
 /// The backward pass of a compiled step. Its gradients are passed on without a copy where they are not needed elsewhere, so
 /// that they become the parameters' own without a copy.
@@ -40,6 +55,27 @@ class CompiledBackward : public torch::autograd::Node {
       }
     }
     return result;
+  }
+
+  /// Gives the parameters their gradients without the engine. False, and nothing is changed: the engine is needed.
+  bool accumulate() {
+    std::vector<AccumulateGrad*> leaves;
+    for (const torch::autograd::Edge& edge : next_edges()) {
+      leaves.push_back(dynamic_cast<AccumulateGrad*>(edge.function.get()));
+    }
+    const auto is_simple = [](AccumulateGrad* leaf, const at::Tensor& gradient) {
+      return leaf != nullptr && !has_hooks(*leaf) && fits(gradient, leaf->variable);
+    };
+    if (gradients_.empty() || has_hooks(*this) || !std::ranges::equal(leaves, gradients_, is_simple)) return false;
+    const at::NoGradGuard no_grad;
+    for (std::size_t index = 0; index < leaves.size(); ++index) {
+      const at::Tensor gradient = std::exchange(gradients_[index], {});
+      at::Tensor& own = leaves[index]->variable.mutable_grad();
+      AccumulateGrad::accumulateGrad(leaves[index]->variable, own, gradient, /*num_expected_refs=*/1,
+                                     [&](const at::Tensor& result) { own = result; });
+    }
+    gradients_.clear();
+    return true;
   }
 
   /// Called: between apply() and the accumulation of what it gave, where the graph is not retained.
@@ -80,6 +116,13 @@ at::Tensor with_gradients(const at::Tensor& loss, const std::vector<at::Tensor>&
   at::Tensor result = loss.detach();
   torch::autograd::set_history(result, node);
   return result;
+}
+
+void backward_of_compiled(const at::Tensor& loss) {
+  const NodePointer node = loss.grad_fn();
+  auto* const compiled = dynamic_cast<CompiledBackward*>(node.get());
+  const bool is_direct = compiled != nullptr && loss.numel() == 1 && !torch::autograd::AnomalyMode::is_enabled();
+  if (!is_direct || !compiled->accumulate()) loss.backward();
 }
 
 }  // namespace levin

@@ -244,6 +244,8 @@ StepOutput ExportedModule::training_step(const Batch& batch, std::int64_t batch_
   return result;
 }
 
+void ExportedModule::backward(const at::Tensor& loss) { backward_of_compiled(loss); }
+
 void ExportedModule::validation_step(const Batch& batch, std::int64_t batch_idx) {
   const Step* const step = this->step("validation_step");
   step == nullptr ? Module::validation_step(batch, batch_idx) : set_step_output(take(*step, run(*step, batch, batch_idx)));

@@ -51,6 +51,7 @@ class LEVIN_API ExportedModule : public Module {
   /// MisuseError for a batch that the package does not take, and ConfigError when a parameter is to be trained that was frozen
   /// when it was exported, or for what setup() refuses.
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override;
+  void backward(const at::Tensor& loss) override;
   void validation_step(const Batch& batch, std::int64_t batch_idx) override;
   void test_step(const Batch& batch, std::int64_t batch_idx) override;
   /// What predict_step of the Python module returns, by its names.
