@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin_train import attention, courses, ctc, grouped, recurrent, torch_patches
+from levin_train import attention, courses, ctc, grouped, gru, recurrent, torch_patches
 from levin_train.conditions import add_conditions, is_check, line_of_guard
 from levin_train.elf import forget_folders, replace_needed, strip
 from levin_train.errors import ExportError, raising_line, refuse
@@ -124,7 +124,7 @@ class _Traced:
 
     def run(self):
         """The module of its graph."""
-        with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for), torch_patches.attention(attention.attention), \
+        with random_state(1), torch_patches.recurrent_layers(recurrent.lstm_layer_for, gru.layer), torch_patches.attention(attention.attention), \
                 grouped.recorded(), ctc.recorded(), torch_patches.contraction_paths(), torch_patches.open_sizes(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -313,7 +313,7 @@ def _inductor(graph, options):
 def shims_of(module):
     """What is compiled into a package for those of levin's operators that a graph has. It reads large headers of torch."""
     called = {node.target for node in module.graph.nodes}
-    return {operator: sources for operator, sources in {**recurrent.SHIMS, **grouped.SHIMS, **ctc.SHIMS}.items() if operator in called}
+    return {operator: sources for operator, sources in {**recurrent.SHIMS, **gru.SHIMS, **grouped.SHIMS, **ctc.SHIMS}.items() if operator in called}
 
 
 def threads_of(graph):

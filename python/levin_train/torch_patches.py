@@ -4,6 +4,7 @@
 | --- | --- | --- | --- |
 | `attention()` | `F.multi_head_attention_forward` | it makes one dimension of the batch and the heads, which Inductor cannot divide where the batch is open | `export_packages_test.py test_attention_of_all_kinds` |
 | `recurrent_layers()` | `_decomp.decompositions._rnn_helper` | it leaves out dropout between layers | `export_packages_test.py test_lstm_over_a_length_that_varies` |
+| `recurrent_layers()` | `_decomp.decompositions.one_layer_rnn` | it makes a graph of each step of a sequence, which compiles for minutes and fixes the length | `export_packages_test.py test_other_layers_over_a_length_that_varies` |
 | `recurrent_layers()` | `_decomp.decompositions.select_one_layer_lstm_function` | its layer is one for inference, without a backward pass | the same |
 | `recurrent_modules()` | `forward` of `nn.LSTM`, `nn.GRU` and `nn.RNN` | what is packed has as many rows as the data say, and its operators loop over the data's lengths | `export_packed_test.py` |
 | `weights()` | `nn.utils.stateless._reparametrize_module` (private) | `functional_call()` calls `forward()` alone, and a step is another method | `export_test.py` |
@@ -66,15 +67,15 @@ class _Layers(int):
         return True
 
 
-def recurrent_layers(lstm_layer_for):
-    """`lstm_layer_for`: chooses the function for a layer of an LSTM."""
+def recurrent_layers(lstm_layer_for, layer):
+    """`lstm_layer_for` chooses the function for a layer of an LSTM, and `layer` is that of the others."""
     from torch._decomp import decompositions
     helper = decompositions._rnn_helper
 
     def with_dropout(input, hidden, params, has_biases, num_layers, *rest):
         return helper(input, hidden, params, has_biases, _Layers(num_layers), *rest)
 
-    return _replaced(decompositions, _rnn_helper=with_dropout, select_one_layer_lstm_function=lstm_layer_for)
+    return _replaced(decompositions, _rnn_helper=with_dropout, select_one_layer_lstm_function=lstm_layer_for, one_layer_rnn=layer)
 
 
 def recurrent_modules(function):

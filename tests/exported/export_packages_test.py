@@ -108,6 +108,25 @@ class Packages(unittest.TestCase):
         self.assertIsInstance([part["shape"] for part in entry["inputs"] if part["kind"] == "batch"][0][1], str)
         self.assertIn("gradient", {part["kind"] for part in entry["outputs"] if part.get("name") == "start"})
 
+    def test_other_layers_over_a_length_that_varies(self):
+        """GRUs and simple layers, of one step too, with gradients of the first state and of the last."""
+        class Reader(Base):
+            def __init__(self):
+                super().__init__()
+                self.gru = nn.GRU(3, 5, num_layers=2, batch_first=True, dropout=0.4, bidirectional=True)
+                self.tanh, self.relu = nn.RNN(10, 4, bidirectional=True, bias=False), nn.RNN(8, 4, nonlinearity="relu")
+                self.start, self.head = nn.Parameter(torch.randn(4, 1, 5)), nn.Linear(4, 4)
+
+            def training_step(self, batch, batch_idx):
+                outputs, last = self.gru(batch[0], self.start.expand(-1, batch[0].shape[0], -1).contiguous())
+                outputs, last = self.tanh(outputs.transpose(0, 1), last[2:, :, :4].contiguous())
+                return F.cross_entropy(self.head(self.relu(outputs, last[:1])[0].mean(0)), batch[1])
+
+        batches = [(torch.randn(8, length, 3), torch.randint(4, (8,))) for length in (6, 9, 1)]
+        levin_train.export(Reader(), batches[0], self.path, batches=batches[1:])
+        shapes = [part["shape"] for part in self.description()["entries"]["training_step"]["inputs"] if part["kind"] == "batch"]
+        self.assertIsInstance(shapes[0][1], str)
+
     def test_attention_of_all_kinds(self):
         """Of one sequence and of two, causal, with padding, and with the weights that only torch's own function gives."""
         class Attending(Base):

@@ -1,6 +1,5 @@
 """What tests of levin_train.export() share: a module, its batch, and what is recorded of a step without compiling it."""
 
-import contextlib
 import pathlib
 import random
 import sys
@@ -18,48 +17,10 @@ from torch import nn  # noqa: E402
 
 import levin_train  # noqa: E402
 from levin_train import exporting, verification  # noqa: E402
+from python_operators import levins_operators  # noqa: E402
 
 _GENERATOR = torch.Generator().manual_seed(0)
 BATCH = (torch.randn(8, 6, generator=_GENERATOR), torch.randint(0, 3, (8,), generator=_GENERATOR))
-
-
-@contextlib.contextmanager
-def levins_operators():
-    """While it lasts, levin's operators, whose code is in packages, run in Python too."""
-    library = torch.library.Library("levin", "IMPL")
-    state_of = lambda hidden: (2, hidden.shape[2], 1, True)  # noqa: E731 - an LSTM of one layer, with biases
-
-    def lstm_layer(input, w_ih, w_hh, b_ih, b_hh, hx, cx, reverse, train):
-        with torch.enable_grad() if train else torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)):
-            output, hy, cy, workspace = torch.mkldnn_rnn_layer(input, w_ih, w_hh, b_ih, b_hh, hx, cx, reverse, [], *state_of(hx), False, False, train)
-        return output, hy, cy, workspace if workspace is not None else output.new_empty(0)
-
-    def lstm_layer_backward(input, w_ih, w_hh, b_ih, b_hh, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, reverse, workspace):
-        return torch.ops.aten.mkldnn_rnn_layer_backward(input, w_ih, w_hh, b_ih, b_hh, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, reverse,
-                                                        *state_of(hx)[:3], True, True, False, [], False, workspace)
-
-    def ctc_loss(log_probs, targets, lengths, target_lengths, blank, zero_infinity, train):
-        losses, alpha = torch.ops.aten._ctc_loss.Tensor(log_probs, targets, lengths, target_lengths, blank, zero_infinity)
-        given = (torch.ones_like(losses), log_probs, targets, lengths, target_lengths, losses, alpha, blank, zero_infinity)
-        return losses, torch.ops.aten._ctc_loss_backward.Tensor(*given) if train else losses.new_empty(0)
-
-    def groups(offsets):
-        ends = offsets.tolist()
-        return list(zip([0, *ends], ends))
-
-    def grouped_mm(input, weight, offsets):
-        return torch.cat([input[begin:end] @ weight[index] for index, (begin, end) in enumerate(groups(offsets))])
-
-    def grouped_mm_backward(input, weight, offsets, gradient):
-        of_input = [gradient[begin:end] @ weight[index].T for index, (begin, end) in enumerate(groups(offsets))]
-        return torch.cat(of_input), torch.stack([input[begin:end].T @ gradient[begin:end] for begin, end in groups(offsets)])
-
-    for function in (lstm_layer, lstm_layer_backward, ctc_loss, grouped_mm, grouped_mm_backward):
-        library.impl(function.__name__, function, "CPU")
-    try:
-        yield
-    finally:
-        library._destroy()
 
 
 class Recorded(Exception):
