@@ -132,8 +132,7 @@ class CsvParser {
   }
 
   double text(const CsvField& field, std::size_t column) {
-    const bool is_nan = field.text == "nan" || field.text == "NaN" || field.text == "<NA>";
-    if (!is_nan && !detail::is_missing_text(field.text)) return number_of(field.text, column);
+    if (!detail::is_missing_category(field.text)) return number_of(field.text, column);
     if (!missing_[column]) fail_missing(field, column, "; in a column of texts it then is one more text");
     return is_marked(column) ? *missing_[column] : number_of("", column);
   }

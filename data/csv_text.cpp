@@ -69,6 +69,8 @@ bool is_missing_value(std::string_view text) {
                                                    "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"});
 }
 
+bool is_missing_category(std::string_view text) { return is_missing_text(text) || is_any_of(text, {"nan", "NaN", "<NA>"}); }
+
 ContentKind kind_of_content(std::string_view begin) {
   using namespace std::string_view_literals;
   struct Kind {

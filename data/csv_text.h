@@ -23,6 +23,8 @@ std::optional<double> parse_csv_value(std::string_view text, char decimal = '.')
 /// Where texts are expected, which may be called "None".
 bool is_missing_text(std::string_view text);
 bool is_missing_value(std::string_view text);
+/// In a column of categories.
+bool is_missing_category(std::string_view text);
 
 /// What a file is that is not text in UTF-8, and what to do with it.
 struct ContentKind {

@@ -14,6 +14,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/data/csv_text.h"
 
 namespace levin::detail {
 
@@ -39,18 +40,56 @@ std::string text_of(double number) {
   return is_whole ? format("{}", static_cast<std::int64_t>(number)) : format("{}", number);
 }
 
-std::string text_of(const Value& value) {
-  if (value.is_string()) return value.as_string();
-  return value.is_bool() ? std::string(value.as_bool() ? "true" : "false") : text_of(value.as_double());
+/// A column of a record, for messages.
+struct RecordField {
+  const Value& value;
+  const std::string& column;
+  std::size_t record;
+
+  [[noreturn]] void fail(std::string_view why) const {
+    throw MisuseError(format("record {}: {} is {}{}", record, quoted_text(column, 40), describe(value), why));
+  }
+};
+
+/// As a file has it: an empty field, NA, NaN.
+bool stands_for_missing(const Value& value) {
+  if (value.is_string()) return is_missing_category(trim_field(value.as_string()));
+  return value.is_null() || (value.is_number() && std::isnan(value.as_double()));
 }
 
-double number_of(const Value& value, const TableDataOptions& options, const std::string& column, std::size_t record) {
-  if (value.is_number()) return value.as_double();
+/// Whether a file's text is this number or truth value: 1.0 is 1, and True is true.
+bool is_text_of(const std::string& text, const Value& value, char decimal) {
+  const auto number = value.is_bool() ? parse_csv_value(text, decimal) : parse_csv_number(text, decimal);
+  return number && *number == (value.is_bool() ? static_cast<double>(value.as_bool()) : value.as_double());
+}
+
+/// The number of a category among texts, as a file with the record's row would give it.
+std::int64_t category_of(std::vector<std::string>& texts, const RecordField& field, const TableDataOptions& options) {
+  const Value& value = field.value;
+  if (stands_for_missing(value)) {
+    if (options.missing.of(field.column).number) return number_of(texts, "");
+    field.fail(", which is a missing value: set data.missing, and it is one more category");
+  }
+  if (value.is_string()) {
+    const std::string& text = value.as_string();
+    const bool is_known = std::find(texts.begin(), texts.end(), text) != texts.end();
+    return number_of(texts, is_known ? text : std::string(trim_field(text)));
+  }
+  if (!value.is_number() && !value.is_bool()) field.fail(", and the column has categories: a text, a number or a truth value");
+  const auto found =
+      std::find_if(texts.begin(), texts.end(), [&](const auto& text) { return is_text_of(text, value, options.decimal.front()); });
+  if (found != texts.end()) return found - texts.begin();
+  return number_of(texts, value.is_bool() ? std::string(value.as_bool() ? "true" : "false") : text_of(value.as_double()));
+}
+
+double number_of(const RecordField& field, const TableDataOptions& options) {
+  const Value& value = field.value;
+  const auto& missing = options.missing.of(field.column).number;
+  if (value.is_number()) return std::isnan(value.as_double()) && missing ? *missing : value.as_double();
   if (value.is_bool()) return value.as_bool() ? 1.0 : 0.0;
-  if (value.is_null() && options.missing.of(column).number) return *options.missing.of(column).number;
-  throw MisuseError(format("record {}: {} is {}, and column {} has numbers{}.", record, quoted_text(column, 40),
-                           describe(value), quoted_text(column, 40),
-                           value.is_null() ? ": set data.missing to the number that stands for a missing one" : ""));
+  if (value.is_null() && missing) return *missing;
+  field.fail(format(", and the column has numbers{}",
+                    value.is_null() ? ": set data.missing to the number that stands for a missing one" : ""));
 }
 
 /// Puts what stands for missing values for NaN.
@@ -122,8 +161,9 @@ LabelledTable table_of(const TableEncoder& encoder, const TableDataOptions& opti
                                  quoted_list(names)));
       }
       const auto feature = table.texts.find(static_cast<std::int64_t>(column));
-      *number = feature == table.texts.end() ? number_of(*value, options, names[column], record)
-                                             : static_cast<double>(number_of(feature->second.texts, text_of(*value)));
+      const RecordField field{*value, names[column], record};
+      *number = feature == table.texts.end() ? number_of(field, options)
+                                             : static_cast<double>(category_of(feature->second.texts, field, options));
     }
   }
   table.features = scaled(table, options);

@@ -53,6 +53,11 @@ Json answer(const levin::Predictor& predictor, const Json& request) {
   return result;
 }
 
+void refuse(httplib::Response& response, const std::string& reason) {
+  response.status = 400;
+  response.set_content(Json{{"error", reason}}.dump(), "application/json");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,9 +70,10 @@ int main(int argc, char** argv) {
     server.Post("/predict", [&](const httplib::Request& request, httplib::Response& response) {
       try {
         response.set_content(answer(predictor, Json::parse(request.body)).dump(), "application/json");
-      } catch (const std::exception& error) {  // of the request
-        response.status = 400;
-        response.set_content(Json{{"error", error.what()}}.dump(), "application/json");
+      } catch (const c10::Error& error) {  // of the request
+        refuse(response, error.what_without_backtrace());
+      } catch (const std::exception& error) {
+        refuse(response, error.what());
       }
     });
     const int port = std::stoi(argv[2]);

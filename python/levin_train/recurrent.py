@@ -62,13 +62,15 @@ def lstm_layer_for(input, hx, params):
 
 
 _TENSORS = [f"AtenTensorHandle {name}" for name in ("x", "w_ih", "w_hh", "b_ih", "b_hh", "hx", "cx")]
-_HEADERS = ("ATen/ops/mkldnn_rnn_layer.h", "ATen/ops/mkldnn_rnn_layer_backward.h")
+_HEADERS = ("ATen/ops/mkldnn_rnn_layer.h", "ATen/ops/mkldnn_rnn_layer_backward.h", "ATen/ops/zeros_like.h")
 _SEQUENCE = "given(x), given(w_ih), given(w_hh), given(b_ih), given(b_hh), given(hx), given(cx)"
-# Kind of layer (2: LSTM), size of the state, and one layer; LibTorch keeps what the backward pass needs only where gradients are on.
+# oneDNN divides by the number of rows. Kind of layer (2: LSTM), size of the state, and one layer; LibTorch keeps what the backward pass needs only where gradients are on.
 SHIMS = {
     torch.ops.levin.lstm_layer.default: [shim(
         "lstm_layer", [*_TENSORS, "int32_t reverse", "int32_t train"], 4, _HEADERS,
         "[&] { c10::AutoGradMode mode(train); c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset); "
+        "if (given(x).numel() == 0) return std::make_tuple(given(x).new_empty({given(x).size(0), given(x).size(1), given(hx).size(2)}), given(hx).clone(), "
+        "given(cx).clone(), given(x).new_empty({0})); "
         f"auto [output, hy, cy, workspace] = at::mkldnn_rnn_layer({_SEQUENCE}, reverse, {{}}, 2, given(hx).size(2), 1, true, false, "
         "false, train); if (!workspace.defined()) workspace = output.new_empty({0}); "
         "return std::make_tuple(output, hy, cy, workspace); }()")],
@@ -76,6 +78,8 @@ SHIMS = {
         "lstm_layer_backward",
         [*_TENSORS, *(f"AtenTensorHandle {name}" for name in ("y", "hy", "cy", "grad_y", "grad_hy", "grad_cy")), "int32_t reverse",
          "AtenTensorHandle workspace"], 7, _HEADERS,
+        "given(x).numel() == 0 ? std::make_tuple(at::zeros_like(given(x)), at::zeros_like(given(w_ih)), at::zeros_like(given(w_hh)), "
+        "at::zeros_like(given(b_ih)), at::zeros_like(given(b_hh)), at::zeros_like(given(hx)), at::zeros_like(given(cx))) : "
         f"at::mkldnn_rnn_layer_backward({_SEQUENCE}, given(y), given(hy), given(cy), given(grad_y), given(grad_hy), given(grad_cy), "
         "reverse, 2, given(hx).size(2), 1, true, true, false, {}, false, given(workspace))")],
 }

@@ -221,6 +221,46 @@ TEST_CASE("a Predictor's module knows that it has no run, and is free when the P
                     Catch::Contains("is of a Unregistered") && Catch::Contains("LEVIN_REGISTER_MODULE(Unregistered)"));
 }
 
+TEST_CASE("values of records are those that the file's texts say, also of categories, and missing ones") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "table.csv") << "flag,city,color,n,kind\nTrue,1.0,red,0.5,a\nFalse,2.0,NA,,b\nTrue,10.0, red,nan,a\n"
+                                         "False,1.0,,-1.5,b\nTrue,2.0,green,2,b\n";
+  MLPClassifier module({.hidden = {8}});
+  const Trained trained(module,
+                        {.path = folder / "table.csv",
+                         .predict_path = folder / "table.csv",
+                         .label_column = "kind",
+                         .one_hot_columns = {"color", "flag"},
+                         .code_columns = {"city"},
+                         .unknown_categories = UnknownCategories::kOther,
+                         .missing = MissingValues(7.0),
+                         .standardize = true,
+                         .batch_size = 5},
+                        {});
+  const Predictor predictor = Predictor::load(trained.file);
+  const auto record = [](const Value& flag, const Value& city, const Value& color, const Value& n) {
+    return Value(Value::Map{{"flag", flag}, {"city", city}, {"color", color}, {"n", n}});
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  SECTION("numbers and truth values") {
+    check_equal(
+        predictor.predict_records({record(true, 1, "red", 0.5), record(false, 2, Value(), Value()),
+                                   record(true, 10, "red", nan), record(false, 1, nan, -1.5), record(true, 2.0, "green", 2)}),
+        trained.expected);
+  }
+  SECTION("the file's texts") {
+    check_equal(predictor.predict_records({record("True", "1.0", "red", 0.5), record("False", "2.0", "NA", Value()),
+                                           record("True", "10.0", " red", nan), record("False", " 1.0", "", -1.5),
+                                           record("True", "2.0 ", "green", 2)}),
+                trained.expected);
+  }
+  SECTION("a list is none of them") {
+    const auto list = record(Value::List{Value(1)}, 1, "red", 0.5);
+    CHECK_THROWS_WITH(predictor.predict_records({list}),
+                      Catch::Contains("record 0: 'flag' is") && Catch::Contains("has categories"));
+  }
+}
+
 TEST_CASE("records and batches that do not fit the data are refused with what fits") {
   const TemporaryFolder folder;
   MLPClassifier module({.hidden = {}});
@@ -234,6 +274,7 @@ TEST_CASE("records and batches that do not fit the data are refused with what fi
   CHECK_THAT(error_with("color", "purple"), Catch::Contains("'purple' in column 'color' is not among the categories"));
   CHECK_THAT(error_with("height", "tall"), Catch::Contains("record 0: 'height' is string 'tall'"));
   CHECK_THAT(error_with("height", Value()), Catch::Contains("data.missing"));
+  CHECK_THAT(error_with("color", Value()), Catch::Contains("record 0: 'color' is null, which is a missing value"));
   CHECK_THAT(error_of<Error>([&] {
                predictor.predict_records({Value::Map{{"weight", 1}}});
              }),
