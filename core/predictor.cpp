@@ -58,7 +58,13 @@ std::shared_ptr<Module> make_module(const fs::path& file, const TensorFile& open
                "the class, name its library in PredictorOptions::plugins, or give PredictorOptions::module.",
                file, *name, *name));
   }
-  return registry.make(known->name, detail::saved_hyperparameters(file, known->options, hparams));
+  try {
+    return registry.make(known->name, detail::saved_hyperparameters(file, known->options, hparams));
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        format("{} PredictorOptions::hparams replaces hyper-parameters of '{}', as the place of a file that has moved.",
+               error.what(), file));
+  }
 }
 
 /// Makes the data module of the class that the file names. Null where the program lacks it, and batches need no preparation.

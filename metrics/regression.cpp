@@ -326,6 +326,7 @@ void Aggregator::update(double value, double weight) {
 void Aggregator::update(const at::Tensor& values) { take(values, at::ones({}, values.options().dtype(at::kDouble))); }
 
 void Aggregator::update(const at::Tensor& values, const at::Tensor& weights) {
+  if (!weights.defined()) return update(values);
   if (kind_ != Kind::kMean) throw MisuseError(format("{} takes values only, and got weights too.", metric_));
   check_same_device(metric_, values, weights);
   if (!at::is_expandable_to(weights.sizes(), values.sizes())) {

@@ -270,8 +270,8 @@ class LEVIN_API Aggregator : public Metric {
   /// Values of any shape.
   void update(const at::Tensor& values);
   void update(double value) { update(value, 1.0); }
-  /// Each value with its weight; weights have a shape that stretches to that of the values. Throws MisuseError where there are
-  /// none, or on NaN, as nan_strategy says.
+  /// Each value with its weight, or with 1 where `weights` is undefined; weights have a shape that stretches to that of the
+  /// values. Throws MisuseError where the metric takes no weights, or on NaN, as nan_strategy says.
   void update(const at::Tensor& values, const at::Tensor& weights) override;
   std::string state_kind() const override;
   /// Throws as update() does of what was on a device, and warns.

@@ -486,5 +486,13 @@ TEST_CASE("values that are NaN are left out, or taken in") {
   CHECK(mean.compute().item() == 4);
 }
 
+TEST_CASE("values without weights count once each, also through the base class") {
+  MeanMetric mean;
+  SumMetric sum;
+  for (Metric* metric : std::initializer_list<Metric*>{&mean, &sum}) metric->update(doubles({1, 2, 6}), {});
+  CHECK(mean.compute().item() == 3);
+  CHECK(sum.compute().item() == 9);
+}
+
 }  // namespace
 }  // namespace levin::test

@@ -50,6 +50,13 @@ TEST_CASE("last is the newest checkpoint of the first folder that has one, and b
         {"ModelCheckpoint{val_loss}", decision("val_loss", "/elsewhere/run/a.ckpt")},
         {"ModelCheckpoint{val_acc}", decision("val_acc", newest)}});
   CHECK(find_checkpoint(folders, "best") == best);
+  {
+    // `levin export --to lightning` writes it.
+    std::ofstream(folder / "run" / "b.lightning.ckpt") << "a checkpoint of Lightning";
+    const ShownMessages nothing;
+    CHECK(find_checkpoint(folders, "last") == newest);
+    CHECK(nothing.text().empty());
+  }
   // A file that a full disk has cut off is skipped.
   std::filesystem::resize_file(save(folder / "run" / "cut.ckpt", 99), 40);
   std::filesystem::last_write_time(folder / "run" / "cut.ckpt", std::filesystem::file_time_type(std::chrono::hours(99)));
