@@ -96,6 +96,7 @@ def layout_of(batch, others, dynamic):
         found, its_structure = named_leaves(each)
         if its_structure != structure or [name for name, _ in found] != [name for name, _ in leaves]:
             raise ExportError("The example batches differ in their structure. A package takes batches of one structure.")
+        _check_kinds(leaves, found)
         examples.append(found)
     positions = [index for index, (_, leaf) in enumerate(leaves) if _is_tensor(leaf)]
     tensors = [[torch.as_tensor(found[index][1]).detach() for index in positions] for found in examples]
@@ -110,6 +111,15 @@ def layout_of(batch, others, dynamic):
     if others and not any(isinstance(name, str) for found in dimensions for name in found):
         notes.append("the batches are of one size, so that all sizes are fixed in the package: give batches that differ in what varies")
     return BatchLayout(names, tensors, dimensions, notes, structure, positions, leaves, follows)
+
+
+def _check_kinds(first, other):
+    """Raises ExportError where one batch has a tensor and another has none."""
+    for (name, one), (_, another) in zip(first, other):
+        if _is_tensor(one) != _is_tensor(another):
+            lacks = next(leaf for leaf in (one, another) if not _is_tensor(leaf))
+            raise ExportError(f'"{name}" of the batch is a tensor in one example batch, and {_short(lacks)} in another. A package takes batches of one '
+                              "structure. Give a tensor always, as a mask of ones.")
 
 
 def _is_tensor(leaf):
@@ -209,11 +219,12 @@ def _values(examples, names, tensors, dimensions):
     for position, (name, leaf) in enumerate(examples[0]):
         if is_array(leaf):
             notes.append(f'"{name}" of the batch is an array of NumPy: the steps get a tensor')
-        if _is_tensor(leaf) or leaf is None:
+        if _is_tensor(leaf):
             continue
         values = [found[position][1] for found in examples]
         if all(_same(leaf, value) for value in values):
-            notes.append(f'"{name}" of the batch is not a tensor: {_short(leaf)} is fixed in the package')
+            notes.append(f'"{name}" of the batch is None, and so it is in the package, which does not use a tensor of that name' if leaf is None else
+                         f'"{name}" of the batch is not a tensor: {_short(leaf)} is fixed in the package')
             continue
         places = ((index, axis) for index, named in enumerate(dimensions) for axis, dimension in enumerate(named) if isinstance(dimension, str))
         place = next((place for place in places if isinstance(leaf, numbers.Integral)

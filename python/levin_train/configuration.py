@@ -95,9 +95,11 @@ def _configured(module):
     where = line_of(type(module).configure_optimizers)
     if isinstance(configured, torch.optim.Optimizer):
         return configured, {}, where
+    if isinstance(configured, (tuple, list)) and len(configured) == 1 and isinstance(configured[0], dict):
+        configured = configured[0]
     if isinstance(configured, dict):
         scheduler = configured.get("lr_scheduler")
-        return configured["optimizer"], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
+        return configured["optimizer"], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler, **_monitored(configured, scheduler)}, where
     if isinstance(configured, (tuple, list)) and configured and all(isinstance(part, torch.optim.Optimizer) for part in configured):
         configured = (configured, [])
     if isinstance(configured, (tuple, list)) and len(configured) == 2 and isinstance(configured[0], (tuple, list)) and len(configured[0]) == 1 and len(configured[1]) < 2:
@@ -105,6 +107,11 @@ def _configured(module):
         return configured[0][0], scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}, where
     turns = "optimizer_idx" in inspect.signature(type(module).training_step).parameters if hasattr(module, "training_step") else False
     raise ExportError(f"{where}: {_of_several(configured, turns)}")
+
+
+def _monitored(configured, scheduler):
+    """What Lightning reads beside the optimizer, for a schedule without a map of its own."""
+    return {"monitor": configured.get("monitor")} if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else {}
 
 
 def _of_several(configured, turns):
@@ -144,7 +151,47 @@ def _options(optimizer, group, names, defaults, where):
     return found
 
 
-def _optimizer_section(module, optimizer, where):
+def _check_new(optimizer, where):
+    """Raises ExportError for an optimizer that has begun, or whose step is another than that of its class."""
+    name, step = type(optimizer).__name__, vars(optimizer).get("step")
+    of_schedule = getattr(step, "_wrapped_by_lr_sched", False) and getattr(step, "__wrapped__", None) is type(optimizer).step
+    if step is not None and not of_schedule:
+        raise ExportError(f"{line_of(step) or where}: step() of the {name} is another than that of its class, and levin runs its own. Write what it does "
+                          "besides in C++, in on_train_batch_end() of a class below levin::ExportedModule.")
+    groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
+    if optimizer.state and _state_of(optimizer) != _state_of(type(optimizer)(groups)):
+        raise ExportError(f"{where}: the {name} has taken steps, or has a state of its own, with which levin's does not begin. Return a new one. A run is "
+                          "resumed from a checkpoint.")
+
+
+def _state_of(optimizer):
+    return {id(parameter): {key: repr(value) if not isinstance(value, torch.Tensor) else (value.sum().item(), value.abs().sum().item())
+                            for key, value in state.items()} for parameter, state in optimizer.state.items() if isinstance(state, dict)}
+
+
+def _check_unchanged(scheduler, where):
+    """Raises ExportError for a schedule that is not as it was made, of which the YAML would know nothing."""
+    name, made = type(scheduler).__name__, scheduler._levin_state
+    now = torch_patches.scheduler_state(scheduler)
+    if now.get("_step_count") != made.get("_step_count") or now.get("last_epoch") != made.get("last_epoch"):
+        raise ExportError(f"{where}: the {name} has taken steps before the run (it is at {scheduler.last_epoch}), and levin's begins with the first. Make it "
+                          "of the rates that it is to have, or resume from a checkpoint.")
+    changed = [key for key in now if now[key] != made.get(key)]
+    if changed:
+        raise ExportError(f"{where}: {changed[0]} of the {name} has been changed after it was made. Give it the value when it is made. "
+                          + _IN_CODE.format("lr_scheduler") + ".")
+
+
+def _check_rates(optimizer, scheduler, where):
+    """Raises ExportError for rates that are others than the schedule has set."""
+    for group, rate in zip(optimizer.param_groups, getattr(scheduler, "_last_lr", ())):
+        if _plain(group["lr"]) != _plain(rate):
+            raise ExportError(f"{where}: the optimizer has lr={_plain(group['lr'])!r}, and its {type(scheduler).__name__} has set {_plain(rate)!r}. Set the "
+                              "rate before the schedule is made.")
+
+
+def _optimizer_section(module, optimizer, where, scheduled):
+    """`scheduled`: there is a schedule, which has begun."""
     name = type(optimizer).__name__
     source = type(optimizer).__module__.split(".")[0]
     if name in OPTIMIZERS and source != "torch":
@@ -154,11 +201,12 @@ def _optimizer_section(module, optimizer, where):
         raise ExportError(f"{where}: levin has no optimizer {name}. " + _IN_CODE.format("optimizer") + ".")
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExportError(f"{where}: the optimizer has hooks on its step, which levin cannot run. " + _IN_CODE.format("optimizer") + ".")
+    _check_new(optimizer, where)
     defaults = {key: parameter.default for key, parameter in inspect.signature(type(optimizer).__init__).parameters.items()}
     names = {id(parameter): key for key, parameter in module.named_parameters()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
     for group in groups:  # where a scheduler has begun, the rate is that of its first step
-        group["lr"] = group.get("initial_lr", group["lr"])
+        group["lr"] = group.get("initial_lr", group["lr"]) if scheduled else group["lr"]
     first = _options(optimizer, groups[0], OPTIMIZERS[name], defaults, where)
     first.setdefault("lr", _plain(groups[0]["lr"]))
     section = {"class_path": name, "init_args": first}
@@ -189,6 +237,7 @@ def _scheduler_section(scheduler, interval, where):
     name = type(scheduler).__name__
     if name not in SCHEDULERS or not hasattr(scheduler, "_levin_arguments"):
         raise ExportError(f"{where}: levin has no schedule {name}. " + _IN_CODE.format("lr_scheduler") + ".")
+    _check_unchanged(scheduler, where)
     arguments = {}
     for key, value in scheduler._levin_arguments.items():
         if key in ("optimizer", "last_epoch", "verbose") or value is None:
@@ -237,9 +286,14 @@ def sections(module, trainer=None):
 def _sections_with(module, training):
     with _seeing(module, training):
         optimizer, schedule, where = _configured(module)
-        found = {"optimizer": _optimizer_section(module, optimizer, where)}
         scheduler = schedule.get("scheduler")
+        found = {"optimizer": _optimizer_section(module, optimizer, where, scheduler is not None)}
         section = None if scheduler is None else _scheduler_section(scheduler, schedule.get("interval", "epoch"), where)
+        if section is not None:
+            _check_rates(optimizer, scheduler, where)
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) and not schedule.get("monitor"):
+            raise ExportError(f"{where}: ReduceLROnPlateau has no monitor, without which neither Lightning nor levin takes it. Name the value: "
+                              'return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val_loss"}}.')
     if section is not None:
         for key, default in (("interval", "epoch"), ("frequency", 1), ("monitor", None), ("strict", True), ("name", None)):
             if schedule.get(key, default) != default:

@@ -19,7 +19,7 @@ from levin_train.stand_ins import NUMBERS
 MOST = 4  # courses, each of which is computed in each step
 ADVICE = ("Compute with the number itself: loss + (self.global_step > 100) * extra; or min(1.0, self.global_step / 100) * extra. Of branches those may "
           "stay that only log")
-_FREEZE = ("Freeze what is computed with it: hidden = torch.where(torch.tensor(self.current_epoch < 10), hidden.detach(), hidden). It then has a gradient "
+FREEZE = ("Freeze what is computed with it: hidden = torch.where(torch.tensor(self.current_epoch < 10), hidden.detach(), hidden). It then has a gradient "
            "of zero, so that an optimizer's decay of weights goes on")
 _aten = torch.ops.aten
 # What is drawn depends on the shape alone; of the last the mask.
@@ -144,7 +144,7 @@ def _leave_out(step, found, recorders):
         turn = recorders[0].turns[0]
         if kind not in ("log", "metric", "weight"):
             what = f"the parameter {name} gets a gradient" if kind == "gradient" else f"the step gives {kind} {name}"
-            refuse(f"{what} on one way alone, where it decides on a number of the run", _FREEZE if kind == "gradient" else ADVICE, turn.where)
+            refuse(f"{what} on one way alone, where it decides on a number of the run", FREEZE if kind == "gradient" else ADVICE, turn.where)
         line = next(recorder.lines[name] for recorder in recorders if name in recorder.lines)
         step.leave_out(name, f'{line}: "{name}" is left out of the package: the step logs it on one way alone, where it decides on a number of the run at '
                              f"{turn.where}")

@@ -80,6 +80,14 @@ def calling_frame():
     return frame
 
 
+def asking_frame():
+    """The innermost frame that is not of this package: of the user's code, or of a library that it calls."""
+    frame = sys._getframe(1)
+    while frame is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == os.path.dirname(os.path.abspath(__file__)):
+        frame = frame.f_back
+    return frame
+
+
 def calling_line():
     """The user's line that is running now."""
     frame = calling_frame()

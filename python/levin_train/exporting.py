@@ -20,7 +20,7 @@ from levin_train.hooks import run_before_export
 from levin_train.hyper_parameters import hyper_parameters
 from levin_train.parallel import Progress, compiled_entries
 from levin_train.steps import PRECISIONS, STEPS, Step, Weights
-from levin_train.supported import check_given, check_weights, check_without, function_step, steps_of
+from levin_train.supported import check_given, check_optimization, check_weights, check_without, function_step, steps_of
 from levin_train.watching import preserved
 
 torch_patches.check_version()
@@ -80,6 +80,9 @@ def export(module: torch.nn.Module, batch: Any = None, path: str | os.PathLike[s
     check_weights(module)
     functions, optional, notes = steps_of(module, loss, without)
     found = configuration.sections(module, trainer) if config and loss is None else {}
+    if found:  # configure_optimizers() may have changed the module
+        check_weights(module)
+        check_optimization(module)
     layout = layout_of(*_examples(batch, batches), dynamic)
     steps = [Step(name, module, functions[name], layout, precision, trainer=trainer, without=without) for name in STEPS if name in functions]
     if "training_step" in functions and not module.training:

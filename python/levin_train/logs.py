@@ -7,7 +7,7 @@ from levin_train.errors import calling_line, refuse
 from levin_train.python_numbers import UNKNOWN_TEXT, Number, Unknown
 
 REDUCTIONS = {"mean": "mean", "avg": "mean", "sum": "sum", "min": "min", "max": "max",
-              torch.mean: "mean", torch.sum: "sum", torch.min: "min", torch.max: "max", min: "min", max: "max"}
+              torch.mean: "mean", torch.sum: "sum", torch.min: "min", torch.max: "max", sum: "sum", min: "min", max: "max"}
 
 
 class Logs:
@@ -42,6 +42,7 @@ class Logs:
             return
         if UNKNOWN_TEXT in name:
             refuse(f'the name "{name}" is made of what a package does not have', "Log it under a name that stays the same")
+        reduce_fx = getattr(reduce_fx, "builtin", reduce_fx)
         if reduce_fx not in REDUCTIONS:
             refuse(f'"{name}" is logged with reduce_fx={getattr(reduce_fx, "__name__", reduce_fx)}', "levin has mean, sum, min and max")
         options = {"on_step": on_step, "on_epoch": on_epoch, "prog_bar": prog_bar, "logger": logger is not False,

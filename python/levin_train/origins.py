@@ -9,6 +9,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _aten = torch.ops.aten
 BATCH, WEIGHTS, RANDOM = "the batch", "the weights", "random numbers"
+
+
+class Kept(str):
+    """The name of a weight that no optimizer changes: an origin besides WEIGHTS."""
+
+
 # Of a number that is at least 0 and below 1: what it is compared with, and what comes out whichever was drawn.
 _KNOWN = {
     _aten.lt.Scalar: lambda bound: False if bound <= 0 else True if bound >= 1 else None,
@@ -42,6 +48,13 @@ class Origins(TorchDispatchMode):
 
     def of(self, *values):
         """The origins of all tensors in these values."""
+        return {origin for origin in self._all(*values) if not isinstance(origin, Kept)}
+
+    def kept_in(self, *values):
+        """The names of the weights that no optimizer changes and of which these values are computed."""
+        return {str(origin) for origin in self._all(*values) if isinstance(origin, Kept)}
+
+    def _all(self, *values):
         found = set()
         for tensor in _tensors(values):
             key = self._key(tensor)
@@ -66,7 +79,7 @@ class Origins(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        origins = self.of(args, kwargs)
+        origins = self._all(args, kwargs)
         if torch.Tag.nondeterministic_seeded in function.tags:
             origins.add(RANDOM)
         if function in _KNOWN and self._key(args[0]) in self._uniform and _KNOWN[function](args[1]) is not None:

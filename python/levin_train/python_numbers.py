@@ -104,7 +104,7 @@ class Number:
         return self._like(self.tensor.to(torch.float64))
 
     def __bool__(self):
-        return self._asked.decide(self.tensor)
+        return self._asked.decide(self.tensor, noted=True)
 
     def __format__(self, spec):
         return format(self._asked.shown(self.tensor), spec)
@@ -214,6 +214,7 @@ def extreme(name):
             result = of_two(*torch.broadcast_tensors(result.to(kind), part.to(kind)))
         return result if tensors else numbers[0]._like(result)
 
+    chosen.builtin = builtin
     return chosen
 
 

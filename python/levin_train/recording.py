@@ -11,9 +11,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from levin_train import courses, replacements
-from levin_train.branches import gives_nothing, idle_condition, logging_condition
-from levin_train.errors import AnotherSource, calling_frame, calling_line, refuse
+from levin_train import courses, replacements, torch_patches
+from levin_train.branches import gives_nothing, idle_condition, logging_condition, only_raises
+from levin_train.errors import AnotherSource, asking_frame, calling_frame, calling_line, is_users, refuse
 from levin_train.logs import Logs
 from levin_train.metric_objects import Updated
 from levin_train.origins import BATCH, RANDOM, WEIGHTS
@@ -54,6 +54,8 @@ _SEVERAL = ("If it is the length to which a batch is padded, give export() sever
 _VARIES = object()
 _PICKS = ("nonzero", "argwhere", "masked_select", "unique")  # what they give has as many rows as the data say
 _OF_RATES = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_GENERATOR_ADVICE = "Leave it out: levin draws from the run's seed. Numbers that are the same in each step are a buffer, drawn in __init__"
+_SIZES = (torch.SymInt, torch.SymFloat)
 _MAKES_TENSORS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 
 
@@ -72,6 +74,7 @@ class Decision:
     value: int | None = None  # the number that it must be
     follows: str = ""  # the dimension of the batch whose size the number is instead
     what: str = ""  # of a condition on numbers of the run alone, on which courses of the step part
+    kept: frozenset[str] = frozenset()  # of one on weights alone that no optimizer changes: their names
 
 
 class Recorder(Logs, TorchFunctionMode):
@@ -87,6 +90,8 @@ class Recorder(Logs, TorchFunctionMode):
         self.conditions = []  # tensors, of the decisions that are checked
         self.turn_conditions = []  # tensors, of the decisions at which courses part
         self.turn_names = set()  # of the numbers of the run in them
+        self.trained = {}  # names of the parameters by identity
+        self.later = {}  # what weights are after the step, by name
         self.sizes = {}  # of the dimensions of the batch that vary, by name
         self.sources = ()  # names of the modules of Python in which int() and float() take numbers of the run
         self.met = set()  # Python's numbers that numbers of the run were computed with
@@ -160,7 +165,7 @@ class Recorder(Logs, TorchFunctionMode):
         if origins == {BATCH} and not self._compared and not tensor.is_floating_point():
             refuse(f"{function}() takes a number that stays the same, and gets one that changes{of}", _SEVERAL)
         refuse(f"{function}() takes a number that stays the same, and gets one that changes{of}",
-               _INDEX_ADVICE if not tensor.is_floating_point() else "Write what it computes with tensors, or give it a fixed number")
+               courses.FREEZE if function == "requires_grad_" else _INDEX_ADVICE if not tensor.is_floating_point() else "Write what it computes with tensors, or give it a fixed number")
 
     def _is_whole(self, how, tensor):
         if not self._compared or how not in ("__int__", "__index__") or tensor.is_floating_point() or tensor.numel() != 1:
@@ -181,8 +186,9 @@ class Recorder(Logs, TorchFunctionMode):
             self.conditions.append((tensor == torch.scalar_tensor(number, dtype=tensor.dtype)).detach().reshape(()))
         return number
 
-    def decide(self, condition):
-        decision = self._answer(lambda: self._decision(condition))
+    def decide(self, condition, noted=False):
+        """Which way the step goes. `noted`: it is a condition of the user's, of which an export says that it is kept."""
+        decision = self._answer(lambda: self._decision(condition, noted))
         if self._repeated is None and (decision.checked or decision.what):
             (self.conditions if decision.checked else self.turn_conditions).append(condition.detach().reshape(()).to(torch.bool))
         return decision.taken
@@ -226,7 +232,7 @@ class Recorder(Logs, TorchFunctionMode):
             refuse("the step decides on values in another order when it is run again", "Make it deterministic for one batch")
         return self.answers[-1]
 
-    def _decision(self, condition):
+    def _decision(self, condition, noted):
         origins = self.origins.of(condition)
         named = [name for name in NUMBERS if name in origins]
         if named:
@@ -239,10 +245,13 @@ class Recorder(Logs, TorchFunctionMode):
         if RANDOM in origins and BATCH not in origins:
             refuse("the step decides on a random number, which is drawn again in each step",
                    "Compute both ways, and take one with torch.where; or set the probability (as layerdrop) to 0")
-        taken = bool(condition)
-        if origins and not taken and self.training and (frame := calling_frame()) and gives_nothing(frame):
+        taken, frame = bool(condition), calling_frame()
+        if origins and not taken and self.training and frame and gives_nothing(frame):
             self.note(f"{calling_line()}: a batch for which this holds ends the run. Lightning leaves such a batch out: return its loss times 0 for that")
-        return Decision(taken, calling_line(), bool(origins))
+        elif origins and noted and (asks := asking_frame()) and not only_raises(asks.f_code.co_filename, asks.f_lineno):
+            self.note(f"{calling_line()}: this condition on values is {taken} for the example, and fixed so in the package: a batch for which it is {not taken} "
+                      "ends the run. Compute both ways, and take one with torch.where, if there are such batches")
+        return Decision(taken, calling_line(), bool(origins), kept=frozenset(self.origins.kept_in(condition) if origins == {WEIGHTS} else ()))
 
     def _of_logging(self):
         """Which way it goes where a branch does nothing but log, or is not taken whatever the condition is. None where it does more."""
@@ -267,7 +276,7 @@ class Recorder(Logs, TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
         if name == "__bool__" and isinstance(args[0], torch.Tensor):
-            return self.decide(args[0])
+            return self.decide(args[0], noted=True)
         if name == "item":
             return self.number_of(args[0])
         if name == "__len__" and args[0].dim() > 0:
@@ -277,12 +286,16 @@ class Recorder(Logs, TorchFunctionMode):
                    "Write it of random numbers: x * (torch.rand_like(x) >= rate) / (1 - rate)")
         if name == "bincount" and (counts := replacements.bincount(*args, **kwargs)) is not None:
             return counts if self.decide((args[0] < counts.shape[0]).all()) else function(*args, **kwargs)
+        if isinstance(kwargs.get("generator"), torch.Generator) and kwargs["generator"] is not torch.default_generator:
+            refuse(f"{name}() draws of a generator of its own, which a package does not have", _GENERATOR_ADVICE)
         if name in replacements.FUNCTIONS and (found := replacements.FUNCTIONS[name](*args, **kwargs)) is not None:
             return found
         if name == "__deepcopy__" and args[0].is_leaf:  # copies memory, which tensors without values have not
             return args[1].setdefault(id(args[0]), args[0].detach().clone().requires_grad_(args[0].requires_grad))
         if name in ("__format__", "__repr__") and isinstance(args[0], torch.Tensor):
             return self._answer(lambda: function(*args, **kwargs))
+        if name == "__get__" and function == torch.Tensor.grad.__get__:
+            self._check_gradient(args[0])
         if function == torch.Tensor.data.__set__ and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype:
             return _assign(*args)
         if name == "backward" and calling_line():
@@ -290,7 +303,7 @@ class Recorder(Logs, TorchFunctionMode):
                    "Return the loss, whose gradients are computed by levin; a gradient within the step is torch.autograd.grad(loss, x)[0]")
         if name in _MAKES_TENSORS and args and isinstance(args[0], Values):
             return args[0].as_tensor(**kwargs)
-        if name in _MAKES_TENSORS and numbers_in(args[:1]):
+        if name in _MAKES_TENSORS and (numbers_in(args[:1]) or name != "scalar_tensor" and _sizes_in(args[:1])):
             return self._tensor_of(args[0], kwargs.get("dtype"))
         if name in _OF_SIZES and self._compared:
             args = (*args[:_OF_SIZES[name]], *pytree.tree_map(self._size, args[_OF_SIZES[name]:]))
@@ -306,6 +319,23 @@ class Recorder(Logs, TorchFunctionMode):
             return self._read(name, function, args, kwargs)
         return function(*args, **kwargs)
 
+    def _check_gradient(self, tensor):
+        """Refuses reads of a parameter's gradient, but for those of torch's zero_grad()."""
+        frame = calling_frame() if id(tensor) in self.trained else None
+        if frame is None or _calls_zero_grad():
+            return
+        refuse(f"the step reads the gradient of {self.trained[id(tensor)]}, which is that of the step before in Lightning, and none in a package",
+               "A gradient of this step is torch.autograd.grad(loss, parameters); gradients before the optimizer's step are logged in C++, in "
+               "on_before_optimizer_step")
+
+    @staticmethod
+    def seeds_refused():
+        """While it lasts, the user's code may not set the seed."""
+        def refused(*_):
+            refuse("the step sets the seed of random numbers, which a package cannot do", _GENERATOR_ADVICE)
+
+        return torch_patches.seeds(refused)
+
     def _picked(self, function, args, kwargs):
         """What has as many rows as the data say; of tensors that are the same in each step, that."""
         found = self._answer(lambda: _VARIES if self.origins.of(args, kwargs) else function(*args, **kwargs))
@@ -319,7 +349,9 @@ class Recorder(Logs, TorchFunctionMode):
 
     def _tensor_of(self, values, dtype):
         def built(value):
-            return torch.stack(list(map(built, value))) if isinstance(value, (list, tuple)) else torch.as_tensor(value)
+            if isinstance(value, (list, tuple)):
+                return torch.stack(list(map(built, value)))
+            return _of_size(value) if isinstance(value, _SIZES) else torch.as_tensor(value)
 
         result = built(with_tensors(values))
         return result if dtype is None else result.to(dtype)
@@ -332,13 +364,34 @@ class Recorder(Logs, TorchFunctionMode):
         if args and self._is_whole(name, args[0]):
             return self._whole(args[0])
         if self._earlier is None and self.origins.of(args, kwargs):
-            if name in ("__int__", "__index__") and self.origins.of(args) == {WEIGHTS}:
+            if name == "__float__" and asking_frame().f_code.co_filename.endswith("/nn/modules/batchnorm.py"):
+                what, advice = ("a normalization with momentum=None averages over all batches, by a number that is read as one of Python",
+                                "Give it a momentum: nn.BatchNorm1d(features, momentum=0.1)")
+            elif name in ("__int__", "__index__") and self.origins.of(args) == {WEIGHTS}:
                 what, advice = ("a number is made of the value of a buffer or a parameter, and would be fixed in the package",
                                 "Index with a tensor: self.queue[(self.pointer + torch.arange(count)) % size] = rows")
             elif name in ("__int__", "__index__") and self.origins.of(args) == {BATCH} and not self._compared:
                 advice = _SEVERAL
             refuse(what, advice)
         return self._answer(lambda: function(*args, **kwargs))
+
+
+def _sizes_in(values):
+    return any(isinstance(leaf, _SIZES) for leaf in pytree.tree_leaves(values))
+
+
+def _of_size(size):
+    """A tensor of a size, which stays open in it."""
+    return torch.scalar_tensor(size, dtype=torch.int64 if isinstance(size, torch.SymInt) else torch.get_default_dtype())
+
+
+def _calls_zero_grad():
+    frame = asking_frame()
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if frame.f_code.co_name == "zero_grad":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _assign(tensor, other):
@@ -362,9 +415,15 @@ def _value(tensor):
         return tensor.item()
 
 
+def no_tensors_of(result):
+    """The names of what a step returns that is no tensor, and that a package does not give."""
+    kept = pytree.tree_map(lambda leaf: 0 if isinstance(leaf, (Values, Number)) else torch.zeros(()) if isinstance(leaf, Updated) else leaf, result)
+    return [name for name, leaf in named_leaves(kept, "output")[0] if not (leaf is None or isinstance(leaf, torch.Tensor)) and name != "loss"]
+
+
 def outputs_of(result, training, where):
     """The loss, and what else a step returns, by name."""
-    result = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else leaf, result)
+    result = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else None if isinstance(leaf, (Values, Number)) else leaf, result)
     if result is None and training:
         refuse("the step gives no loss for the example batch", "Give export() a batch that has one. A batch without one ends a run: for one that does "
                "not count, return its loss times the condition, as loss * (labels.sum() > 0)", where)

@@ -151,6 +151,13 @@ def _refused(name, advice):
     return method
 
 
+def _passing_on(module_class):
+    """The class of a class whose attributes are set in `module_class`, as if that were meant."""
+    return type(type(module_class).__name__, (type(module_class),), {
+        "__setattr__": lambda _, name, value: setattr(module_class, name, value),
+        "__delattr__": lambda _, name: delattr(module_class, name)})
+
+
 def stand_in_class(module_class, log, step_name, trainer):
     """The class of a LightningModule while its step runs. `log`: what log() records in, and numbers of the run come from."""
     stage = _STAGES.get(step_name)
@@ -169,7 +176,7 @@ def stand_in_class(module_class, log, step_name, trainer):
         "manual_backward": _refused("manual_backward", MANUAL),
         "toggle_optimizer": _refused("toggle_optimizer", MANUAL),
     }
-    return type(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, **members})
+    return _passing_on(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, **members})
 
 
 def call_step(function, module, batch, log):

@@ -10,8 +10,8 @@ import torch
 from levin_train import checkpointing, courses, hooks, metric_objects, side_effects, torch_patches, users_code
 from levin_train.errors import AnotherSource, ExportError, line_of, refuse
 from levin_train.failures import refuse_failure
-from levin_train.origins import BATCH, WEIGHTS, Origins
-from levin_train.recording import Recorder, outputs_of
+from levin_train.origins import BATCH, WEIGHTS, Kept, Origins
+from levin_train.recording import Recorder, no_tensors_of, outputs_of
 from levin_train.stand_ins import NUMBERS, call_step, logging_to, stand_in_class
 from levin_train.watching import State, attributes_now, computed_attributes, line_of_write, preserved, refuse_change, refuse_kept
 
@@ -47,6 +47,16 @@ def random_state(seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+_LATER = (*range(1, 17), 49, 99, 100, 199, 499, 999, 4999, 9999, 10**4, 10**6)  # steps after which conditions on what counts them are tried
+
+
+def _after(first, second, steps):
+    """What a number is after so many steps, if each changes it as the first does."""
+    if first.dtype == torch.bool:
+        return second.clone()
+    return (first + steps * (second.long() - first.long())).to(first.dtype)
 
 
 class Step:
@@ -89,7 +99,8 @@ class Step:
         tensors = [tensor.clone() if changed is not None or position in self._written else tensor
                    for position, tensor in enumerate(tensors)]
         memory = {name: tensor.data_ptr() for name, tensor in state.items()} if changed is not None else {}
-        with self.inside(recorder, state), checkpointing.run_through(recorder), recorder.packs.layers(), torch_patches.lists(), \
+        recorder.trained = {id(tensor): name for each in (self.weights.parameters, state) for name, tensor in each.items() if tensor.requires_grad}
+        with self.inside(recorder, state), recorder.seeds_refused(), checkpointing.run_through(recorder), recorder.packs.layers(), torch_patches.lists(), \
                 torch.set_grad_enabled(self.training):
             with self.autocast(), recorder.counts, recorder.counts.answering(), recorder:
                 recorder.counts.add_sizes(tensors)
@@ -98,6 +109,8 @@ class Step:
                 result = call_step(self.function, self.module, self.layout.rebuild(tensors), recorder)
                 decided = next((decision.where for decision in reversed(recorder.decisions)), "") if result is None else ""
                 loss, extras = outputs_of(result, self.training, decided or self.where)
+                for name in no_tensors_of(result) if recorder.explores and self.name != "function" else ():
+                    recorder.note(f'{self.where}: "{name}", which {self.name} returns, is no tensor, and is left out of the package')
                 recorder.end()
                 of_rows = recorder.counts.conditions()
             gradients = self._gradients_of(loss, parameters)
@@ -127,6 +140,7 @@ class Step:
                         or recorder.origins.has_written(now[name]) or not torch.equal(now[name], initial[name])]
             changed += [position for position, tensor in enumerate(tensors) if tensor._version > 0 or recorder.origins.has_written(tensor)]
             self._check_changed(changed, now, initial)
+        recorder.later = {name: tensor.detach() for name, tensor in now.items()}
         for name in self.buffers:
             described.append(({"kind": "buffer", "name": name}, now[name].detach()))
         for name, gradient in gradients.items():
@@ -168,6 +182,7 @@ class Step:
                     refuse_kept(name, self.module, start, lambda: self._tried(tensors, 1), self.where)
                 others = [example for example in self.layout.examples if self.layout.is_compared and example is not tensors]
                 self._follow_sizes([(recorder, tensors), *((self._tried(example, 1), example) for example in others)])
+                self._check_counters(recorder, tensors)
             self.courses = courses.found_in(lambda numbers: self._tried(tensors, 1, numbers), courses.Course(recorder, self._numbers(1)))
         self._check_names(first, recorder)
         self._left_behind = {key: found for key, found in after.tensors().items() if key not in before.tensors()}
@@ -192,7 +207,8 @@ class Step:
         origins = Origins()
         recorder = Recorder(numbers, self.training, origins, prints=prints, compared=self.layout.is_compared)
         for origin, values in ((BATCH, tensors), (WEIGHTS, [*parameters.values(), *buffers.values()]),
-                               *((name, [number.tensor]) for name, number in recorder.numbers.items())):
+                               *((name, [number.tensor]) for name, number in recorder.numbers.items()),
+                               *((Kept(name), [tensor]) for name, tensor in {**parameters, **buffers}.items() if not tensor.requires_grad)):
             origins.add(origin, values)
         return recorder
 
@@ -237,6 +253,38 @@ class Step:
                        "be fixed in the package", "Compute with the tensor itself; for sizes that come from data pad to a fixed length, with masks, or to "
                        "the longest of the batch", decisions[0].where)
             decisions[0].follows = name
+
+    def _check_counters(self, recorder, tensors):
+        """Refuses conditions on buffers alone that the step changes, where a later step goes another way: after so many steps, of buffers that count
+        them, and of others at any time."""
+        decisions = [decision for decision in recorder.decisions if decision.kept & set(self.buffers)]
+        if not decisions:
+            return
+        numbers = {name: torch.tensor(value) for name, value in self._numbers(1).items()}
+        turns, taken = courses.Course(recorder, {}).turns, [decision.taken for decision in recorder.decisions]
+        states = {**self.weights.buffers, **{name: tensor.detach() for name, tensor in self.weights.parameters.items() if not tensor.requires_grad}}
+        later = recorder.later
+        for decision in decisions:
+            names = sorted(decision.kept & set(self.buffers))
+            counts = all(states[name].numel() == 1 and not states[name].is_floating_point() for name in names)
+            if counts and all(self._goes_alike(numbers, tensors, {name: _after(states[name], later[name], steps) for name in names}, turns, taken)
+                              for steps in _LATER):
+                continue
+            refuse(f"the step decides on {', '.join(names)}, which the step changes: a later step goes another way, and a package always goes this one",
+                   "Decide on self.global_step, which may have two ways, or take one of both with torch.where. What the first step alone does can be done "
+                   "before the export, by one step of the module", decision.where)
+
+    def _goes_alike(self, numbers, tensors, state, turns, taken):
+        """Whether the step goes the same ways with other values of some buffers. One with which it fails says nothing."""
+        parameters, buffers = dict(self.weights.parameters), dict(self.weights.buffers)
+        for name, value in state.items():
+            (parameters if name in parameters else buffers)[name] = value
+        try:
+            return self.ways(numbers, parameters, buffers, tensors) == (turns, taken)
+        except ExportError:
+            raise
+        except Exception:
+            return True
 
     def _check_names(self, first, second):
         """Refuses names of logged values that differ from step to step."""

@@ -70,7 +70,7 @@ def _opened(value):
         return [str(key) for key in value], list(value.values()), lambda values: _map_like(value, values)
     if any(base.__module__.startswith("torch_geometric.data") for base in type(value).__mro__) and hasattr(value, "stores"):
         return _graph(value)
-    attributes = _attributes(value)
+    attributes = attributes_of(value)
     return list(attributes), list(attributes.values()), lambda values: _object_like(value, zip(attributes, values))
 
 
@@ -121,7 +121,8 @@ def _graph(value):
     return [name(*entry) for entry in entries], [stores[position][key] for position, key in entries], make
 
 
-def _attributes(value):
+def attributes_of(value):
+    """The attributes of an object, also those that it has in slots."""
     slots = [name for base in type(value).__mro__ for name in _slots(base) if hasattr(value, name)]
     return {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
 
@@ -141,7 +142,7 @@ def _holds_tensors(value, depth=0):
         return False
     parts, spec = pytree.tree_flatten(value, is_leaf=lambda part: part is not value)
     if spec.is_leaf():
-        parts = (value if isinstance(value, (dict, collections.UserDict)) else _attributes(value)).values()
+        parts = (value if isinstance(value, (dict, collections.UserDict)) else attributes_of(value)).values()
     return any(_holds_tensors(part, depth + 1) for part in parts)
 
 

@@ -64,8 +64,7 @@ def steps_of(module, loss, without):
     if not hasattr(module, "training_step"):
         raise ExportError(f"{type(module).__name__} has no training_step. Give export() a LightningModule, or a loss function: "
                           "levin_train.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
-    if not getattr(module, "automatic_optimization", True):
-        refuse("the module has automatic_optimization = False", MANUAL, line_of(type(module).training_step))
+    check_optimization(module)
     found = {name: function for name in STEPS if name not in without and (function := own(module, name))}
     notes = check_hooks(module, without)
     if "training_step" not in found and "training_step" not in without:
@@ -73,6 +72,12 @@ def steps_of(module, loss, without):
     if "predict_step" not in found and "predict_step" not in without and own(module, "forward"):
         return {**found, "predict_step": type(module).predict_step}, ("predict_step",), notes
     return found, (), notes
+
+
+def check_optimization(module):
+    """Raises ExportError for a module that optimizes by hand."""
+    if not getattr(module, "automatic_optimization", True):
+        refuse("the module has automatic_optimization = False", MANUAL, line_of(type(module).training_step))
 
 
 def function_step(function, module, layout, precision):
@@ -104,5 +109,5 @@ def check_weights(module):
         if other != name:
             raise ExportError(f"{name} lies in the memory of {other}, but is another tensor. Tie them: {name} = {other}.")
         for hooks in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-            if getattr(tensor, hooks, None):
-                raise ExportError(f"{name} has a hook on its gradient, which a package cannot run. Compute it in the step's loss.")
+            if found := getattr(tensor, hooks, None):
+                refuse(f"{name} has a hook on its gradient, which a package cannot run", "Compute it in the step's loss", line_of(next(iter(found.values()))))

@@ -18,6 +18,7 @@
 | `grouped_products()` | `F.grouped_mm`, `torch._grouped_mm` | tensors without values must be of bfloat16 | `export_packages_test.py test_grouped_products` |
 | `without_input_checks()` | `CppWrapperCpu.generate_input_output_runtime_checks` of `_inductor` (private) | half of a wrapper is checks that only a variable of the environment turns on, and levin checks batches | – (it saves a third of the wrapper's compilation) |
 | `lists()` | `_subclasses.fake_tensor.FakeTensor.tolist` (private) | it asks for each element, and no mode for functions sees it | `export_steps_test.py test_numbers_that_are_no_data` |
+| `seeds()` | `torch.manual_seed`, `torch.random.manual_seed` | a graph does not know that a step sets the seed | `export_steps_test.py test_seeds_and_generators` |
 | `scheduler_arguments()` | `__init__` of `optim.lr_scheduler`'s classes | they do not store what they were made of | `export_files_test.py test_schedules` |
 """
 
@@ -207,14 +208,42 @@ def open_sizes():
     return _config.patch(backed_size_oblivious=True)
 
 
+def seeds(function):
+    """`function`: what torch.manual_seed() is."""
+    stack = contextlib.ExitStack()
+    for owner in (torch, torch.random):
+        stack.enter_context(_replaced(owner, manual_seed=function))
+    return stack
+
+
 def scheduler_class(name):
     """A class of torch's schedules, or None."""
     return getattr(torch.optim.lr_scheduler, name, None) or getattr(torch.optim.swa_utils, name, None)
 
 
+def scheduler_state(scheduler):
+    """The attributes of a schedule, as texts that may be compared."""
+    return {name: _text(value) for name, value in vars(scheduler).items() if name not in ("optimizer", "_schedulers") and not name.startswith("_levin")}
+
+
+def _text(value):
+    if isinstance(value, dict):
+        return {key: _text(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_text(part) for part in value]
+    return repr(value) if isinstance(value, (bool, int, float, str, type(None), torch.Tensor)) else id(value)
+
+
+def _keep_state(scheduler):
+    """Of those in it too, which it may have changed."""
+    scheduler._levin_state = scheduler_state(scheduler)
+    for inner in getattr(scheduler, "_schedulers", ()):
+        _keep_state(inner)
+
+
 @contextlib.contextmanager
 def scheduler_arguments(names):
-    """Schedulers of these classes have what they were made of as `_levin_arguments`."""
+    """Schedulers of these classes have what they were made of as `_levin_arguments`, and as `_levin_state` what they were then."""
     with contextlib.ExitStack() as stack:
         for name in names:
             scheduler = scheduler_class(name)
@@ -223,6 +252,7 @@ def scheduler_arguments(names):
                 bound = inspect.signature(_init).bind(self, *args, **kwargs)
                 _init(self, *args, **kwargs)
                 self._levin_arguments = dict(list(bound.arguments.items())[1:])
+                _keep_state(self)
 
             initialize.__signature__ = inspect.signature(scheduler.__init__)
             stack.enter_context(_replaced(scheduler, __init__=initialize))

@@ -135,8 +135,10 @@ class _Trial:
         return min(furthest, 1e-2), each
 
     def differs(self, what, how):
-        raise ExportError(f"{self.step.where}: {self.step.name}: {what} of the compiled step {how} (batch: {self.shapes}). "
-                          "The package is not written.")
+        numbers = ", ".join(f"{name} = {value}" for name, value in self.numbers.items())
+        raise ExportError(f"{self.step.where}: {self.step.name}: {what} of the compiled step {how} (batch: {self.shapes}). Both had the same weights, batch, "
+                          f"seed and numbers of the run ({numbers}). What the step keeps outside of the module, random numbers that are not torch's or have a "
+                          "seed of their own, and exceptions that it catches do this. The package is not written.")
 
 
 def _compare(loaded, graph, tensors, seed, numbers=None):
@@ -176,7 +178,8 @@ def _compare(loaded, graph, tensors, seed, numbers=None):
         if rounding is None:
             rounding, moved = trial.rounding(expected)
         if not difference <= 10 * rounding * scale and not _is_rounding_alone(key, difference, scale, expected, moved, is_made=seed > 0):
-            trial.differs(_named(key), f"differs from the module's by {f'{difference:.3g}' if same_shape else 'shape'}")
+            values = f": {float(ours):.6g} in place of {float(theirs):.6g}" if same_shape and theirs.numel() == 1 else ""
+            trial.differs(_named(key), f"differs from the module's by {f'{difference:.3g}' if same_shape else 'shape'}{values}")
     return True
 
 

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import inspect
+import itertools
 import operator
 import random
 import sys
@@ -13,6 +14,7 @@ import torch
 from levin_train import metric_objects
 from levin_train.errors import ExportError, is_users, refuse, shown_path
 from levin_train.python_numbers import Number
+from levin_train.structure import attributes_of
 from levin_train.users_code import sources_of
 
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "torchmetrics")
@@ -21,6 +23,9 @@ _RANDOM_ADVICE = ("Use torch's, which levin draws again in each step, as tensors
                   "torch.distributions.Beta(a, b).sample(); and torch.where where the step decides on one")
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), torch.device, torch.dtype)
 _LARGE = 10_000_000  # elements of a tensor, whose values take long to compare
+_DEEPEST = 6  # objects and containers in one another
+_MOST = 20_000  # of them in all, so that a data set in an attribute does not take long
+_CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
 
 
 def _of_tensor(value):
@@ -31,35 +36,81 @@ def _of_tensor(value):
         return str(value.dtype), tuple(value.shape), hash(data.view(torch.uint8).numpy().tobytes()) if value.numel() else 0
 
 
-def _fingerprint(value, depth=0):
+class _Prints:
     """What differs where a value has changed. Tensors count by their numbers: a step may make the same ones again."""
-    if isinstance(value, _PLAIN):
-        return repr(value)
-    if isinstance(value, torch.Tensor):
-        return _of_tensor(value)
-    if isinstance(value, Number):
-        return _of_tensor(value.tensor)
-    if isinstance(value, torch.Generator):
-        return hash(value.get_state().numpy().tobytes())
-    if isinstance(value, random.Random):
-        return hash(value.getstate())
-    of_library = type(value).__module__.split(".")[0] in _LIBRARIES
-    if isinstance(value, (type, types.ModuleType, torch.nn.Module)) or inspect.isroutine(value):
-        return id(value)
-    if hasattr(value, "bit_generator"):  # numpy's
-        return repr(value.bit_generator.state)
-    if hasattr(value, "tobytes"):
-        return hash(value.tobytes())
-    if isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):
-        if depth == 3:
-            return id(value), len(value)
-        if isinstance(value, dict):
-            return tuple((repr(key) if isinstance(key, (str, int)) else id(key), _fingerprint(part, depth + 1))
-                         for key, part in list(value.items()))
-        return tuple(_fingerprint(part, depth + 1) for part in list(value))
-    if of_library and not hasattr(value, "__dict__"):
-        return id(value)
-    return type(value).__qualname__, id(value) if depth >= 3 or not hasattr(value, "__dict__") else _fingerprint(vars(value), depth + 1)
+
+    def __init__(self):
+        self._known = {}  # of what has parts, by identity and the depth at which it was met
+
+    def of(self, value, depth=0):
+        if isinstance(value, (*_PLAIN, itertools.count)):
+            return repr(value)
+        if isinstance(value, torch.Tensor):
+            return _of_tensor(value)
+        if isinstance(value, Number):
+            return _of_tensor(value.tensor)
+        if isinstance(value, torch.Generator):
+            return hash(value.get_state().numpy().tobytes())
+        if isinstance(value, random.Random):
+            return hash(value.getstate())
+        if _has_cells(value):
+            return self._inner(value, depth)
+        if isinstance(value, (type, types.ModuleType, torch.nn.Module)) or inspect.isroutine(value):
+            return id(value)
+        if hasattr(value, "bit_generator"):  # numpy's
+            return repr(value.bit_generator.state)
+        if hasattr(value, "tobytes"):
+            return hash(value.tobytes())
+        return self._inner(value, depth)
+
+    def _inner(self, value, depth):
+        """Of a container, an object or a function, which is looked into once at each depth."""
+        key = (id(value), depth)
+        if key not in self._known:
+            self._known[key] = value, self._looked_into(value, depth)  # the value is kept, so that its identity stays its own
+        return self._known[key][1]
+
+    def _looked_into(self, value, depth):
+        ends = depth >= _DEEPEST or len(self._known) > _MOST
+        if isinstance(value, _CONTAINERS):
+            parts = _parts_of(value)
+            if ends:
+                return id(value), len(parts)
+            if isinstance(value, dict):
+                return tuple((repr(key) if isinstance(key, (str, int)) else id(key), self.of(part, depth + 1)) for key, part in parts)
+            return tuple(self.of(part, depth + 1) for part in parts)
+        if ends:
+            return type(value).__qualname__, id(value)
+        if _has_cells(value):
+            return id(value), tuple(self.of(part, depth + 1) for part in _kept_by(value))
+        attributes = attributes_of(value)
+        if not attributes and (not hasattr(value, "__dict__") or type(value).__module__.split(".")[0] in _LIBRARIES):
+            return type(value).__qualname__, id(value)
+        return type(value).__qualname__, tuple((name, self.of(part, depth + 1)) for name, part in attributes.items())
+
+
+def _fingerprint(value):
+    return _Prints().of(value)
+
+
+def _parts_of(value):
+    """What a container holds, pairs of a map. The methods of a subclass may do something else, or raise."""
+    kind = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+    return list(dict.items(value)) if kind is dict else list(kind.__iter__(value))
+
+
+def _has_cells(value):
+    """Whether it is a function of the user's that may keep something."""
+    return isinstance(value, types.FunctionType) and bool(value.__closure__ or value.__defaults__) and is_users(value.__code__.co_filename)
+
+
+def _kept_by(function):
+    """What a function keeps from one call to the next: the variables around it, and default values."""
+    cells = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it is empty
+            cells.append(cell.cell_contents)
+    return [*cells, *(function.__defaults__ or ())]
 
 
 def _own_names():
@@ -89,10 +140,36 @@ def _attributes(module):
     return found
 
 
+def _users_classes(module):
+    """The user's classes of which parts of a module are."""
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for part in module.modules() for name in (base.__module__ for base in type(part).__mro__)}
+    return list(dict.fromkeys(base for part in module.modules() for base in type(part).__mro__ if files[base.__module__] and is_users(files[base.__module__])))
+
+
+def _is_kept_by_class(name, value):
+    """Whether an attribute of a class may be a state, and not what the class is made of."""
+    return not name.startswith(("__", "_abc_")) and (_has_cells(value) or not (inspect.isroutine(value) or hasattr(type(value), "__get__") or isinstance(value, type)))
+
+
+def _of_classes(module):
+    """As _attributes(), of the user's classes. What is found by way of the module itself has the name that it has there."""
+    of_module = type(module).__mro__
+    return [(f"self.{name}" if base in of_module and not _has_cells(value) else f"{name} of {base.__name__}", vars(base), name)
+            for base in _users_classes(module) for name, value in list(vars(base).items())
+            if _is_kept_by_class(name, value) and not (base in of_module and name in vars(module))]
+
+
 def _globals(module, function):
-    return [(f"{name} of {source.__name__}", vars(source), name) for source in sources_of(module, function)
+    sources = sources_of(module, function)
+    own = {source.__name__ for source in sources}
+    kept = (int, float, list, dict, set, collections.deque, itertools.count)
+    return [(f"{name} of {source.__name__}", vars(source), name) for source in sources
             for name, value in list(vars(source).items())
-            if not name.startswith("__") and isinstance(value, (int, float, list, dict, set, collections.deque))]
+            if not name.startswith("__") and (isinstance(value, kept) or _has_cells(value) or _is_object_of(own, value))]
+
+
+def _is_object_of(sources, value):
+    return type(value).__module__ in sources and not isinstance(value, (type, torch.nn.Module))
 
 
 def _generators():
@@ -108,19 +185,18 @@ class State:
     """What can change besides tensors of the module, by its name in messages, as it is now."""
 
     def __init__(self, module, function):
-        self._places = {name: (owner, key, depth) for places, depth in ((_attributes(module), 0), (_globals(module, function), 1))
-                        for name, owner, key in places}
-        self._values = {name: owner[key] for name, (owner, key, _) in self._places.items()}
+        self._places = {name: (owner, key) for name, owner, key in [*_attributes(module), *_of_classes(module), *_globals(module, function)]}
+        self._values = {name: owner[key] for name, (owner, key) in self._places.items()}
         self._shown = {name: _shown(value) for name, value in self._values.items()}
-        self.prints = {name: _fingerprint(owner[key], depth) for name, (owner, key, depth) in self._places.items()}
+        self.prints = {name: _fingerprint(owner[key]) for name, (owner, key) in self._places.items()}
         self.prints |= {name: look() for name, look in _generators().items()}
 
     def look(self, name):
         """A function that gives what of this name is now."""
         if name in _generators():
             return _generators()[name]
-        owner, key, depth = self._places[name]
-        return lambda: _fingerprint(owner.get(key), depth)
+        owner, key = self._places[name]
+        return lambda: _fingerprint(owner.get(key))
 
     def changed(self, later):
         """The names of what has changed."""
@@ -149,7 +225,7 @@ def _tensors_in(value, depth=0):
         return [value.tensor]
     if depth == 3 or isinstance(value, (*_PLAIN, type, types.ModuleType, torch.nn.Module)):
         return []
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, collections.deque)) else \
+    parts = [part for _, part in _parts_of(value)] if isinstance(value, dict) else _parts_of(value) if isinstance(value, _CONTAINERS) else \
         vars(value).values() if hasattr(value, "__dict__") else ()
     return [tensor for part in list(parts) for tensor in _tensors_in(part, depth + 1)]
 
@@ -162,8 +238,8 @@ def _shown(value):
     if isinstance(value, torch.Tensor):
         few = 0 < value.numel() <= 4 and value.device.type == "cpu" and value.layout == torch.strided
         return f"a tensor {[float(f'{float(each):.4g}') for each in value.detach().reshape(-1)]}" if few else f"a tensor of shape {list(value.shape)}"
-    if isinstance(value, (list, tuple, set, dict, collections.deque)):
-        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, _CONTAINERS):
+        return f"a {type(value).__name__} of {len(_parts_of(value))}"
     return f"a {type(value).__name__}"
 
 
@@ -251,9 +327,17 @@ def preserved(module):
     own = _own_names()
     kept = [(vars(part), {name: (value, _copied(value), dict(vars(value)) if _has_state(value) else None)
                           for name, value in vars(part).items() if name not in own}) for part in module.modules()]
+    of_classes = [(base, {name: (value, _copied(value)) for name, value in vars(base).items() if _is_kept_by_class(name, value)})
+                  for base in _users_classes(module)]
     try:
         yield
     finally:
+        for base, before in of_classes:
+            for name in [name for name, value in vars(base).items() if _is_kept_by_class(name, value) and name not in before]:
+                delattr(base, name)
+            for name, (value, copy) in before.items():
+                if vars(base).get(name) is not value or value is not copy:
+                    setattr(base, name, value if value is copy else _restore(value, copy))
         for attributes, before in kept:
             for name in set(attributes) - set(before) - own:
                 del attributes[name]

@@ -277,6 +277,23 @@ class Several(unittest.TestCase):
         self.assertEqual({bool(value) for entry, value in zip(graph.outputs, found) if entry["kind"] == "condition"}, {False})
         self.assertIn("give export() several batches of your loader", message(Masked(), padded(8, 5)))
 
+    def test_none_in_place_of_a_tensor(self):
+        class Masked(Base):
+            def training_step(self, batch, batch_idx):
+                loss = F.cross_entropy(self.net(batch["x"]), batch["y"], reduction="none")
+                return (loss if batch["mask"] is None else loss * batch["mask"]).mean()
+
+        def masked(count, mask):
+            x, y = rows(count)
+            return {"x": x, "y": y, "mask": mask}
+
+        without, with_one = masked(8, None), masked(5, torch.ones(5))
+        _, notes = verified(Masked(), without, [masked(5, None)], without=["predict_step"])
+        self.assertEqual([note for note in notes if "mask" in note],
+                         ['"mask" of the batch is None, and so it is in the package, which does not use a tensor of that name'])
+        for one, other in ((without, with_one), (with_one, without)):
+            self.assertIn('"mask" of the batch is a tensor in one example batch, and None in another', message(Masked(), one, batches=[other]))
+
     def test_batches_of_other_structures(self):
         self.assertIn("differ in their structure", message(Base(), rows(8), batches=[{"0": rows(8)[0], "1": rows(8)[1]}]))
         self.assertIn("Give it one type", message(Base(), rows(8), batches=[(rows(8)[0], rows(8)[1].float())]))

@@ -72,6 +72,24 @@ class Configuration(unittest.TestCase):
                 if name not in ("OneCycleLR", "CyclicLR"):  # they set the rate themselves
                     self.assertEqual(found["optimizer"]["init_args"]["lr"], 0.05)
 
+    def test_monitor_beside_the_schedule(self):
+        """As Lightning reads it, and a list of one map as the map."""
+        def configured(monitor, *, listed=False, mapped=False):
+            def configure(self):
+                optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+                plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2)
+                found = {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau} if mapped else plateau, **monitor}
+                return [found] if listed else found
+
+            return configure
+
+        wanted = {"class_path": "ReduceLROnPlateau", "init_args": {"patience": 2}, "monitor": "val_loss"}
+        self.assertEqual(self.sections(configured({"monitor": "val_loss"}))["lr_scheduler"], wanted)
+        self.assertEqual(self.sections(configured({"monitor": "val_loss"}, listed=True))["lr_scheduler"], wanted)
+        for configure in (configured({}), configured({"monitor": "val_loss"}, mapped=True)):
+            with self.assertRaisesRegex(levin_train.ExportError, r"^export_files_test.py:\d+: ReduceLROnPlateau has no monitor"):
+                self.sections(configure)
+
     def test_schedule_of_averaged_weights(self):
         found = self.scheduled(lambda self, optimizer: torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.05, anneal_epochs=3))
         self.assertEqual(found, {"class_path": "SWALR", "init_args": {"swa_lr": 0.05, "anneal_epochs": 3}})
@@ -188,6 +206,63 @@ class Configuration(unittest.TestCase):
                 self.assertIn(wanted, str(raised.exception))
                 self.assertIn("export_files_test.py:", str(raised.exception))
 
+
+    def test_what_has_begun_or_is_changed(self):
+        """levin makes the optimizer and its schedule anew."""
+        schedules = torch.optim.lr_scheduler
+
+        def changed(change, make=lambda optimizer: schedules.ExponentialLR(optimizer, 0.5), kind=torch.optim.SGD):
+            def configure(self):
+                optimizer = kind(self.parameters(), lr=0.5)
+                scheduler = make(optimizer)
+                change(optimizer, scheduler)
+                return [optimizer], [scheduler]
+
+            return configure
+
+        def stepped(optimizer, scheduler):
+            for _ in range(3):
+                optimizer.step()
+                scheduler.step()
+
+        def with_state(optimizer, _):
+            for parameter in optimizer.param_groups[0]["params"]:
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+
+        def clipping(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
+            step = optimizer.step
+            optimizer.step = lambda closure=None: step(closure)
+            return optimizer
+
+        in_turn = lambda optimizer: schedules.SequentialLR(optimizer, [schedules.ConstantLR(optimizer, 0.5), schedules.StepLR(optimizer, 3)], [2])  # noqa: E731
+        for wanted, configure in {
+            "the ExponentialLR has taken steps before the run (it is at 3)": changed(stepped),
+            "the SequentialLR has taken steps": changed(stepped, in_turn),
+            "gamma of the ExponentialLR has been changed": changed(lambda _, scheduler: setattr(scheduler, "gamma", 0.1)),
+            "gamma of the StepLR has been changed": changed(lambda _, scheduler: setattr(scheduler._schedulers[1], "gamma", 0.3), in_turn),
+            "the optimizer has lr=0.2, and its ExponentialLR has set 0.5": changed(lambda optimizer, _: optimizer.param_groups[0].update(lr=0.2)),
+            "the Adam has taken steps": changed(with_state, kind=torch.optim.Adam),
+            "the Adagrad has taken steps": changed(with_state, kind=torch.optim.Adagrad),
+            "step() of the SGD is another": clipping,
+        }.items():
+            with self.subTest(wanted):
+                with self.assertRaises(levin_train.ExportError) as raised:
+                    self.sections(configure)
+                self.assertRegex(str(raised.exception), r"^export_files_test.py:\d+: ")
+                self.assertIn(wanted, str(raised.exception))
+        for make in (in_turn, lambda optimizer: schedules.ChainedScheduler([schedules.ConstantLR(optimizer, 0.5), schedules.StepLR(optimizer, 3)]),
+                     lambda optimizer: schedules.OneCycleLR(optimizer, 0.1, total_steps=9, cycle_momentum=False)):
+            self.sections(changed(lambda *_: None, make, torch.optim.Adagrad))
+
+    def test_a_rate_that_no_schedule_of_the_run_has_set(self):
+        def configure(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
+            torch.optim.lr_scheduler.ConstantLR(optimizer, 0.5)
+            return optimizer
+
+        self.assertEqual(self.sections(configure)["optimizer"]["init_args"]["lr"], 0.25)
 
     def test_numbers_that_json_lacks(self):
         text = configuration.yaml_text({"optimizer": {"init_args": {"lr": float("inf"), "betas": (0.9, float("-inf")), "on": True}}})

@@ -95,6 +95,39 @@ class Checkpointing(Refused):
         self.assertIs(torch.utils.checkpoint.CheckpointFunction, before)
 
 
+class Gradients(Refused):
+    """What a parameter's .grad is in a step: in Lightning that of the step before."""
+
+    def test_they_are_not_read(self):
+        def norm(self, batch, batch_idx):
+            norms = [each.grad.norm() for each in self.net.parameters() if each.grad is not None]  # of the step before
+            return Base.training_step(self, batch, batch_idx) * (1 + sum(norms))
+
+        def clipped(self, batch, batch_idx):
+            torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)  # clipped
+            return Base.training_step(self, batch, batch_idx)
+
+        def kept(self, batch, batch_idx):
+            return Base.training_step(self, batch, batch_idx) if self.layers[0].weight.grad is None else None  # of a layer that is kept
+
+        self.assertIn("torch.autograd.grad", self.refused(with_step(norm), "the step reads the gradient of net.weight", line=line_with(__file__, "of the step before")))
+        self.refused(with_step(clipped), "the step reads the gradient of net.weight", line=line_with(__file__, "clipped"))
+        module = with_step(kept)
+        module.layers = [module.net]
+        self.refused(module, "the step reads the gradient of net.weight", line=line_with(__file__, "of a layer that is kept"))
+
+    def test_they_may_be_set_to_none(self):
+        def step(self, batch, batch_idx):
+            self.zero_grad()
+            for parameter in self.parameters():
+                parameter.grad = None
+            x = batch[0].clone().requires_grad_(True)
+            assert x.grad is None
+            return Base.training_step(self, (x, batch[1]), batch_idx)
+
+        verified(with_step(step))
+
+
 class InnerBackward(torch.autograd.Function):
     """A checkpoint of the user's own, whose backward pass calls backward()."""
 

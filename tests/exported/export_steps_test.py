@@ -6,11 +6,13 @@ buffers and logged values.
 Nothing is compiled here: export_packages_test.py does that.
 """
 
+import itertools
 import math
 import os
 import pathlib
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 from math import cos
@@ -114,6 +116,98 @@ class Attributes(Refused):
         self.refused(Collecting(), "the step changes self.losses", without=["on_train_epoch_end"])
 
 
+class Slotted:
+    __slots__ = ("n", "inner")
+
+    def __init__(self, inner=None):
+        self.n, self.inner = 0, inner
+
+    def add(self):
+        self.n += 1  # in slots
+
+
+class Lengthless(tuple):
+    """As e3nn's Irrep."""
+
+    def __len__(self):
+        raise NotImplementedError
+
+
+def counter():
+    n = 0
+
+    def count():
+        nonlocal n
+        n += 1  # in a closure
+
+    return count
+
+
+GLOBAL, ITERATED, COUNTED = Slotted(), itertools.count(), counter()
+
+
+class Hidden(Refused):
+    """Counters that training reads much later, and that no comparison of values shows."""
+
+    def counts(self, where, name, how, **attributes):
+        def step(self, batch, batch_idx):
+            how(self)
+            return Base.training_step(self, batch, batch_idx)
+
+        module = with_step(step)
+        vars(module).update(attributes)
+        self.refused(module, f"the step changes {name}", line=line_with(__file__, where))
+
+    def test_objects(self):
+        deep = Slotted(types.SimpleNamespace(a=[{"b": Slotted(Slotted())}]))
+        self.counts("in slots", "self.counts", lambda self: self.counts.add(), counts=Slotted())
+        self.counts("in slots", "self.deep", lambda self: self.deep.inner.a[0]["b"].inner.add(), deep=deep)
+        self.counts("in slots", "GLOBAL of ", lambda self: GLOBAL.add())
+        self.counts("in a closure", "self.counted", lambda self: self.counted(), counted=counter())
+        self.counts("in a closure", "COUNTED of ", lambda self: COUNTED())
+        self.counts("iterated", "ITERATED of ", lambda self: next(ITERATED))  # iterated
+
+    def test_closure_of_a_step(self):
+        n = 0
+
+        def step(self, batch, batch_idx):
+            nonlocal n
+            n += 1  # around the step
+            return Base.training_step(self, batch, batch_idx)
+
+        self.refused(with_step(step), "the step changes training_step of Model", line=line_with(__file__, "around the step"))
+
+    def test_classes(self):
+        class Classed(Base):
+            seen, kept_values, limits = 0, [], {"a": 1}
+
+            def training_step(self, batch, batch_idx):
+                type(self).seen += 1  # of the class
+                return super().training_step(batch, batch_idx) / self.seen
+
+        class Listing(Classed):
+            def training_step(self, batch, batch_idx):
+                self.kept_values.append(1)  # of its list
+                return Base.training_step(self, batch, batch_idx) * len(self.kept_values)
+
+        class Once(Classed):
+            def training_step(self, batch, batch_idx):
+                if not hasattr(type(self), "table"):
+                    type(self).table = torch.arange(3)
+                self.__class__.limits = {"a": 2}
+                return (self.net(batch[0]) * self.table).mean() * self.limits["a"]
+
+        self.refused(Classed(), "the step changes self.seen from 2 to 3", line=line_with(__file__, "of the class"))
+        self.refused(Listing(), "the step changes self.kept_values", line=line_with(__file__, "of its list"))
+        verified(Once())
+        self.assertEqual((Classed.seen, Classed.kept_values, Once.limits, hasattr(Once, "table"), "limits" in vars(Once)), (0, [], {"a": 1}, False, False))
+
+    def test_tuples_without_a_length(self):
+        module = Base()
+        module.irrep = Lengthless((1, 2))
+        verified(module)
+
+
 class Numbers(Refused):
     """Numbers of the run, and of values, in Python's own arithmetic."""
 
@@ -194,6 +288,18 @@ class Random(Refused):
         for chance in (0.0, -1.0, 1.0):  # known, whatever is drawn
             graphs, _ = verified(with_step(step, chance=chance))
             self.assertEqual([entry for entry in graphs["training_step"].outputs if entry["kind"] == "condition"], [])
+
+    def test_seeds_and_generators(self):
+        def seeded(self, batch, batch_idx):
+            torch.manual_seed(self.global_step)  # seeded
+            return Base.training_step(self, (batch[0] + torch.randn_like(batch[0]), batch[1]), batch_idx)
+
+        def generated(self, batch, batch_idx):
+            noise = torch.randn(6, generator=torch.Generator().manual_seed(0))  # generated
+            return Base.training_step(self, (batch[0] + noise, batch[1]), batch_idx)
+
+        self.refused(with_step(seeded), "the step sets the seed", line=line_with(__file__, "seeded"))
+        self.refused(with_step(generated), "randn() draws of a generator of its own", line=line_with(__file__, "generated"))
 
     def test_conditions_on_values_with_random_numbers(self):
         def step(self, batch, batch_idx):
@@ -353,6 +459,32 @@ class Besides(Refused):
         verified(module)
         self.refused(with_step(draws), "draws other random numbers on one way", line=line_with(__file__, "draws"))
         self.refused(with_step(many), "depends on global_step, which changes in a run, and takes more than 4 ways", line=line_with(__file__, "many"))
+
+    def test_advice_on_what_cannot_be_read(self):
+        def frozen(self, batch, batch_idx):
+            self.net.requires_grad_(self.current_epoch > 0)  # frozen
+            return Base.training_step(self, batch, batch_idx)
+
+        def normed(self, batch, batch_idx):
+            return Base.training_step(self, (self.norm(batch[0]), batch[1]), batch_idx)  # normed
+
+        self.assertIn("torch.where(torch.tensor(self.current_epoch < 10), hidden.detach(), hidden)",
+                      self.refused(with_step(frozen), "requires_grad_() takes", line=line_with(__file__, "frozen")))
+        module = with_step(normed)
+        module.norm = nn.BatchNorm1d(6, momentum=None)
+        self.assertIn("momentum=0.1", self.refused(module, "a normalization with momentum=None", line=line_with(__file__, "normed")))
+
+    def test_a_difference_of_unknown_cause(self):
+        def step(self, batch, batch_idx):
+            try:
+                factor = 1 / (self.global_step % 2)
+            except ZeroDivisionError:
+                factor = 3.0
+            return Base.training_step(self, batch, batch_idx) * factor
+
+        message = self.refused(with_step(step), "loss of the compiled step differs from the module's by inf: inf in place of ")
+        self.assertIn("numbers of the run (batch_idx = 0, dataloader_idx = 1, global_step = 2, current_epoch = 3)", message)
+        self.assertIn("exceptions that it catches", message)
 
     def test_branches_that_are_never_taken(self):
         def step(self, batch, batch_idx):

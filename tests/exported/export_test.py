@@ -9,7 +9,7 @@ import inspect
 import random
 import unittest
 
-from recorded_graphs import BATCH, Base, recorded  # also makes levin known
+from recorded_graphs import BATCH, Base, line_with, recorded  # also makes levin known
 
 import torch
 import torch.nn.functional as F
@@ -225,6 +225,27 @@ class Refusals(unittest.TestCase):
         self.assertIn("no step or hook", self.message(Base(), without=["on_train_epoch_stop"]))
         self.assertIn("precision is", self.message(Base(), precision="8"))
         self.assertIn("processor is", self.message(Base(), processor="z80"))
+
+    def test_what_configure_optimizers_changes(self):
+        class Hooked(Base):
+            def configure_optimizers(self):
+                for parameter in self.parameters():
+                    parameter.register_hook(lambda gradient: gradient * 0.1)  # hooked
+                return super().configure_optimizers()
+
+        class Accumulated(Base):
+            def configure_optimizers(self):
+                self.net.bias.register_post_accumulate_grad_hook(lambda parameter: parameter.grad.mul_(0.1))
+                return super().configure_optimizers()
+
+        class ByHand(Base):
+            def configure_optimizers(self):
+                self.automatic_optimization = False
+                return super().configure_optimizers()
+
+        self.assertTrue(self.message(Hooked()).startswith(f"{line_with(__file__, 'hooked')}: net.weight has a hook on its gradient"))
+        self.assertIn("net.bias has a hook on its gradient", self.message(Accumulated()))
+        self.assertIn("automatic_optimization = False", self.message(ByHand()))
 
     def test_view_of_a_weight(self):
         class View(Base):

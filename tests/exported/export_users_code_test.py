@@ -51,6 +51,34 @@ class Numbers(Refused):
         self.assertEqual(conditions(graph), [])
         self.assertEqual([entry["name"] for entry in graph.outputs if entry["kind"] == "log"], ["accuracy", "of_item", "rows", "known"])
 
+    def test_tensors_of_sizes(self):
+        def step(self, batch, batch_idx):
+            rows = torch.tensor(len(batch[0])) * torch.tensor(float(len(batch[0])), dtype=torch.float64)
+            both = torch.tensor([len(batch[0]), 2, 0.5 * batch[0].shape[0]])
+            assert both.dtype == torch.float32 and torch.tensor(len(batch[0])).dtype == torch.int64
+            return {"loss": loss_of(self, batch) / rows + both.sum(), "rows": torch.as_tensor([len(batch[0])])}
+
+        graph = verified(with_step(step))[0]["training_step"]
+        self.assertEqual([entry["shape"] for entry in graph.inputs if entry["kind"] == "batch"], [["batch", 6], ["batch"]])
+
+    def test_reductions_of_python(self):
+        def step(self, batch, batch_idx):
+            for name, function in (("least", min), ("most", max), ("all", sum)):
+                self.log(name, min(1.0, batch[0].mean().item()), reduce_fx=function)
+            return loss_of(self, batch)
+
+        graph = verified(with_step(step))[0]["training_step"]
+        self.assertEqual([entry["options"]["reduce"] for entry in graph.outputs if entry["kind"] == "log"], ["min", "max", "sum"])
+
+    def test_what_is_returned_besides_tensors(self):
+        def step(self, batch, batch_idx):
+            loss = loss_of(self, batch)
+            return {"loss": loss, "preds": batch[0].numpy(), "list": batch[1].tolist(), "name": "hi", "number": loss.item(), "none": None, "kept": batch[0] * 2}
+
+        graphs, notes = verified(with_step(step))
+        self.assertEqual([entry["name"] for entry in graphs["training_step"].outputs if entry["kind"] == "extra"], ["kept"])
+        self.assertEqual([note.split('"')[1] for note in notes if "is no tensor" in note], ["preds", "list", "name", "number"])
+
     def test_a_number_chooses_a_part(self):
         def step(self, batch, batch_idx):
             rates = torch.tensor([[1.0, 0.5, 0.1], [2.0, 3.0, 4.0]])
@@ -264,6 +292,74 @@ class Logging:
         return self.net.weight.abs().max().detach()
 
 
+class Conditions(Refused):
+    """Conditions on values, which a package keeps as they were for the example."""
+
+    def test_buffers_that_the_step_changes(self):
+        class Counting(Base):
+            limit, first = 6, 0
+
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.tensor(self.first))
+                self.register_buffer("mean", torch.zeros(()))
+
+            def training_step(self, batch, batch_idx):
+                self.n += 1
+                loss = loss_of(self, batch)
+                return loss * 0.1 if self.n > self.limit else loss  # counted
+
+        class Later(Counting):
+            limit = 700
+
+        class Past(Counting):
+            first = 7
+
+        class Averaging(Counting):
+            def training_step(self, batch, batch_idx):
+                loss = loss_of(self, batch)
+                if self.mean > 10:  # averaged
+                    loss = loss * 2
+                self.mean.lerp_(loss.detach(), 0.1)
+                return loss
+
+        for module in (Counting(), Later()):
+            self.refused(module, "the step decides on n, which the step changes", line=line_with(__file__, "counted"))
+        self.assertIn("self.global_step", self.refused(Averaging(), "the step decides on mean,", line=line_with(__file__, "averaged")))
+        verified(Past())
+
+    def test_averaged_models(self):
+        class Averaged(Base):
+            def __init__(self):
+                super().__init__()
+                self.ema = SWA.AveragedModel(self.net, multi_avg_fn=SWA.get_ema_multi_avg_fn(0.9)).requires_grad_(False)
+
+            def training_step(self, batch, batch_idx):
+                self.ema.update_parameters(self.net)  # ema
+                return loss_of(self, batch)
+
+        module = Averaged()
+        self.refused(module, "the step decides on ema.n_averaged", line=line_with(__file__, "ema"))
+        module.ema.update_parameters(module.net)
+        verified(module)
+
+    def test_each_is_noted(self):
+        def step(self, batch, batch_idx):
+            assert (batch[1] >= 0).all()
+            if batch[0].isnan().any():
+                raise ValueError("nan")
+            loss = -torch.distributions.Categorical(logits=self.net(batch[0])).log_prob(batch[1]).mean()
+            if batch[0].mean() > 50:  # on a mean
+                loss = loss * 2
+            if len(batch[0]) > 1 and batch[0].max().item() < 99:  # on a number
+                loss = loss * 3
+            return loss
+
+        kept = [note for note in verified(with_step(step))[1] if "this condition on values" in note]
+        self.assertEqual([note.split(": ")[0] for note in kept], [line_with(__file__, "on a mean"), line_with(__file__, "on a number")])
+        self.assertIn("is False for the example, and fixed so in the package: a batch for which it is True ends the run", kept[0])
+
+
 class Modules(Refused):
     """Whole modules: what they give is what Python gives."""
 
@@ -301,6 +397,7 @@ class Modules(Refused):
                 self.normed = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).requires_grad_(False)
                 self.teacher = copy.deepcopy(self.net).requires_grad_(False)
                 self.averaged = SWA.AveragedModel(self.net, multi_avg_fn=SWA.get_ema_multi_avg_fn(0.9)).requires_grad_(False)
+                self.averaged.update_parameters(self.net)
 
             @torch.no_grad()
             def update(self):
