@@ -9,6 +9,7 @@ weights in it, and with what a TableDataModule has learnt, so that the file take
 import argparse
 import json
 import os
+import re
 import sys
 import warnings
 import zipfile
@@ -16,10 +17,10 @@ import zipfile
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveWriter
 
-from levin_train import preparation, safetensors
+from levin_train import onnx_files, preparation, safetensors
 from levin_train.compiling import movable, shims_of
 from levin_train.errors import ExportError, LoadError
-from levin_train.loading import opened
+from levin_train.loading import opened, shown
 
 PROGRAM = "data/levin/predict_step.py"
 CONSTANTS = "data/levin/predict_step.safetensors"
@@ -45,8 +46,9 @@ def stored(graph):
 class Program(torch.nn.Module):
     """The predict_step of a package with these weights. Takes the tensors of a batch, and gives a dictionary."""
 
-    def __init__(self, code, constants, entry, weights, prepare):
+    def __init__(self, code, constants, entry, precision, weights, prepare):
         super().__init__()
+        self.precision = precision
         names = {}
         exec(compile(code, "predict_step of the package", "exec"), names)  # noqa: S102 - a package is code: docs/security.md
         self._function = names["forward"]
@@ -67,17 +69,50 @@ class Program(torch.nn.Module):
 
 
 def program_of(file, package=None):
-    """The Program of a checkpoint or a package, with an example of its inputs and the dimensions that vary."""
+    """The Program of a checkpoint or a package, an example of each of its inputs, and notes for its user."""
     tensors, manifest = _opened(file)
     path = file if manifest is None else package or manifest.get("hyper_parameters", {}).get("package")
-    if path is None:
-        raise LoadError(f"'{file}' is of a {manifest.get('module_class', 'module')}, a class in C++, whose code is in its own program. "
-                        "Its weights: levin export --to state_dict.")
+    if manifest is not None:
+        _check_class(file, manifest)
     description, code, constants, weights = _package(path)
-    weights.update({name.removeprefix("state_dict."): tensor for name, tensor in tensors.items() if name.startswith("state_dict.")})
+    notes = []
+    if manifest is not None:
+        weights = _trained(file, tensors, path, description, weights)
+        precision = manifest.get("precision", description["precision"])
+        if precision != description["precision"]:
+            notes.append(f"The package computes in {description['precision']} and the run did in {precision}: the numbers are not quite those of "
+                         "the run.")
     entry = description["entries"]["predict_step"]
-    prepare, examples = preparation.of(manifest or {}, [each for each in entry["inputs"] if each["kind"] == "batch"])
-    return Program(code, constants, entry, weights, prepare).eval(), examples
+    prepare, examples, more = preparation.of(manifest or {}, [each for each in entry["inputs"] if each["kind"] == "batch"])
+    return Program(code, constants, entry, description["precision"], weights, prepare).eval(), examples, notes + more
+
+
+def _check_class(file, manifest):
+    name = manifest.get("module_class", "module")
+    if name == "ExportedModule":
+        return
+    if "package" in manifest.get("hyper_parameters", {}):
+        raise LoadError(f"'{file}' is of a {name}, a class in C++ over a package: its own steps are no part of the package. Use "
+                        "levin::Predictor in a program that has the class.")
+    raise LoadError(f"'{file}' is of a {name}, a class in C++, whose code is in its own program. Its weights: levin export --to state_dict.")
+
+
+def _trained(file, tensors, path, description, untrained):
+    """The package's weights with the checkpoint's numbers. Raises LoadError where these are not of the same names and shapes."""
+    found = {name.removeprefix("state_dict."): tensor for name, tensor in tensors.items() if name.startswith("state_dict.")}
+    weights, known = {}, set()
+    for each in description["weights"]:
+        names = [each["name"], *each["aliases"]]
+        known.update(names)
+        weights.update({each["name"]: found[name] for name in names[::-1] if name in found})
+    shapes = [f"{name} is {list(weights[name].shape)} in the checkpoint and {list(tensor.shape)} in the package"
+              for name, tensor in untrained.items() if name in weights and weights[name].shape != tensor.shape]
+    found_wrong = {"only in the checkpoint": sorted(set(found) - known), "only in the package": sorted(set(untrained) - set(weights)), "": shapes}
+    problems = [f"{what}{': ' if what else ''}{shown(names)}" for what, names in found_wrong.items() if names]
+    if problems:
+        raise LoadError(f"The weights of '{file}' are not those of the package '{path}' (of {description['module']}): {'; '.join(problems)}. "
+                        "Give the package of the run: --package.")
+    return weights
 
 
 def _opened(file):
@@ -85,7 +120,11 @@ def _opened(file):
     if zipfile.is_zipfile(file):
         return {}, None
     tensors, metadata = opened(os.fspath(file))
-    return tensors, json.loads(metadata.get("levin_manifest", "{}"))
+    return tensors, json.loads(metadata.get("levin_manifest", "{}"), object_hook=_number_or_map)
+
+
+def _number_or_map(found):
+    return float(found["$float"]) if set(found) == {"$float"} else found  # inf and nan, which JSON does not have
 
 
 def _package(path):
@@ -124,16 +163,31 @@ def write_program(program, examples, output):
 
 def write_onnx(program, examples, output):
     """ONNX, whose inputs and outputs have the names of the package's."""
-    try:
-        import onnxscript  # noqa: F401 - torch.onnx needs it, and says so less plainly
-    except ImportError as error:
-        raise ExportError("ONNX needs the packages onnx and onnxscript: pip install onnx onnxscript") from error
+    if program.precision != "32-true":
+        raise ExportError(f"The package computes in {program.precision}, whose types torch mixes where ONNX must not. Export the module once more "
+                          'with precision="32-true", and give that package with --package: its weights have the same names.')
     outputs = [each["name"] for each in program._entry["outputs"] if each["kind"] == "extra"]
-    torch.onnx.export(_exported(program, examples), args=(), f=output, input_names=[each.name for each in examples], output_names=outputs,
-                      dynamo=True, external_data=False, verbose=False)
+    onnx_files.write(_exported(program, examples), examples, outputs, output)
 
 
 WRITERS = {"program": (write_program, ".pt2"), "onnx": (write_onnx, ".onnx")}
+
+
+def _output(path):
+    """The file to write, in a folder that exists."""
+    if os.path.isdir(path):
+        raise ExportError(f"--output: '{path}' is a folder. Name a file in it.")
+    path = os.path.abspath(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def _cause(error):
+    """The first line of what was raised first, without the colours of a terminal. What torch raises over it tells of its own steps."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()
+    return f"{lines[0] if lines else 'without a reason'} ({type(error).__name__})"
 
 
 def main(arguments=None):
@@ -144,17 +198,18 @@ def main(arguments=None):
     parser.add_argument("--package", help="where the package is, if not where it was when the run began")
     options = parser.parse_args(arguments)
     try:
-        program, examples = program_of(options.file, options.package)
+        output = _output(options.output)
+        program, examples, notes = program_of(options.file, options.package)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            WRITERS[options.to][0](program, examples, os.path.abspath(options.output))
+            WRITERS[options.to][0](program, examples, output)
     except Exception as error:  # torch's exporters raise what they like
         own = isinstance(error, (LoadError, ExportError, OSError))
-        text = str(error) if own else f"torch cannot make {options.to} of it: {str(error).strip().splitlines()[0]} ({type(error).__name__})"
+        text = str(error) if own else f"torch cannot make {options.to} of it: {_cause(error)}"
         print(f"levin: error: {text}", file=sys.stderr)
         return 1
     inputs = ", ".join(f"{each.name} {each.tensor.dtype} {each.dimensions}" for each in examples)
-    print(f"{options.output} written. It takes {inputs}.")
+    print("\n".join([f"{options.output} written. It takes {inputs}.", *(f"note: {note}" for note in notes)]))
     return 0
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import struct
+import zlib
 
 import torch
 
@@ -11,8 +12,12 @@ NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch
          torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL"}
 
 
-def to_bytes(tensors):
-    header, parts, offset = {}, [], 0
+class DamagedError(ValueError):
+    """A checksum that a file has of itself does not hold."""
+
+
+def to_bytes(tensors, metadata=None):
+    header, parts, offset = {} if metadata is None else {"__metadata__": metadata}, [], 0
     for name, tensor in tensors.items():
         data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, offset + len(data)]}
@@ -41,6 +46,7 @@ def _read(file, size):
     header = json.loads(file.read(length))
     data = bytearray(file.read())
     metadata = header.pop("__metadata__", {})
+    _check(metadata, data)
     dtypes = {name: dtype for dtype, name in NAMES.items()}
     tensors = {}
     for name, entry in header.items():
@@ -51,3 +57,13 @@ def _read(file, size):
         flat = torch.frombuffer(data[begin:end], dtype=dtype) if end > begin else torch.empty(0, dtype=dtype)
         tensors[name] = flat.reshape(entry["shape"]).clone()
     return tensors, metadata
+
+
+def _check(metadata, data):
+    """The checksums that each checkpoint of levin has. Files of other writers have none."""
+    if (manifest := metadata.get("levin_manifest")) is None:
+        return
+    for what, key, covered in (("manifest", "levin_manifest_crc32", manifest.encode("utf-8", "surrogatepass")),
+                               ("tensor data", "levin_data_crc32", data)):
+        if metadata.get(key) != str(zlib.crc32(covered)):
+            raise DamagedError(f"its checksum shows that its {what} is damaged")

@@ -14,6 +14,7 @@ import tempfile
 import typing
 import unittest
 import unittest.mock
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
@@ -421,7 +422,7 @@ class Loading(unittest.TestCase):
         cases = {"missing: net.bias": self.written({key: value for key, value in state.items() if key != "state_dict.net.bias"}, "a"),
                  "not in the module: more": self.written({**state, "state_dict.more": torch.ones(1)}, "b"),
                  "net.bias [4] instead of [3]": self.written({**state, "state_dict.net.bias": torch.ones(4)}, "c"),
-                 "cannot be read: No such file": cut.with_name("none"), "levin export": cut.parent, "torch.load()": cut.with_name("torch.pt")}
+                 "cannot be read: No such file": cut.with_name("none"), "torch.load()": cut.with_name("torch.pt")}
         for wanted, path in cases.items():
             with self.subTest(wanted):
                 with self.assertRaises(levin_train.LoadError) as raised:
@@ -433,6 +434,39 @@ class Loading(unittest.TestCase):
             with self.subTest(length), self.assertRaises(levin_train.LoadError):
                 levin_train.load(self.module(), cut)
         levin_train.load(self.module(), cases["missing: net.bias"], strict=False)
+        with self.assertRaisesRegex(levin_train.LoadError, "none of the weights of Base: head.bias, .*It has other"):
+            levin_train.load(self.module(), self.written({"other": torch.ones(3)}, "other"), strict=False)
+
+    def test_damaged_checkpoints(self):
+        tensors, manifest = {"state_dict.weight": torch.arange(4.0)}, '{"note": "ü"}'
+        data = tensors["state_dict.weight"].numpy().tobytes()
+        whole = {"levin_manifest": manifest, "levin_manifest_crc32": str(zlib.crc32(manifest.encode())), "levin_data_crc32": str(zlib.crc32(data))}
+        path = pathlib.Path(self.folder.name) / "last.ckpt"
+        path.write_bytes(content := safetensors.to_bytes(tensors, whole))
+        self.assertEqual(levin_train.load(path)["weight"].tolist(), [0, 1, 2, 3])
+        path.write_bytes(safetensors.to_bytes(tensors, {"format": "pt"}))
+        self.assertEqual(levin_train.load(path)["weight"].tolist(), [0, 1, 2, 3])
+        for what, damaged in {"tensor data": content[:-2] + bytes([content[-2] ^ 1]) + content[-1:], "manifest": content.replace(b"note", b"nite"),
+                              "data": safetensors.to_bytes(tensors, {key: text for key, text in whole.items() if key != "levin_data_crc32"})}.items():
+            path.write_bytes(damaged)
+            with self.subTest(what), self.assertRaisesRegex(levin_train.LoadError, f"last.ckpt' cannot be loaded: its checksum shows .*{what} is damaged"):
+                levin_train.load(path)
+
+    def test_folders_say_what_to_load(self):
+        run = pathlib.Path(self.folder.name) / "version_0"
+        (run / "checkpoints").mkdir(parents=True)
+        with self.assertRaisesRegex(levin_train.LoadError, "version_0' is a folder. It has no checkpoints"):
+            levin_train.load(run)
+        for age, name in enumerate(("last.ckpt", "epoch=1.ckpt")):
+            path = self.written({"a": torch.ones(1)}, f"version_0/checkpoints/{name}")
+            os.utime(path, (1000 - age, 1000 - age))
+        torch.save({}, run / "checkpoints/last.lightning.ckpt")
+        for folder in (run, run / "checkpoints"):
+            with self.assertRaisesRegex(levin_train.LoadError, "Name its checkpoint: '.*version_0/checkpoints/last.ckpt'"):
+                levin_train.load(folder)
+        (run.parent / "model.safetensors.index.json").write_text("{}")
+        with self.assertRaisesRegex(levin_train.LoadError, "levin export .* --to safetensors"):
+            levin_train.load(run.parent)
 
 
 class RunMetrics(unittest.TestCase):

@@ -78,6 +78,8 @@ void export_weights(const ExportCommand& options) {
   const Format& to = *std::find_if(kFormats.begin(), kFormats.end(), is_given);
   std::filesystem::path output = options.output;
   if (output.empty()) output = std::filesystem::path(options.file).replace_extension(to.ending);
+  if (std::filesystem::is_directory(output))
+    throw ConfigError(format("--output: '{}' is a folder. Name a file in it.", output));
   if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
     throw ConfigError(format("'{}' already exists: give --force to replace it, or --output to write elsewhere.", output));
   }
