@@ -270,6 +270,13 @@ def _expressions(name, functions, where):
     return found[0] if len(set(found)) == 1 else found
 
 
+def optimizer_of(module, trainer):
+    """The optimizer and the schedule, or None, that configure_optimizers() gives."""
+    with _seeing(module, Training(trainer, 1000)):
+        optimizer, schedule, _ = _configured(module)
+    return optimizer, schedule.get("scheduler")
+
+
 def sections(module, trainer=None):
     """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer."""
     if not hasattr(module, "configure_optimizers"):

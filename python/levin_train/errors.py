@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import inspect
 import os
 import sys
 import sysconfig
@@ -100,8 +101,8 @@ def raising_line(error):
 
 
 def line_of(function):
-    """The line on which a function is defined."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    """The line on which a function is defined, whatever is around it."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     return f"{shown_path(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 

@@ -78,12 +78,13 @@ def export(module: torch.nn.Module, batch: Any = None, path: str | os.PathLike[s
     if loss is None:
         run_before_export(module, configuration.Training(trainer), without)
     check_weights(module)
-    functions, optional, notes = steps_of(module, loss, without)
+    examples = _examples(batch, batches)
+    functions, optional, notes = steps_of(module, loss, without, examples[0], trainer)
     found = configuration.sections(module, trainer) if config and loss is None else {}
     if found:  # configure_optimizers() may have changed the module
         check_weights(module)
         check_optimization(module)
-    layout = layout_of(*_examples(batch, batches), dynamic)
+    layout = layout_of(*examples, dynamic)
     steps = [Step(name, module, functions[name], layout, precision, trainer=trainer, without=without) for name in STEPS if name in functions]
     if "training_step" in functions and not module.training:
         notes.append("the module is in evaluation mode, and so is the training_step of the package: call train() before the export, or mean it")

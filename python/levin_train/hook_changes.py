@@ -8,23 +8,37 @@ import textwrap
 import torch
 
 from levin_train import metric_objects
+from levin_train.errors import is_installed, is_users
 
 # Methods that change what is trained, or how, whatever they are called on.
 _CHANGES = {"load_state_dict", "requires_grad_", "train", "eval", "freeze", "unfreeze", "add_param_group", "manual_backward", "register_parameter",
             "register_buffer", "apply", "to", "setattr", "__setattr__"}
-_OF_WEIGHTS = {"parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children", "optimizers",
-               "lr_schedulers"}
-_READS = _OF_WEIGHTS | {"state_dict", "items", "keys", "values", "get", "get_last_lr", "numel"}
+_OF_WEIGHTS = {"parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children", "state_dict",
+               "optimizers", "lr_schedulers"}
+# What gives the memory of a tensor again, or the parts of a container.
+_SAME = {*_OF_WEIGHTS, "detach", "numpy", "view", "reshape", "flatten", "squeeze", "unsqueeze", "t", "items", "keys", "values", "get", "zip", "enumerate", "list",
+         "tuple", "dict", "iter", "next", "reversed", "getattr", "vars"}
+_READS = _OF_WEIGHTS | {"items", "keys", "values", "get", "get_last_lr", "numel"}
 _OF_LIGHTNING = {"log", "log_dict", "print", "all_gather"} | _READS
 _LOGGERS = {"logger", "loggers", "callback_metrics", "logged_metrics", "progress_bar_metrics"}
 
 
 def syntax(function):
-    """The tree of a function's source, or None."""
+    """The tree of the source of a function, without what is around it, or of code; None where there is none."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError):
         return None
+
+
+def wrappers(function):
+    """The user's own functions around a function, the outermost first, as decorators with functools.wraps() make them."""
+    found = []
+    while hasattr(function, "__wrapped__"):
+        if hasattr(function, "__code__") and is_users(function.__code__.co_filename):
+            found.append(function)
+        function = function.__wrapped__
+    return found
 
 
 def root(target):
@@ -41,6 +55,12 @@ def _variable(target):
     while isinstance(target, (ast.Attribute, ast.Subscript, ast.Call)):
         target = target.func if isinstance(target, ast.Call) else target.value
     return target.id if isinstance(target, ast.Name) else None
+
+
+def _is_same(value):
+    """Whether an expression makes nothing new, but names what is there: a change of it is one of what it comes from."""
+    names = [getattr(part.func, "attr", getattr(part.func, "id", "")) for part in ast.walk(value) if isinstance(part, ast.Call)]
+    return set(names) <= _SAME and not any(isinstance(part, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr)) for part in ast.walk(value))
 
 
 def _is_metric(value):
@@ -80,11 +100,16 @@ class Judge:
         """`given`: what its arguments are; None for a hook, whose arguments are the run's."""
         if function is None or depth > 4:
             return None if function is None or not self._training else "(it calls methods too deeply to be looked at)"
-        tree = syntax(function)
+        around = (self._of_source(wrapper, wrapper.__code__, None, max(depth, 1)) for wrapper in wrappers(function))
+        function = inspect.unwrap(function)
+        return next(filter(None, around), None) or self._of_source(function, function, given, depth)
+
+    def _of_source(self, function, source, given, depth):
+        tree = syntax(source)
         if tree is None or not isinstance(tree.body[0], ast.FunctionDef):
             return "(its source is not there to be looked at)"
         names = [argument.arg for argument in tree.body[0].args.args[1:]]
-        values = dict.fromkeys(names, "weights" if given is None else "own")
+        values = {name: "weights" if given is None and not name.endswith("_idx") else "own" for name in names}
         values.update(zip(names, given or ()))
         look = _Look(self, function, values, depth)
         return look.at(tree.body[0])
@@ -107,13 +132,17 @@ class _Look:
 
     def __init__(self, judge, function, values, depth):
         self._judge, self._function, self._values, self._depth = judge, function, values, depth
+        self._same = {}  # variables that name what is there, with the attribute of self that they come from, or None
+        closure = inspect.getclosurevars(function).nonlocals if hasattr(function, "__wrapped__") else {}
+        self._wrapped = {name for name, value in closure.items() if value is function.__wrapped__}
 
     def at(self, tree):
         nodes = [node for statement in tree.body for node in ast.walk(statement)]
         for node in nodes:  # variables first: a loop may use what it assigns further down
             self._take(node)
         for node in nodes:
-            found = self._assigned(node) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)) else \
+            found = self._property(node) if isinstance(node, ast.Attribute) else \
+                self._assigned(node) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)) else \
                 self._called(node) if isinstance(node, ast.Call) else \
                 "(it changes a global variable)" if isinstance(node, (ast.Global, ast.Nonlocal)) else \
                 "(what it returns counts)" if isinstance(node, ast.Return) and node.value is not None and self._depth == 0 and \
@@ -131,8 +160,13 @@ class _Look:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None) or getattr(node, "optional_vars", None)]
         for target in filter(None, targets):
             for part in ast.walk(target):
-                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and self._values.get(part.id) != "weights":
+                if not isinstance(part, ast.Name) or not isinstance(part.ctx, ast.Store):
+                    continue
+                if self._values.get(part.id) != "weights":
                     self._values[part.id] = self._kind(value)
+                if _is_same(value):
+                    attributes = [name for name in map(root, ast.walk(value)) if name and name not in _OF_WEIGHTS]
+                    self._same[part.id] = next(iter(attributes), self._same.get(_variable(value)))
 
     def _kind(self, value):
         """What an expression gives: the most delicate of what it is made of."""
@@ -154,12 +188,39 @@ class _Look:
                 return f"(it changes self.{name}, which training may read)"
             if name is None and variable and not isinstance(target, ast.Name) and self._values.get(variable, "own") in ("weights", "trainer"):
                 return f"(it changes a part of {variable})"
+            if variable in self._same and (not isinstance(target, ast.Name) or isinstance(node, ast.AugAssign) and self._is_in_place(variable)):
+                if self._values[variable] in ("weights", "trainer"):
+                    return f"(it changes {variable}, which is trained)"
+                if self._same[variable] and self._judge._reads(self._same[variable]):
+                    return f"(it changes self.{self._same[variable]}, which training may read)"
         return None
 
+    def _property(self, node):
+        """What reading self.name does, where it is a property of the user's."""
+        got = getattr(type(self._judge._module), node.attr, None) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+        code = getattr(getattr(got, "fget", None), "__code__", None)
+        if isinstance(got, property) and code and is_users(code.co_filename) and not is_installed(got.fget):
+            return self._judge._of_method(got.fget, [], self._depth + 1)
+        return None
+
+    def _is_in_place(self, variable):
+        """Whether += changes what a variable names, and not the variable alone, as with a number; so may a method of it."""
+        name, module = self._same.get(variable), self._judge._module
+        value = vars(module).get(name)
+        return name is None or self._judge.of_attribute(name) == "weights" or value is not None and not isinstance(value, (int, float, complex, str, bytes, tuple))
+
     def _called(self, node):
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            if isinstance(argument, ast.Attribute) and argument.attr.endswith("_") and not argument.attr.endswith("__"):
+                return f"(it gives {ast.unparse(argument)} to a function, which may change what is trained)"
+        for keyword in node.keywords:
+            if keyword.arg == "out" and self._kind(keyword.value) == "weights":
+                return f"(it writes to {ast.unparse(keyword.value)}, with out=)"
         if isinstance(node.func, ast.Attribute):
             return self._called_method(node, node.func.attr, node.func.value)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in self._wrapped:
+            return None
         if name == "setattr" or self._judge._training and name == "self":
             return f"(it calls {name}())"
         function = self._function.__globals__.get(name, getattr(builtins, name, None))
@@ -172,8 +233,11 @@ class _Look:
             return self._of_self(node, name)
         if isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Name) and receiver.func.id == "super":
             return self._of_base(name)
-        attribute, variable = root(receiver), _variable(receiver)
+        variable = _variable(receiver)
+        attribute = root(receiver) or (self._same.get(variable) if self._is_in_place(variable) else None)
         if variable not in self._values and variable != "self":  # of a module of Python, or of a value that is made here
+            if name in _READS:
+                return None
             known = isinstance(receiver, ast.Name) and receiver.id in self._function.__globals__
             return self._given_weights(node, name, getattr(self._function.__globals__[receiver.id], name, None) if known else torch.abs)
         kind = self._kind(receiver)

@@ -2,9 +2,10 @@
 
 import ast
 import collections
+import inspect
 
-from levin_train.errors import ExportError, line_of, raising_line
-from levin_train.hook_changes import Judge, syntax
+from levin_train.errors import ExportError, line_of, raising_line, refuse
+from levin_train.hook_changes import Judge, syntax, wrappers
 
 RUN = ("setup", "configure_model")  # once, before the export
 # What they do belongs to evaluation, prediction and files: training goes on without them.
@@ -28,6 +29,7 @@ _EVALUATES = {"validation_step": "on_validation_model_eval", "test_step": "on_te
 HOOKS = (*RUN, *_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING, *_EVALUATES.values())
 _LIBRARIES = ("lightning.pytorch.core", "lightning.fabric", "pytorch_lightning.core", "lightning_fabric", "torch")
 _EVALUATION = ("validation_step", "test_step", "predict_step")
+_STEPS = ("training_step", *_EVALUATION)
 _INSTEAD = {
     "configure_callbacks": "name its callbacks in the section trainer of the YAML",
     "configure_gradient_clipping": "gradient_clip_val in the section trainer of the YAML clips gradients",
@@ -40,9 +42,19 @@ _INSTEAD = {
 
 
 def own(module, name):
-    """A method that the user, or a library of the user's, has written."""
-    function = getattr(type(module), name, None)
+    """A method that the user, or a library of the user's, has written: of the object where it has one of its own, else of its class."""
+    function = _of_object(module, name) or getattr(type(module), name, None)
     return None if function is None or _of_library(function.__module__) else function
+
+
+def _of_object(module, name):
+    """The function of a hook or step that is an attribute of the object, which Lightning calls in place of the class's. None where there is none."""
+    value = vars(module).get(name) if name in (*HOOKS, *_STEPS) else None
+    value = getattr(value, "_torchdynamo_orig_callable", value)
+    if value is None or inspect.ismethod(value) and value.__self__ is module:
+        return getattr(value, "__func__", None)
+    refuse(f"{name} is an attribute of the {type(module).__name__}, and no method of it, and Lightning calls it in place of the class's",
+           f"Define {name} in the class, or assign a method of the object: self.{name} = self.…", line_of(value))
 
 
 def _of_library(source):
@@ -59,14 +71,16 @@ def evaluate(module, step_name, without):
         module.eval()
 
 
-def check(module, without):
-    """Gives notes on the hooks that are left out. Raises ExportError that names all hooks which cannot be."""
+def check(module, without, tried):
+    """Gives notes on the hooks that are left out. Raises ExportError that names all hooks which cannot be. `tried`: gives what hooks of these names
+    change when they run, by name."""
     refused, notes = [], []
-    for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING):
-        function = own(module, name)
-        if function is None or name in without or _does_nothing(function):
-            continue
-        change = _change(module, name)
+    found = {name: function for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING)
+             if (function := own(module, name)) and name not in without and not _does_nothing(function)}
+    changes = {name: _change(module, name) for name in found}
+    changes |= tried([name for name, change in changes.items() if change is None and name in (*_WITHIN_TRAINING, *_AROUND_STEPS)])
+    for name, function in found.items():
+        change = changes[name]
         instead = f" ({_INSTEAD[name]})" if name in _INSTEAD else ""
         if name not in _OF_TRAINING and change is None:
             notes.append(f"{line_of(function)}: {name}() is left out of the package{instead}")
@@ -87,7 +101,7 @@ def _quoted(name):
 def _does_nothing(function):
     tree = syntax(function)
     body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else [None]
-    return all(isinstance(node, ast.Pass) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+    return not wrappers(function) and all(isinstance(node, ast.Pass) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
 
 
 def only_collects(module, attribute, without):
@@ -113,9 +127,10 @@ def _puts_in(tree, name):
     return bool(uses) and all(any(use is put for put in puts) for use in uses)
 
 
-def _reads_elsewhere(module, name, training):
-    """Whether training may read self.name: a method mentions it that is not for evaluation alone, and does more than put values in. After hooks of
-    `training` evaluation counts too, which comes later."""
+def reads_elsewhere(module, name, hook):
+    """Whether training may read self.name: a method mentions it that is not for evaluation alone, and does more than put values in. After hooks around
+    the steps of training evaluation counts too, which comes later."""
+    training = hook in _AROUND_STEPS
     apart = {*_AFTER_TRAINING, *_WITHIN_TRAINING, "__init__", *(_AROUND_STEPS if training else _EVALUATION)}
     return any(method not in apart and not (training and _puts_in(syntax(function), name)) for method, function in _mentions(module, name))
 
@@ -130,8 +145,7 @@ def _change(module, name):
     """What a hook changes that training may notice, in words; None when it is nothing that shows in its source."""
     if name not in (*_WITHIN_TRAINING, *_AROUND_STEPS):
         return None
-    training = name in _AROUND_STEPS
-    return Judge(module, own, lambda attribute: _reads_elsewhere(module, attribute, training), training).change(name)
+    return Judge(module, own, lambda attribute: reads_elsewhere(module, attribute, name), name in _AROUND_STEPS).change(name)
 
 
 def run_before_export(module, trainer, without):

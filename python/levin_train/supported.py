@@ -5,7 +5,7 @@ import os
 
 import torch
 
-from levin_train import stand_ins
+from levin_train import hook_trials, stand_ins
 from levin_train.batches import complex_advice
 from levin_train.errors import ExportError, line_of, refuse
 from levin_train.hooks import HOOKS, check as check_hooks, own
@@ -56,9 +56,10 @@ def check_without(without):
         raise ExportError(f"without names {', '.join(sorted(unknown))}: no step or hook of a LightningModule.")
 
 
-def steps_of(module, loss, without):
+def steps_of(module, loss, without, batch, trainer):
     """The functions that become entries, by name; those of them that Lightning has put in, which are left out where they do not fit
-    the batch; and notes on what is left out. Raises ExportError for what a package cannot hold."""
+    the batch; and notes on what is left out. Raises ExportError for what a package cannot hold. `batch`, and `trainer`, values of
+    self.trainer: with which hooks are tried."""
     if loss is not None:
         return {name: step for name, step in _loss_steps(module, loss).items() if name not in without}, (), []
     if not hasattr(module, "training_step"):
@@ -66,7 +67,7 @@ def steps_of(module, loss, without):
                           "levin_train.export(module, batch, path, loss=torch.nn.functional.cross_entropy).")
     check_optimization(module)
     found = {name: function for name in STEPS if name not in without and (function := own(module, name))}
-    notes = check_hooks(module, without)
+    notes = check_hooks(module, without, lambda names: hook_trials.changes(module, names, batch, trainer, without))
     if "training_step" not in found and "training_step" not in without:
         raise ExportError(f"{type(module).__name__} does not define training_step. Say without=[\"training_step\"] to export the others.")
     if "predict_step" not in found and "predict_step" not in without and own(module, "forward"):

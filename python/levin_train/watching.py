@@ -352,3 +352,14 @@ def _has_state(value):
     """Whether it is an object of the user's with attributes, such as a configuration."""
     return hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, torch.nn.Module, torch.Tensor)) and \
         not inspect.isroutine(value)
+
+
+@contextlib.contextmanager
+def preserved_globals(module, function):
+    """Puts the globals of the user's sources back at the end."""
+    kept = [(owner, key, owner[key], _copied(owner[key])) for _, owner, key in _globals(module, function)]
+    try:
+        yield
+    finally:
+        for owner, key, value, copy in kept:
+            owner[key] = value if value is copy else _restore(value, copy)
