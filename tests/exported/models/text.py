@@ -150,6 +150,15 @@ def performer():
     return Training(network, lambda network, batch: F.cross_entropy(network(batch[0]).transpose(1, 2), batch[1]))
 
 
+def performer_that_keeps_its_projections():
+    module = performer()
+    module.network.fix_projection_matrices_()
+    return module
+
+
+changed(performer, "fix_projection_matrices_(): else each 1000th step draws them again", make=performer_that_keeps_its_projections)
+
+
 @case("lightning", lambda _: (tokens(4, 12), tokens(4, 12)))
 def lightning_transformer():
     from lightning.pytorch.demos import LightningTransformer
