@@ -44,8 +44,16 @@ class Lists {
   }
 
   void add_folder(const fs::path& folder) {
-    const auto present = written_files(folder);
-    const bool is_other = !present && fs::exists(fs::symlink_status(list_of_written_files(folder)));
+    const fs::path list = list_of_written_files(folder);
+    std::error_code error;
+    auto present = written_files(folder);
+    bool is_other = false;
+    // Another rank may have begun it meanwhile: it is empty until that writes the title.
+    if (!present && fs::exists(fs::symlink_status(list, error)) &&
+        !(fs::is_regular_file(list, error) && fs::is_empty(list, error))) {
+      present = written_files(folder);
+      is_other = !present;
+    }
     Listed listed;
     for (const fs::path& file : present.value_or(std::vector<fs::path>())) listed.insert(hash_of(file));
     const std::lock_guard lock(mutex_);
@@ -93,10 +101,11 @@ class Lists {
     Descriptor list(open(file.c_str(), kFlags));
     if (!list.is_open() && errno == ENOENT) {
       list = Descriptor(open(file.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
-      if (list.is_open()) text.append(kTitle) += '\n';
       // Another rank was first.
       if (!list.is_open() && errno == EEXIST) list = Descriptor(open(file.c_str(), kFlags));
     }
+    // Of two ranks that begin it both may write the title.
+    if (list.is_open() && lseek(list.number(), 0, SEEK_END) == 0) text.append(kTitle) += '\n';
     text.append(below) += '\n';
     // In one write, because other ranks write, too.
     return list.is_open() && ::write(list.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());

@@ -86,6 +86,14 @@ TEST_CASE("a file of others with the list's name is left alone, and lists that l
   CHECK(written_files(folder / "run") == Paths{"file"});
 }
 
+TEST_CASE("a list that another rank has begun, and not yet written to, is taken") {
+  const TemporaryFolder folder;
+  std::ofstream(list_of_written_files(folder.path())).close();
+  list_written_files(folder.path());
+  note_written(folder / "a");
+  CHECK(written_files(folder.path()) == Paths{"a"});
+}
+
 TEST_CASE("ranks that write at one moment share a list") {
   const TemporaryFolder folder;
   constexpr int kRanks = 4, kFiles = 50;
