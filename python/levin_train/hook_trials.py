@@ -5,13 +5,13 @@ import contextlib
 import copy
 import inspect
 import io
+import math
 import random
 import sys
 import time
 import types
 import unittest.mock
 import warnings
-import zlib
 
 import torch
 from torch.utils import _pytree as pytree
@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from levin_train import configuration, hooks, metric_objects, side_effects, users_code
 from levin_train.errors import ExportError, refuse
 from levin_train.stand_ins import Logger, call_step
-from levin_train.watching import State, preserved, preserved_globals
+from levin_train.watching import State, preserved, preserved_globals, print_of_tensor
 
 _ROUNDS = (0, 100)  # numbers of the batch, the step and the epoch: a hook may do something each hundredth time
 _SECONDS = 10  # for one hook
@@ -96,11 +96,7 @@ def _limited():
 
 
 def _print_of(tensor):
-    """What differs where the numbers of a tensor do."""
-    if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_inference():
-        return id(tensor)
-    data = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return str(tensor.dtype), tuple(tensor.shape), zlib.crc32(data.view(torch.uint8).numpy()) if data.numel() else 0
+    return print_of_tensor(tensor, largest=math.inf)  # a hook writes by way of .data, too
 
 
 def _facts(module):

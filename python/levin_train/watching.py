@@ -28,8 +28,9 @@ _MOST = 20_000  # of them in all, so that a data set in an attribute does not ta
 _CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
 
 
-def _of_tensor(value):
-    if value.is_inference() or value.layout != torch.strided or value.numel() > _LARGE or value.device.type == "meta":
+def print_of_tensor(value, largest=_LARGE):
+    """What differs where the numbers of a tensor do. Of one with more than `largest` elements, what differs where torch has written to it."""
+    if value.is_inference() or value.layout != torch.strided or value.numel() > largest or value.device.type == "meta":
         return id(value), 0 if value.is_inference() else value._version
     with torch._C.DisableTorchFunction():
         data = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
@@ -46,9 +47,9 @@ class _Prints:
         if isinstance(value, (*_PLAIN, itertools.count)):
             return repr(value)
         if isinstance(value, torch.Tensor):
-            return _of_tensor(value)
+            return print_of_tensor(value)
         if isinstance(value, Number):
-            return _of_tensor(value.tensor)
+            return print_of_tensor(value.tensor)
         if isinstance(value, torch.Generator):
             return hash(value.get_state().numpy().tobytes())
         if isinstance(value, random.Random):
@@ -258,7 +259,7 @@ def attributes_now(module):
 
 def line_of_write(module, name, run):
     """The user's line that changes the values of a parameter while run() runs."""
-    return line_of_change(run, lambda: _of_tensor(operator.attrgetter(name)(module)))
+    return line_of_change(run, lambda: print_of_tensor(operator.attrgetter(name)(module)))
 
 
 def refuse_change(name, before, after, run, step_line):
