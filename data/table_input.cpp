@@ -76,8 +76,8 @@ std::int64_t category_of(std::vector<std::string>& texts, const RecordField& fie
     return number_of(texts, is_known ? text : std::string(trim_field(text)));
   }
   if (!value.is_number() && !value.is_bool()) field.fail(", and the column has categories: a text, a number or a truth value");
-  const auto found =
-      std::find_if(texts.begin(), texts.end(), [&](const auto& text) { return is_text_of(text, value, options.decimal.front()); });
+  const auto found = std::find_if(texts.begin(), texts.end(),
+                                  [&](const auto& text) { return is_text_of(text, value, options.decimal.front()); });
   if (found != texts.end()) return found - texts.begin();
   return number_of(texts, value.is_bool() ? std::string(value.as_bool() ? "true" : "false") : text_of(value.as_double()));
 }
