@@ -7,13 +7,14 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/config/component.h"
 #include "levin/core/config/registry.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/state/checkpoint_choice.h"
 #include "levin/core/state/module_attachment.h"
 #include "levin/core/state/predictor_parts.h"
 #include "levin/core/weights.h"
@@ -23,15 +24,6 @@ namespace levin {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path checkpoint_at(const fs::path& given) {
-  const CheckpointChoice choice = read_checkpoint_choice(expand_home(given).string());
-  if (choice.which.empty()) return choice.place;
-  if (choice.place.empty())
-    throw ConfigError(
-        format("'{}': a Predictor has no experiment to look in: name a file, or FOLDER:{}.", given, choice.which));
-  return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
-}
 
 const std::string* text_at(const Value& manifest, std::string_view key) {
   const Value* const found = manifest.find(key);
@@ -107,15 +99,25 @@ at::Device device_of(const std::string& text) {
   }
 }
 
+/// Throws ConfigError where this machine has no such device.
+std::shared_ptr<Accelerator> accelerator_of(const at::Device& device) {
+  auto accelerator =
+      Registry<Accelerator>::instance().make(c10::DeviceTypeName(device.type(), /*lower_case=*/true), Value(Value::Map{}));
+  const int count = accelerator->device_count();
+  if (device.has_index() && device.index() >= count) {
+    throw ConfigError(format("PredictorOptions::device: there is no '{}': this process sees {}.", device.str(),
+                             counted(static_cast<std::size_t>(count), accelerator->device_noun())));
+  }
+  return accelerator;
+}
+
 PrecisionPolicy precision_of(const Value& manifest, const PredictorOptions& options, const at::Device& device) {
   const std::string* const saved = text_at(manifest, kPrecision);
   const PrecisionFormat format = options.precision  ? *options.precision
                                  : saved != nullptr ? OptionType<PrecisionFormat>::read(*saved)
                                                     : PrecisionFormat::kFloat32;
   const Value* const channels_last = manifest.find(kChannelsLast);
-  const auto accelerator =
-      Registry<Accelerator>::instance().make(c10::DeviceTypeName(device.type(), /*lower_case=*/true), Value(Value::Map{}));
-  return {format, *accelerator, device, channels_last != nullptr && channels_last->as_bool()};
+  return {format, *accelerator_of(device), device, channels_last != nullptr && channels_last->as_bool()};
 }
 
 /// As levin predict does before its first batch.
@@ -146,6 +148,7 @@ Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 Predictor Predictor::load(const fs::path& given, PredictorOptions options) {
   for (const fs::path& plugin : options.plugins) load_plugin(plugin);
   const fs::path file = checkpoint_at(given);
+  if (!is_there(file)) throw ConfigError(format("there is no file '{}'{}.", file, working_folder_of(file)));
   TensorFile opened = TensorFile::open_weights(file);
   take_trained_weights(opened.content, /*in_place_of_averages=*/false);
   const Value& manifest = opened.content.manifest;

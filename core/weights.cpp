@@ -10,7 +10,10 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/config/masked_value.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/files/remote_file.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/state/checkpoint_choice.h"
 
 namespace levin {
 namespace {
@@ -85,7 +88,22 @@ void set_file(Value& value, const std::filesystem::path& file) {
 
 }  // namespace
 
-WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file, const WeightsOptions& options) {
+std::filesystem::path checkpoint_at(const std::filesystem::path& given) {
+  const std::filesystem::path path = expand_home(given);
+  const bool names_one = path.native().ends_with(":best") || path.native().ends_with(":last");
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (!names_one && !is_folder && !is_remote(path.native())) return path;
+  const CheckpointChoice choice = read_checkpoint_choice(path.string());
+  if (choice.which.empty()) return choice.place;
+  const std::vector<std::filesystem::path> folders = {choice.place / "checkpoints", choice.place};
+  const auto has_none = [](const std::filesystem::path& folder) { return newest_files_at(folder, ".ckpt").empty(); };
+  if (is_folder && std::ranges::all_of(folders, has_none)) return path;
+  return find_checkpoint(folders, choice.which);
+}
+
+WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& given, const WeightsOptions& options) {
+  const std::filesystem::path file = checkpoint_at(given);
   const std::map<std::string, at::Tensor> weights = weights_for_module(file, options);
   const WeightsMatch match = [&] {
     try {
@@ -117,7 +135,8 @@ void unfreeze(torch::nn::Module& module) {
 
 namespace detail {
 
-Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names, const Value& overrides) {
+Value saved_hyperparameters(const std::filesystem::path& given, const std::vector<OptionInfo>& names, const Value& overrides) {
+  const std::filesystem::path file = checkpoint_at(given);
   const TensorFile opened = TensorFile::open(file);
   const Value* const saved = opened.content.manifest.find("hyper_parameters");
   Value hyperparameters(Value::Map{});
@@ -144,7 +163,7 @@ Value saved_hyperparameters(const std::filesystem::path& file, const std::vector
 }
 
 void warn_of_prepared_data(const std::filesystem::path& file) {
-  const TensorFile opened = TensorFile::open(file);
+  const TensorFile opened = TensorFile::open(checkpoint_at(file));
   const Value* const prepares = opened.content.manifest.find(kPreparations);
   if (prepares == nullptr || prepares->size() == 0) return;
   const std::string all = join(OptionType<std::vector<std::string>>::read(*prepares), "; ");

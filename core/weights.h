@@ -29,6 +29,11 @@ struct LEVIN_API WeightsOptions {
   std::string key = {};
 };
 
+/// The file that is meant: of "FOLDER:best" and "FOLDER:last", as ckpt_path takes them, and of a run's folder, which means its
+/// last, the run's checkpoint; anything else is a file or a Hugging Face folder, and is given back, there or not. Throws
+/// ConfigError where the run has no checkpoint.
+LEVIN_API std::filesystem::path checkpoint_at(const std::filesystem::path& given);
+
 /// The weights that fit() starts with: arguments of load_weights().
 struct LEVIN_API InitialWeights {
   std::filesystem::path path;
@@ -48,7 +53,7 @@ struct LEVIN_API WeightsReport {
 /// or a Lightning checkpoint. It reads nothing else of a checkpoint. A tensor that the module has under several names may have
 /// any one of them in the file. Rank 0 reports in one line what was loaded and skipped. Throws IoError when it cannot read the
 /// file, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing matches; the module
-/// is then unchanged. Ranks: all; each reads the file.
+/// is then unchanged. `file` may be "logs/version_0:best", too, as for checkpoint_at(). Ranks: all; each reads the file.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
 LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,

@@ -134,6 +134,11 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 
 }  // namespace
 
+const char* file_ending(ExportFormat format) {
+  constexpr std::array kEndings = {".safetensors", ".pt", ".lightning.ckpt"};
+  return kEndings.at(static_cast<std::size_t>(format));
+}
+
 const char* kind_name(TensorFileKind kind) {
   constexpr std::array kNames = {"levin checkpoint",         "safetensors file",
                                  "weights in several files", "state_dict of torch.save()",

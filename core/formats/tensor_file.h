@@ -64,6 +64,9 @@ enum class ExportFormat : std::uint8_t {
   kLightning     ///< for Lightning's fit(ckpt_path=…), which resumes if the file has more than weights
 };
 
+/// Of a file of this format: ".safetensors", ".pt", and ".lightning.ckpt", which says that it is none of levin's.
+LEVIN_API const char* file_ending(ExportFormat format);
+
 struct LEVIN_API ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
   std::string prefix = {};      ///< only weights whose names begin with this, without it

@@ -99,7 +99,7 @@ fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string
   for (const fs::path& folder : folders) {
     std::vector<fs::path> files = newest_files_at(folder, ".ckpt");
     // `levin export --to lightning` writes them there.
-    std::erase_if(files, [](const fs::path& file) { return file.native().ends_with(".lightning.ckpt"); });
+    std::erase_if(files, [](const fs::path& file) { return file.native().ends_with(file_ending(ExportFormat::kLightning)); });
     // The newest file is the most reliable; an older one is read if no ModelCheckpoint wrote the newest.
     const auto found = first_of_undamaged(files, "'" + which + "'", which == "best" ? best_named_in : name_of_undamaged);
     if (found) return *found;

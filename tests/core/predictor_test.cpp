@@ -315,6 +315,36 @@ TEST_CASE("a data module that a program lacks is an error where it prepared batc
   CHECK(predictor.predict(torch::full({1}, 500.0))[0].item<double>() == 0.5);
 }
 
+TEST_CASE("a run's folder, and its best, stand for the checkpoint, wherever weights are read") {
+  const TemporaryFolder folder;
+  Priced module({});
+  const Trained trained(module, labelled(folder, "price"), {});
+  std::filesystem::create_directories(folder / "run" / "checkpoints");
+  std::filesystem::copy_file(trained.file, folder / "run" / "checkpoints" / "last.ckpt");
+  for (const std::filesystem::path& given : {folder / "run", folder / "run:last"}) {
+    CHECK(checkpoint_at(given) == folder / "run" / "checkpoints" / "last.ckpt");
+    CHECK(torch::equal(Module::load_from_checkpoint<Priced>(given)->net->weight, module.net->weight));
+    Priced other({});
+    load_weights(other, given);
+    CHECK(torch::equal(other.net->weight, module.net->weight));
+    CHECK(Predictor::load(given).predict_records(records_of_rows()).size() == 2);
+  }
+  CHECK_THROWS_WITH(checkpoint_at(folder / "run:best"), Catch::Contains("needs a run with checkpoints"));
+  CHECK(checkpoint_at(trained.file) == trained.file);
+  CHECK(checkpoint_at(folder / "none.ckpt") == folder / "none.ckpt");
+  CHECK_THROWS_AS(Predictor::load(folder / "none.ckpt"), ConfigError);
+  CHECK_THROWS_WITH(Predictor::load(folder / "none.ckpt"), Catch::Contains("none.ckpt"));
+}
+
+TEST_CASE("a Predictor for a device that this machine lacks says so") {
+  const TemporaryFolder folder;
+  Priced module({});
+  const Trained trained(module, labelled(folder, "price"), {});
+  CHECK_THROWS_WITH(Predictor::load(trained.file, {.device = "cuda:63"}), Catch::Contains("cuda") || Catch::Contains("GPU"));
+  CHECK_THROWS_AS(Predictor::load(trained.file, {.device = "cuda:63"}), ConfigError);
+  CHECK_THROWS_WITH(Predictor::load(trained.file, {.device = "cpu:7"}), Catch::Contains("there is no 'cpu:7'"));
+}
+
 TEST_CASE("load_from_checkpoint() warns where a data module had prepared batches") {
   const TemporaryFolder folder;
   Priced module({});

@@ -19,6 +19,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/weights.h"
 
 namespace levin::cli {
 namespace {
@@ -30,9 +31,9 @@ struct Format {
   const char* ending;                  ///< of a file that is written next to the one that is read
 };
 
-const std::array<Format, 5> kFormats = {{{"safetensors", ExportFormat::kSafetensors, ".safetensors"},
-                                         {"state_dict", ExportFormat::kStateDict, ".pt"},
-                                         {"lightning", ExportFormat::kLightning, ".lightning.ckpt"},
+const std::array<Format, 5> kFormats = {{{"safetensors", ExportFormat::kSafetensors, file_ending(ExportFormat::kSafetensors)},
+                                         {"state_dict", ExportFormat::kStateDict, file_ending(ExportFormat::kStateDict)},
+                                         {"lightning", ExportFormat::kLightning, file_ending(ExportFormat::kLightning)},
                                          {"program", std::nullopt, ".program.pt2"},
                                          {"onnx", std::nullopt, ".onnx"}}};
 
@@ -56,13 +57,14 @@ struct ExportCommand {
 };
 
 /// Becomes Python, which writes the file. Throws where there is none.
-[[noreturn]] void write_with_python(const ExportCommand& options, const std::filesystem::path& output) {
+[[noreturn]] void write_with_python(const ExportCommand& options, const std::filesystem::path& file,
+                                    const std::filesystem::path& output) {
   if (!options.weights.prefix.empty() || !options.weights.add_prefix.empty() || !options.weights.key.empty()) {
     throw ConfigError(
         format("--prefix, --add_prefix and --key are for weights, and --to {} writes a program.", options.format));
   }
   const std::string python = environment_or("PYTHON", "python3");
-  std::vector<std::string> words = {python, "-c",           kPythonCode, options.file,
+  std::vector<std::string> words = {python, "-c",           kPythonCode, file.string(),
                                     "--to", options.format, "--output",  output.string()};
   if (!options.package.empty()) words.insert(words.end(), {"--package", options.package});
   std::vector<char*> arguments;
@@ -74,20 +76,21 @@ struct ExportCommand {
 }
 
 void export_weights(const ExportCommand& options) {
+  const std::filesystem::path file = checkpoint_at(options.file);
   const auto is_given = [&](const Format& format) { return format.name == options.format; };
   const Format& to = *std::find_if(kFormats.begin(), kFormats.end(), is_given);
   std::filesystem::path output = options.output;
-  if (output.empty()) output = std::filesystem::path(options.file).replace_extension(to.ending);
+  if (output.empty()) output = std::filesystem::path(file).replace_extension(to.ending);
   if (std::filesystem::is_directory(output))
     throw ConfigError(format("--output: '{}' is a folder. Name a file in it.", output));
   if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
     throw ConfigError(format("'{}' already exists: give --force to replace it, or --output to write elsewhere.", output));
   }
-  if (!to.format) write_with_python(options, output);
+  if (!to.format) write_with_python(options, file, output);
   if (!options.package.empty()) throw ConfigError("--package goes with --to program and --to onnx.");
   ExportOptions weights = options.weights;
   weights.format = *to.format;
-  export_file(options.file, output, weights);
+  export_file(file, output, weights);
   std::cout << format("{} written\n", one_line(output.native()));
 }
 

@@ -18,6 +18,7 @@
 #include "levin/core/console/terminal.h"
 #include "levin/core/formats/package_file.h"
 #include "levin/core/formats/tensor_file.h"
+#include "levin/core/weights.h"
 
 namespace levin::cli {
 namespace {
@@ -118,7 +119,7 @@ Subcommand inspect_subcommand() {
             app.add_flag("--json", options->as_json, "As JSON");
           },
           [options](const CommandLine&) {
-            const std::string& file = options->file;
+            const std::string file = checkpoint_at(options->file).string();
             const Inspected inspected(file, options->key);
             std::cout << (options->as_json ? plain_json(report_value(file, inspected)) : report_text(file, inspected));
             return inspected.is_whole ? 0 : 1;
