@@ -15,11 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
-from levin_train import attention, courses, ctc, grouped, gru, recurrent, torch_patches
+from levin_train import attention, courses, ctc, grouped, gru, processors, recurrent, torch_patches
 from levin_train.conditions import add_conditions, is_check, line_of_guard
 from levin_train.elf import forget_folders, replace_needed, strip
 from levin_train.errors import ExportError, raising_line, refuse
-from levin_train.processors import PROCESSORS
 from levin_train.rewriting import rewrite
 from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
@@ -102,6 +101,7 @@ class _Traced:
         self.described = []
         self.shapes = ShapeEnv()
         mode = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
+        mode.cache_enabled = not step.picked_rows  # it asks for the strides of what it remembers, which sizes that come from data do not say
         self.example = [_fake(mode, parameter.detach().contiguous()).requires_grad_(parameter.requires_grad)
                         for parameter in step.weights.parameters.values()]
         self.example += [_fake(mode, buffer.contiguous()) for buffer in step.weights.buffers.values()]
@@ -337,10 +337,11 @@ def compiled(graph, processor="native", threads=None):
     threading = {"cpp.dynamic_threads": True} if threads == "run" else {"cpp.threads": threads}
     options = {"aot_inductor.package": True,
                "aot_inductor.custom_ops_to_c_shims": shims_of(graph.module), "fallback_random": True,
-               "aot_inductor.compile_wrapper_opt_level": "O1", **threading}
+               "aot_inductor.compile_wrapper_opt_level": "O1", "aot_inductor.enable_line_tables": False, **threading}
     if processor != "native":
-        options.update({"cpp.march": processor, "cpp.simdlen": PROCESSORS[processor][0]})
-    with warnings.catch_warnings(), torch_patches.open_sizes(), torch_patches.without_input_checks():
+        options.update({"cpp.march": processor, "cpp.simdlen": processors.PROCESSORS[processor][0]})
+    with warnings.catch_warnings(), torch_patches.open_sizes(), torch_patches.bounds_of_open_sizes(), torch_patches.without_input_checks(), \
+            torch_patches.without_regular_expressions(), torch_patches.vector_sets(processors.vector_sets):
         warnings.simplefilter("ignore")
         files = _inductor(graph, options)
     check_sizes(graph)

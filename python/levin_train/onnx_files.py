@@ -6,6 +6,8 @@ import torch
 
 from levin_train.errors import ExportError
 
+_INT64 = 7  # as ONNX numbers types
+
 
 def write(exported, examples, outputs, path):
     """Writes an exported program. `outputs`: the names of what it gives."""
@@ -20,8 +22,9 @@ def write(exported, examples, outputs, path):
 
 
 def _translations():
-    """recurrent.py's and gru.py's layers as ONNX has them. Both have [time, batch, features] and the first state [1, batch, size]; in ONNX
-    the gates come in another order, and each tensor but the first has the layer's one direction as a dimension."""
+    """recurrent.py's and gru.py's layers as ONNX has them, and grouped.py's products. The layers have [time, batch, features] and the first
+    state [1, batch, size]; in ONNX the gates come in another order, and each tensor but the first has the layer's one direction as a
+    dimension."""
     from onnxscript import opset18 as op
 
     def layer(operator, order, tensors, states, reverse, **options):
@@ -51,8 +54,21 @@ def _translations():
     def rnn_layer(input, w_ih, w_hh, b_ih, b_hh, hx, reverse: bool, relu: bool):
         return layer(op.RNN, [0], (input, w_ih, w_hh, b_ih, b_hh), (hx,), reverse, activations=["Relu" if relu else "Tanh"])
 
+    def grouped_mm(input, weight, offsets):
+        """ONNX has no such product: each group's matrix is multiplied with all rows, of which the others' are zero."""
+        count = op.Squeeze(op.Shape(input, start=0, end=1))
+        rows = op.Range(op.Constant(value_int=0), count, op.Constant(value_int=1))
+        has_ended = op.LessOrEqual(op.Unsqueeze(op.Cast(offsets, to=_INT64), [1]), op.Unsqueeze(rows, [0]))
+        group_of_row = op.ReduceSum(op.Cast(has_ended, to=_INT64), [0], keepdims=0)
+        products = []
+        for group in range(int(weight.shape[0])):
+            is_of_it = op.Unsqueeze(op.Equal(group_of_row, op.Constant(value_int=group)), [1])
+            own_rows = op.Where(is_of_it, input, op.CastLike(op.Constant(value_float=0.0), input))
+            products.append(op.MatMul(own_rows, op.Gather(weight, op.Constant(value_int=group), axis=0)))
+        return op.Sum(*products)
+
     return {torch.ops.levin.lstm_layer.default: lstm_layer, torch.ops.levin.gru_layer.default: gru_layer,
-            torch.ops.levin.rnn_layer.default: rnn_layer}
+            torch.ops.levin.rnn_layer.default: rnn_layer, torch.ops.levin.grouped_mm.default: grouped_mm}
 
 
 def _name_dimensions(graph, dimensions):

@@ -1,5 +1,9 @@
 """For which processors a package is: what its code uses of one, and how that is said."""
 
+import functools
+import hashlib
+import json
+import os
 import platform
 
 _SSE42 = ("popcnt", "sse4_1", "sse4_2", "ssse3")
@@ -45,3 +49,30 @@ def advice(processor, features):
     if processor in PROCESSORS or not others:
         return ""
     return "For others export it with " + " or ".join(f'processor="{level}" (all with {each}: {whose})' for level, each, whose in others)
+
+
+@functools.cache
+def vector_sets(find):
+    """What `find` gives, Inductor's sets of instructions that this processor and this compiler have, which it tries out with programs. They are
+    remembered in Inductor's cache, by name."""
+    import torch
+    from torch._inductor.cpp_builder import get_compiler_version_info, get_cpp_compiler
+    from torch._inductor.cpu_vec_isa import supported_vec_isa_list
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    known_by = (torch.__version__, get_compiler_version_info(get_cpp_compiler()), features_of("native"))
+    path = os.path.join(cache_dir(), f"levin_vectors_{hashlib.sha256(json.dumps(known_by).encode()).hexdigest()[:16]}.json")
+    by_name = {str(each): each for each in supported_vec_isa_list}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [by_name[name] for name in json.load(file)]
+    except (OSError, ValueError, KeyError):
+        pass
+    found = find()
+    names = [str(each) for each in found]
+    if set(names) <= set(by_name):
+        os.makedirs(cache_dir(), exist_ok=True)
+        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
+            json.dump(names, file)
+        os.replace(file.name, path)
+    return found

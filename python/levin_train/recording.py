@@ -15,13 +15,11 @@ from levin_train import courses, replacements, torch_patches
 from levin_train.branches import gives_nothing, idle_condition, logging_condition, only_raises
 from levin_train.errors import AnotherSource, asking_frame, calling_frame, calling_line, is_users, refuse
 from levin_train.logs import Logs
-from levin_train.metric_objects import Updated
 from levin_train.origins import BATCH, RANDOM, WEIGHTS
 from levin_train.packed import Packs
 from levin_train.python_numbers import Number, numbers_in, with_tensors
 from levin_train.rows import Counts
 from levin_train.stand_ins import NUMBERS
-from levin_train.structure import named_leaves
 from levin_train.values import Values
 
 _KEEP = "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"
@@ -413,25 +411,3 @@ def _has_classes(labels, num_classes=-1):
 def _value(tensor):
     with torch._C.DisableTorchFunction():
         return tensor.item()
-
-
-def no_tensors_of(result):
-    """The names of what a step returns that is no tensor, and that a package does not give."""
-    kept = pytree.tree_map(lambda leaf: 0 if isinstance(leaf, (Values, Number)) else torch.zeros(()) if isinstance(leaf, Updated) else leaf, result)
-    return [name for name, leaf in named_leaves(kept, "output")[0] if not (leaf is None or isinstance(leaf, torch.Tensor)) and name != "loss"]
-
-
-def outputs_of(result, training, where):
-    """The loss, and what else a step returns, by name."""
-    result = pytree.tree_map(lambda leaf: leaf.value() if isinstance(leaf, Updated) else None if isinstance(leaf, (Values, Number)) else leaf, result)
-    if result is None and training:
-        refuse("the step gives no loss for the example batch", "Give export() a batch that has one. A batch without one ends a run: for one that does "
-               "not count, return its loss times the condition, as loss * (labels.sum() > 0)", where)
-    if training or isinstance(result, dict) and "loss" in result:
-        loss = result["loss"] if isinstance(result, dict) and "loss" in result else result
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            given = f"a tensor of {list(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
-            refuse(f"the step's loss is {given}, and not a tensor of one value", "Return one, as .mean() gives it, or a dict with it: {\"loss\": loss, …}", where)
-        rest = {name: value for name, value in result.items() if name != "loss"} if isinstance(result, dict) else {}
-        return loss, [pair for pair in named_leaves(rest, "output")[0] if isinstance(pair[1], torch.Tensor)]
-    return None, [pair for pair in named_leaves(result, "output")[0] if isinstance(pair[1], torch.Tensor)]

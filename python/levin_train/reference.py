@@ -9,8 +9,8 @@ import torch
 from levin_train.branches import logging_condition
 from levin_train.errors import calling_frame
 from levin_train.logs import Logs
-from levin_train.recording import outputs_of
 from levin_train.stand_ins import call_step
+from levin_train.step_outputs import outputs_of
 
 
 class _Taken(Logs):

@@ -1,5 +1,8 @@
 """What is changed in the graph of a step before it is compiled."""
 
+import operator
+import sys
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -16,6 +19,7 @@ def rewrite(step, module):
     _replace_operators(step, module)
     _write_alpha_out(module)
     _open_views(module)
+    _pad_parts(module)
     _stack_parts(module)
 
 
@@ -65,6 +69,31 @@ def _open_views(module):
     for node in module.graph.nodes:
         if node.target is _aten.view.default:
             node.target = _aten.reshape.default
+    module.recompile()
+
+
+def _pad_parts(module):
+    """pad() instead of the gradient of a part of an open dimension, x[1:] or x[-3:]: where the part begins is a number then, or the rest of
+    its size, and no bound that Inductor cannot compare."""
+    for node in list(module.graph.nodes):
+        if node.target is not _aten.slice_backward.default:
+            continue
+        gradient, sizes, dim, start, end, step = node.args
+        dim %= len(sizes)
+        from_end = isinstance(end, int) and (end < 0 or end == sys.maxsize)
+        if step != 1 or not isinstance(sizes[dim], torch.fx.Node) or not isinstance(start, int) or start < 0 and not from_end:
+            continue
+        with module.graph.inserting_before(node):
+            own = module.graph.call_function(_aten.sym_size.int, (gradient, dim))
+            rest = module.graph.call_function(operator.sub, (sizes[dim], own))
+            known = start if start >= 0 else 0 if end == sys.maxsize else -end
+            other = module.graph.call_function(operator.sub, (rest, known))
+            before, after = (known, other) if start >= 0 else (other, known)
+            padding = [0, 0] * (len(sizes) - 1 - dim) + [before, after]
+            padded = module.graph.call_function(_aten.constant_pad_nd.default, (gradient, padding, 0))
+        padded.meta = dict(node.meta)
+        node.replace_all_uses_with(padded)
+        module.graph.erase_node(node)
     module.recompile()
 
 

@@ -7,12 +7,13 @@ import warnings
 
 import torch
 
-from levin_train import checkpointing, courses, hooks, metric_objects, side_effects, torch_patches, users_code
+from levin_train import checkpointing, counters, courses, hooks, metric_objects, side_effects, torch_patches, users_code
 from levin_train.errors import AnotherSource, ExportError, line_of, refuse
 from levin_train.failures import refuse_failure
 from levin_train.origins import BATCH, WEIGHTS, Kept, Origins
-from levin_train.recording import Recorder, no_tensors_of, outputs_of
+from levin_train.recording import Recorder
 from levin_train.stand_ins import NUMBERS, call_step, logging_to, stand_in_class
+from levin_train.step_outputs import no_tensors_of, outputs_of
 from levin_train.watching import State, attributes_now, computed_attributes, line_of_write, preserved, refuse_change, refuse_kept
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
@@ -47,16 +48,6 @@ def random_state(seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-_LATER = (*range(1, 17), 49, 99, 100, 199, 499, 999, 4999, 9999, 10**4, 10**6)  # steps after which conditions on what counts them are tried
-
-
-def _after(first, second, steps):
-    """What a number is after so many steps, if each changes it as the first does."""
-    if first.dtype == torch.bool:
-        return second.clone()
-    return (first + steps * (second.long() - first.long())).to(first.dtype)
 
 
 class Step:
@@ -182,7 +173,7 @@ class Step:
                     refuse_kept(name, self.module, start, lambda: self._tried(tensors, 1), self.where)
                 others = [example for example in self.layout.examples if self.layout.is_compared and example is not tensors]
                 self._follow_sizes([(recorder, tensors), *((self._tried(example, 1), example) for example in others)])
-                self._check_counters(recorder, tensors)
+                counters.check(self, recorder, tensors, self._numbers(1))
             self.courses = courses.found_in(lambda numbers: self._tried(tensors, 1, numbers), courses.Course(recorder, self._numbers(1)))
         self._check_names(first, recorder)
         self._left_behind = {key: found for key, found in after.tensors().items() if key not in before.tensors()}
@@ -253,38 +244,6 @@ class Step:
                        "be fixed in the package", "Compute with the tensor itself; for sizes that come from data pad to a fixed length, with masks, or to "
                        "the longest of the batch", decisions[0].where)
             decisions[0].follows = name
-
-    def _check_counters(self, recorder, tensors):
-        """Refuses conditions on buffers alone that the step changes, where a later step goes another way: after so many steps, of buffers that count
-        them, and of others at any time."""
-        decisions = [decision for decision in recorder.decisions if decision.kept & set(self.buffers)]
-        if not decisions:
-            return
-        numbers = {name: torch.tensor(value) for name, value in self._numbers(1).items()}
-        turns, taken = courses.Course(recorder, {}).turns, [decision.taken for decision in recorder.decisions]
-        states = {**self.weights.buffers, **{name: tensor.detach() for name, tensor in self.weights.parameters.items() if not tensor.requires_grad}}
-        later = recorder.later
-        for decision in decisions:
-            names = sorted(decision.kept & set(self.buffers))
-            counts = all(states[name].numel() == 1 and not states[name].is_floating_point() for name in names)
-            if counts and all(self._goes_alike(numbers, tensors, {name: _after(states[name], later[name], steps) for name in names}, turns, taken)
-                              for steps in _LATER):
-                continue
-            refuse(f"the step decides on {', '.join(names)}, which the step changes: a later step goes another way, and a package always goes this one",
-                   "Decide on self.global_step, which may have two ways, or take one of both with torch.where. What the first step alone does can be done "
-                   "before the export, by one step of the module", decision.where)
-
-    def _goes_alike(self, numbers, tensors, state, turns, taken):
-        """Whether the step goes the same ways with other values of some buffers. One with which it fails says nothing."""
-        parameters, buffers = dict(self.weights.parameters), dict(self.weights.buffers)
-        for name, value in state.items():
-            (parameters if name in parameters else buffers)[name] = value
-        try:
-            return self.ways(numbers, parameters, buffers, tensors) == (turns, taken)
-        except ExportError:
-            raise
-        except Exception:
-            return True
 
     def _check_names(self, first, second):
         """Refuses names of logged values that differ from step to step."""

@@ -17,6 +17,9 @@
 | `ctc_loss()` | `F.ctc_loss` | its operator gives a tensor whose size comes from data | `export_packages_test.py test_ctc_loss` |
 | `grouped_products()` | `F.grouped_mm`, `torch._grouped_mm` | tensors without values must be of bfloat16 | `export_packages_test.py test_grouped_products` |
 | `without_input_checks()` | `CppWrapperCpu.generate_input_output_runtime_checks` of `_inductor` (private) | half of a wrapper is checks that only a variable of the environment turns on, and levin checks batches | – (it saves a third of the wrapper's compilation) |
+| `without_regular_expressions()` | `_inductor.cpp_builder._get_torch_related_args` (private), `parse_device_str()` of `aoti_runtime/model_base.h` | a header that each wrapper compiles reads "cpu" with std::regex | – (it saves half of the wrapper's compilation) |
+| `bounds_of_open_sizes()` | `_inductor.sizevars.SizeVarAllocator.evaluate_min`, `evaluate_max` (private) | the gradient of a part of an open dimension, as of `x[::2]`, cannot be compiled | `export_packages_test.py test_parts_of_open_dimensions` |
+| `vector_sets()` | `_inductor.cpu_vec_isa.valid_vec_isa_list` (private) | it starts a Python that imports torch for each set of instructions, in each process that compiles | – (it saves a second for each) |
 | `lists()` | `_subclasses.fake_tensor.FakeTensor.tolist` (private) | it asks for each element, and no mode for functions sees it | `export_steps_test.py test_numbers_that_are_no_data` |
 | `seeds()` | `torch.manual_seed`, `torch.random.manual_seed` | a graph does not know that a step sets the seed | `export_steps_test.py test_seeds_and_generators` |
 | `scheduler_arguments()` | `__init__` of `optim.lr_scheduler`'s classes | they do not store what they were made of | `export_files_test.py test_schedules` |
@@ -24,7 +27,10 @@
 
 import contextlib
 import functools
+import hashlib
 import inspect
+import os
+import re
 import sys
 
 import torch
@@ -201,6 +207,75 @@ _NO_CHECKS = """
 static constexpr bool _check_aoti_runtime_check_inputs_env() { return false; }
 static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
 """
+
+
+def without_regular_expressions():
+    """Wrappers are compiled with a copy of one of torch's headers first among them; as they are where the header is another than is known."""
+    from torch._inductor import cpp_builder
+    folder = _light_headers()
+    if folder is None:
+        return contextlib.nullcontext()
+    original = cpp_builder._get_torch_related_args
+
+    def with_headers(*args, **kwargs):
+        include_folders, *rest = original(*args, **kwargs)
+        return [folder, *include_folders], *rest
+
+    return _replaced(cpp_builder, _get_torch_related_args=with_headers)
+
+
+_MODEL_HEADER = "torch/csrc/inductor/aoti_runtime/model_base.h"
+_READS_DEVICE = re.compile(r'^  std::regex re\("\(cpu\|cuda.*?^}\n', re.MULTILINE | re.DOTALL)
+_READS_CPU = """  AOTI_RUNTIME_CHECK(device_str.compare(0, 3, "cpu") == 0, "Invalid device: " + device_str);
+  device_type = aoti_torch_device_type_cpu();
+  device_idx = device_str.size() > 4 ? stoi(device_str.substr(4)) : -1;
+}
+"""
+
+
+@functools.cache
+def _light_headers():
+    """A folder with the header, whose device is a processor without a regular expression. None where torch's is not as expected."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    try:
+        with open(os.path.join(os.path.dirname(torch.__file__), "include", _MODEL_HEADER), encoding="utf-8") as file:
+            text, count = _READS_DEVICE.subn(lambda _: _READS_CPU, file.read())
+    except OSError:
+        return None
+    if count != 1:
+        return None
+    folder = os.path.join(cache_dir(), f"levin_headers_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+    place = os.path.join(folder, _MODEL_HEADER)
+    if not os.path.exists(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(f"{place}.{os.getpid()}", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(file.name, place)
+    return folder
+
+
+def bounds_of_open_sizes():
+    """The smaller and the larger of an open size and a number are expressions, as they are of sizes that come from data."""
+    from torch._inductor.sizevars import SizeVarAllocator
+    from torch.utils._sympy.functions import Max, Min
+    original = SizeVarAllocator.evaluate_min
+
+    def chosen(self, left, right, of_numbers, expression):
+        if sys.maxsize in (left, right):  # the end of x[1:]
+            return of_numbers(left, right, key=lambda each: each == sys.maxsize)
+        try:
+            smaller = original(self, left, right)
+        except TypeError:
+            return expression(left, right)
+        return smaller if of_numbers is min else right if smaller == left else left
+
+    return _replaced(SizeVarAllocator, evaluate_min=lambda *args: chosen(*args, min, Min), evaluate_max=lambda *args: chosen(*args, max, Max))
+
+
+def vector_sets(function):
+    """`function`: gives the sets of instructions that loops may use, of torch's function for that."""
+    from torch._inductor import cpu_vec_isa
+    return _replaced(cpu_vec_isa, valid_vec_isa_list=functools.partial(function, cpu_vec_isa.valid_vec_isa_list))
 
 
 def open_sizes():

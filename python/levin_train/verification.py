@@ -11,6 +11,7 @@ from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
 
 
+_SMALL = 16  # sizes below which the smallest is sought that a package takes
 _TRIES = 4  # of the rows of a batch of one row, which may be such that the step goes another way for it
 
 
@@ -27,9 +28,16 @@ def verify(package, graphs, sizes):
     smallest = {}
     for name, graph in graphs.items():
         loaded, layout = torch._inductor.package.load_package(package, name), graph.step.layout
-        agreed = []
+        agreed, differing = [], []
         for seed, batch in enumerate(layout.compared(sizes, graph.special_sizes)):
-            if _compare(loaded, graph, batch, seed):
+            try:
+                agrees = _compare(loaded, graph, batch, seed)
+            except ExportError as error:
+                if not seed or not graph.special_sizes & set(layout.sizes(batch).items()):
+                    raise
+                differing.append((layout.sizes(batch), error))
+                continue
+            if agrees:
                 agreed.append(layout.sizes(batch))
             elif layout.is_compared:
                 raise ExportError(f"{name} could not be compared for the batch with the sizes {layout.sizes(batch)}: the module refuses it, or "
@@ -48,8 +56,12 @@ def verify(package, graphs, sizes):
             if layout.is_compared:  # of one or of none torch decides otherwise than of more, so that these must have been compared
                 smallest[name][dimension] = min(known, 2)
             else:
-                ones = (layout.resized({**agreed[0], dimension: 1}, seed) for seed in range(_TRIES if _has_conditions(graph) else 1))
-                smallest[name][dimension] = 1 if any(_agree(loaded, graph, one) for one in ones) else known
+                tries = range(_TRIES if _has_conditions(graph) else 1)
+                smallest[name][dimension] = next((size for size in range(1, min(known, _SMALL)) if any(
+                    _agree(loaded, graph, layout.resized({**agreed[0], dimension: size}, seed)) for seed in tries)), known)
+        for found, error in differing:  # torch decides otherwise on a few small sizes, which the package refuses then
+            if all(found[dimension] >= least for dimension, least in smallest[name].items()):
+                raise error
     return smallest
 
 
@@ -185,17 +197,17 @@ def _compare(loaded, graph, tensors, seed, numbers=None):
 
 
 def _is_rounding_alone(key, difference, scale, expected, moved, rounding, is_made):
-    """Whether a gradient is 0 but for rounding, as that of a bias before a normalisation: sums of large terms that cancel. It then moves as
-    far as it is large, or is that far below the largest gradient, and differs by a small share of that. In a batch that is made, and not the
-    user's, rounding may also decide whether whole activations pass, as behind a normalisation of two rows that are alike: such a gradient
-    says nothing there."""
+    """Whether a gradient differs by no more than the module's own moves when weights have another last digit, or is 0 but for rounding, as that
+    of a bias before a normalisation: sums of large terms that cancel. It then moves as far as it is large, or is that far below the largest
+    gradient, and differs by a small share of that. In a batch that is made, and not the user's, rounding may also decide whether whole
+    activations pass, as behind a normalisation of two rows that are alike: such a gradient says nothing there."""
     if key[0] != "gradient":
         return False
     largest = max((float(other.abs().max()) for (kind, _, *_), other in expected.items() if kind == "gradient" and other.numel()), default=0.0)
     far = moved.get(key, 0.0)
-    if difference <= min(30 * far, 1e-6 * largest) or is_made and rounding >= 1e-3 and difference <= 5e-3 * largest:
+    if difference <= max(2 * far, min(30 * far, 1e-6 * largest)) or is_made and rounding >= 1e-3 and difference <= 5e-3 * largest:
         return True
-    return far >= 0.1 * scale and (difference <= min(10 * far, 1e-3 * largest) or is_made and difference <= 2 * far)
+    return far >= 0.1 * scale and difference <= min(10 * far, 1e-3 * largest)
 
 
 def _of_long_sums(tensors):

@@ -293,6 +293,30 @@ class Processors(unittest.TestCase):
             written = pathlib.Path(configuration.write(os.path.join(folder, "m.pt2"), {}, runs_on="it runs on processors with AVX2")).read_text()
         self.assertIn("\n# m.pt2: it runs on processors with AVX2\nmodel:", written)
 
+    def test_sets_of_instructions_are_tried_out_once(self):
+        """And again where what was stored is damaged, or names what this torch does not know."""
+        from torch._inductor.cpu_vec_isa import supported_vec_isa_list
+        tried = []
+
+        def find():
+            tried.append(1)
+            return supported_vec_isa_list[2:4]
+
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder):
+            for content, count in ((None, 1), (None, 1), ("[", 2), ('["avx8"]', 3)):
+                for file in pathlib.Path(folder).glob("levin_vectors_*.json") if content else ():
+                    file.write_text(content, encoding="utf-8")
+                self.assertEqual(processors.vector_sets.__wrapped__(find), supported_vec_isa_list[2:4])
+                self.assertEqual(len(tried), count)
+
+    def test_wrappers_read_their_device_without_a_regular_expression(self):
+        """A torch whose header is another would be compiled as it is, in twice the time."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder):
+            made = pathlib.Path(torch_patches._light_headers.__wrapped__()) / torch_patches._MODEL_HEADER
+            text = made.read_text(encoding="utf-8")
+        self.assertNotIn("std::regex", text)
+        self.assertIn("aoti_torch_device_type_cpu()", text)
+
 
 class Types(unittest.TestCase):
     """Type checkers of a user's file know the functions and their options."""

@@ -186,6 +186,18 @@ class Packages(unittest.TestCase):
         levin_train.export(Experts(), (torch.randn(8, 8), BATCH[1]), self.path, without=["predict_step"])
         self.assertIn("gradient", {part["kind"] for part in self.description()["entries"]["training_step"]["outputs"] if part.get("name") == "experts"})
 
+    def test_parts_of_open_dimensions(self):
+        """Their gradients, also where a sequence is shorter than the part."""
+        class Parts(Base):
+            def training_step(self, batch, batch_idx):
+                hidden = self.net(batch[0])
+                parts = [hidden[:, 1:], hidden[:, :-1], hidden[:, ::2], hidden[:, 1::2], hidden[:, 3:], hidden[:, -3:], hidden[:, -4:-1],
+                         hidden[:, 2:5], hidden[:, 1:-1], hidden[1:, 0::2, 1::2], hidden[1::2], hidden.narrow(1, 1, hidden.shape[1] - 2)]
+                return sum((index + 1) * (part ** 2).sum() for index, part in enumerate(parts)) / len(hidden)
+
+        levin_train.export(Parts(), (torch.randn(8, 12, 6),), self.path, dynamic={"0": {1: "time"}}, without=["validation_step", "predict_step"])
+        self.assertIn("training_step", self.description()["entries"])
+
     def test_views_of_permuted_tensors(self):
         """Attention with weights, of heads that were split and permuted as GPT-2 has them."""
         class Heads(Base):

@@ -210,6 +210,26 @@ class Recurrent(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.05)
 
 
+class Experts(Strength):
+    """A mixture of experts: rows sorted by expert, of which the last has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.choose, self.experts = nn.Linear(3, 4), nn.Parameter(torch.randn(5, 3, 2))
+
+    def forward(self, x):
+        chosen = self.choose(x).argmax(1)
+        order = chosen.argsort(stable=True)
+        ends = (chosen[:, None] == torch.arange(5)).sum(0).cumsum(0).to(torch.int32)
+        return F.grouped_mm(x[order], self.experts, offs=ends)
+
+    def training_step(self, batch, batch_idx):
+        return self(batch["features"]).sum()
+
+    def predict_step(self, batch, batch_idx):
+        return {"mixed": self(batch["features"])}
+
+
 class Roots(Strength):
     def predict_step(self, batch, batch_idx):
         return {"roots": torch.linalg.eigvalsh(self(batch["features"])[:, None, None] * torch.eye(2))}
@@ -275,6 +295,17 @@ class OfPackages(unittest.TestCase):
                 wanted = module(x)
             for name, found in zip(names, session.run(None, {"features": x.numpy()})):
                 torch.testing.assert_close(torch.from_numpy(found), wanted[name], rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+
+    def test_grouped_products(self):
+        module = Experts().eval()
+        code, said = self.export(self.package(module))
+        self.assertEqual(code, 0, said)
+        for rows in (1, 2, 40):
+            x = torch.randn(rows, 3)
+            chosen = module.choose(x).argmax(1)
+            order = chosen.argsort(stable=True)
+            wanted = torch.stack([row @ module.experts[expert] for row, expert in zip(x[order], chosen[order])]).detach()
+            torch.testing.assert_close(torch.from_numpy(self.session().run(["mixed"], {"features": x.numpy()})[0]), wanted, rtol=1e-5, atol=1e-5)
 
     def test_package_of_another_module(self):
         trained, package = Strength(), self.package(Strength())

@@ -69,8 +69,9 @@ def trained(variant, folder, build, left_out):
     if not (build / "bin/levin").exists() or not (folder / "m.yaml").exists():
         return None
     module, batches = made(variant)
-    write_batches(folder / "batches.safetensors", {"train": batches})
-    steps, last = with_lightning(module, batches, [], limit_val_batches=0)
+    validation = batches[:1] if "ReduceLROnPlateau" in (folder / "m.yaml").read_text(encoding="utf-8") else []  # a schedule that needs its value
+    write_batches(folder / "batches.safetensors", {"train": batches, "val": validation})
+    steps, last = trained_by_lightning(module, batches, validation)
     try:
         rows, version = with_levin(folder, build, 1)
     except RuntimeError as error:
@@ -78,9 +79,13 @@ def trained(variant, folder, build, left_out):
     if not set(last) - {"epoch", "step"}:  # nothing is logged
         return weights_differ(module, variant, version)
     off = difference(steps, last, rows, left_out)[0]
-    if off > ALLOWED and off > 2 * rounding(variant, steps, last):
+    if off > ALLOWED and off > 2 * rounding(variant, steps, last, validation):
         raise ValueError(f"the losses differ by {off:.2g}")
     return off
+
+
+def trained_by_lightning(module, batches, validation):
+    return with_lightning(module, batches, validation, **({} if validation else {"limit_val_batches": 0}))
 
 
 def weights_differ(module, variant, version):
@@ -93,7 +98,7 @@ def weights_differ(module, variant, version):
     return off
 
 
-def rounding(variant, steps, last):
+def rounding(variant, steps, last, validation):
     """How far Lightning's own losses go when each step's weights have another last digit, the most of six runs: what small batches and
     normalisations make of rounding."""
     furthest = 0.0
@@ -109,7 +114,7 @@ def rounding(variant, steps, last):
             return training_step(*batch)
 
         module.training_step = rounded
-        others, _ = with_lightning(module, batches, [], limit_val_batches=0)
+        others, _ = trained_by_lightning(module, batches, validation)
         furthest = max(furthest, difference(steps, last, others)[0])
     return furthest
 
