@@ -60,8 +60,8 @@ class Logs:
                        "add_dataloader_idx": add_dataloader_idx, "batch_size": batch_size, "rank_zero_only": rank_zero_only}
             self.unknown.append((name, value, updated, calling_line(), options))
             return
-        if updated is not None:
-            entry = (None, options, weight, updated)
+        if updated is not None:  # which has its own reduction, whatever the others of a log_dict() are given
+            entry = (None, {**options, "reduce": "mean"}, None, updated)
         else:
             tensor = _tensor(value.value() if isinstance(value, metric_objects.Updated) else value, torch.get_default_dtype())
             if tensor.numel() != 1:

@@ -422,6 +422,20 @@ class Metrics(Refused):
         found = [entry["metric"]["attribute"] for entry in graphs["training_step"].outputs if entry["kind"] == "metric"]
         self.assertEqual(found, ["metrics.mse", "metrics.mse"])
 
+    def test_metric_objects_have_their_own_reduction(self):
+        """Whatever log_dict() is given for the values beside them."""
+        def logged(self, scores, targets):
+            self.mse(scores, targets)
+            self.log_dict({"mse": self.mse, "plain": scores.mean()}, batch_size=len(scores), reduce_fx="max")
+            return scores.mean()
+
+        module = model(training_step=self.step(logged))()
+        module.mse = torchmetrics.MeanSquaredError()
+        graphs, _ = verified(module)
+        outputs = graphs["training_step"].outputs
+        self.assertEqual([entry["name"] for entry in outputs if entry["kind"] == "weight"], ["plain"])
+        self.assertEqual({entry["name"]: entry["options"]["reduce"] for entry in outputs if entry["kind"] in ("log", "metric")}, {"mse": "mean", "plain": "max"})
+
 
 class Given(Refused):
     """What export() says of other things than a module and a batch."""
