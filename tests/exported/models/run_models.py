@@ -114,8 +114,9 @@ def rounding(variant, steps, last, validation):
             return training_step(*batch)
 
         module.training_step = rounded
-        others, _ = trained_by_lightning(module, batches, validation)
-        furthest = max(furthest, difference(steps, last, others)[0])
+        others, end = trained_by_lightning(module, batches, validation)
+        of_the_epoch = {name: value for name, value in end.items() if name not in others[0]}
+        furthest = max(furthest, difference(steps, last, [*others, of_the_epoch])[0])
     return furthest
 
 
