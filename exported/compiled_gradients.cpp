@@ -119,7 +119,7 @@ at::Tensor with_gradients(const at::Tensor& loss, const std::vector<at::Tensor>&
 }
 
 void backward_of_compiled(const at::Tensor& loss) {
-  const NodePointer node = loss.grad_fn();
+  const NodePointer& node = loss.grad_fn();
   auto* const compiled = dynamic_cast<CompiledBackward*>(node.get());
   const bool is_direct = compiled != nullptr && loss.numel() == 1 && !torch::autograd::AnomalyMode::is_enabled();
   if (!is_direct || !compiled->accumulate()) loss.backward();
