@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-import os
 import platform
 
 _SSE42 = ("popcnt", "sse4_1", "sse4_2", "ssse3")
@@ -58,10 +57,11 @@ def vector_sets(find):
     import torch
     from torch._inductor.cpp_builder import get_compiler_version_info, get_cpp_compiler
     from torch._inductor.cpu_vec_isa import supported_vec_isa_list
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    from levin_train import cache
 
     known_by = (torch.__version__, get_compiler_version_info(get_cpp_compiler()), features_of("native"))
-    path = os.path.join(cache_dir(), f"levin_vectors_{hashlib.sha256(json.dumps(known_by).encode()).hexdigest()[:16]}.json")
+    path = cache.path_of(f"levin_vectors_{hashlib.sha256(json.dumps(known_by).encode()).hexdigest()[:16]}.json")
     by_name = {str(each): each for each in supported_vec_isa_list}
     try:
         with open(path, encoding="utf-8") as file:
@@ -71,8 +71,5 @@ def vector_sets(find):
     found = find()
     names = [str(each) for each in found]
     if set(names) <= set(by_name):
-        os.makedirs(cache_dir(), exist_ok=True)
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
-            json.dump(names, file)
-        os.replace(file.name, path)
+        cache.write(path, json.dumps(names))
     return found

@@ -236,7 +236,7 @@ _READS_CPU = """  AOTI_RUNTIME_CHECK(device_str.compare(0, 3, "cpu") == 0, "Inva
 @functools.cache
 def _light_headers():
     """A folder with the header, whose device is a processor without a regular expression. None where torch's is not as expected."""
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    from levin_train import cache
     try:
         with open(os.path.join(os.path.dirname(torch.__file__), "include", _MODEL_HEADER), encoding="utf-8") as file:
             text, count = _READS_DEVICE.subn(lambda _: _READS_CPU, file.read())
@@ -244,13 +244,10 @@ def _light_headers():
         return None
     if count != 1:
         return None
-    folder = os.path.join(cache_dir(), f"levin_headers_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+    folder = cache.path_of(f"levin_headers_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
     place = os.path.join(folder, _MODEL_HEADER)
     if not os.path.exists(place):
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        with open(f"{place}.{os.getpid()}", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(file.name, place)
+        cache.write(place, text)
     return folder
 
 
