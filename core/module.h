@@ -424,9 +424,11 @@ class LEVIN_API Module : public torch::nn::Module {
   ///
   ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
   template <class Derived>
-  static std::shared_ptr<Derived> load_from_checkpoint(const std::filesystem::path& file, const WeightsOptions& options = {},
+  static std::shared_ptr<Derived> load_from_checkpoint(const std::filesystem::path& checkpoint,
+                                                       const WeightsOptions& options = {},
                                                        const Value& hparams = Value(Value::Map{})) {
     static_assert(std::derived_from<Derived, Module>);
+    const std::filesystem::path file = checkpoint_at(checkpoint);
     std::shared_ptr<Derived> module;
     if constexpr (requires { typename Derived::Options; }) {
       using Options = typename Derived::Options;

@@ -96,7 +96,7 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& given) {
   if (!names_one && !is_folder && !is_remote(path.native())) return path;
   const CheckpointChoice choice = read_checkpoint_choice(path.string());
   if (choice.which.empty()) return choice.place;
-  const std::vector<std::filesystem::path> folders = {choice.place / "checkpoints", choice.place};
+  const std::vector<std::filesystem::path> folders = checkpoint_folders_of(choice.place);
   const auto has_none = [](const std::filesystem::path& folder) { return newest_files_at(folder, ".ckpt").empty(); };
   if (is_folder && std::ranges::all_of(folders, has_none)) return path;
   return find_checkpoint(folders, choice.which);
@@ -135,8 +135,7 @@ void unfreeze(torch::nn::Module& module) {
 
 namespace detail {
 
-Value saved_hyperparameters(const std::filesystem::path& given, const std::vector<OptionInfo>& names, const Value& overrides) {
-  const std::filesystem::path file = checkpoint_at(given);
+Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names, const Value& overrides) {
   const TensorFile opened = TensorFile::open(file);
   const Value* const saved = opened.content.manifest.find("hyper_parameters");
   Value hyperparameters(Value::Map{});
@@ -163,7 +162,7 @@ Value saved_hyperparameters(const std::filesystem::path& given, const std::vecto
 }
 
 void warn_of_prepared_data(const std::filesystem::path& file) {
-  const TensorFile opened = TensorFile::open(checkpoint_at(file));
+  const TensorFile opened = TensorFile::open(file);
   const Value* const prepares = opened.content.manifest.find(kPreparations);
   if (prepares == nullptr || prepares->size() == 0) return;
   const std::string all = join(OptionType<std::vector<std::string>>::read(*prepares), "; ");

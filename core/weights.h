@@ -30,8 +30,8 @@ struct LEVIN_API WeightsOptions {
 };
 
 /// The file that is meant: of "FOLDER:best" and "FOLDER:last", as ckpt_path takes them, and of a run's folder, which means its
-/// last, the run's checkpoint; anything else is a file or a Hugging Face folder, and is given back, there or not. Throws
-/// ConfigError where the run has no checkpoint.
+/// last, the run's checkpoint; anything else, a folder without checkpoints too, is given back, there or not. Throws ConfigError
+/// where "FOLDER:best" or "FOLDER:last" has none.
 LEVIN_API std::filesystem::path checkpoint_at(const std::filesystem::path& given);
 
 /// The weights that fit() starts with: arguments of load_weights().

@@ -167,16 +167,12 @@ Value OptionType<cli::Seed>::schema() {
 cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
   if (value.is_null()) return {};
   if (value == Value("best") || value == Value("last")) return {value.as_string()};
-  // "FOLDER:best": what comes before the colon is looked for as any other file.
   const std::string text = value.is_string() ? value.as_string() : "";
-  const bool names_run = (text.ends_with(":best") || text.ends_with(":last")) && !std::filesystem::exists(text);
   const auto is_there = [](const std::filesystem::path& place) { return std::filesystem::exists(place); };
   if (const std::string meant = nearest_name(text, {"best", "last"});
       !meant.empty() && std::ranges::none_of(detail::places_of_file(text, value.mark()), is_there))
     throw ConfigError(value.mark(), format("there is no file '{}'; did you mean '{}'?", text, meant));
-  const std::string which = names_run ? text.substr(text.size() - 5) : "";
-  const Value place = names_run ? Value(text.substr(0, text.size() - which.size())).with_mark(value.mark()) : value;
-  return {detail::resolve_input_file(place).as_string() + which};
+  return {detail::resolve_input_file(value).as_string()};
 }
 
 cli::InitFrom OptionType<cli::InitFrom>::read(const Value& value) {

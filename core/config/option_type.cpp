@@ -205,6 +205,13 @@ void check_value(const OptionInfo& info, const Value& value) {
   if ((value.is_string() || value.is_number()) && !info.choices.empty()) check_choice(info, value);
 }
 
+/// "FOLDER:best" and "FOLDER:last", as ckpt_path and checkpoint_at() take them, of a folder that is there.
+bool names_checkpoint_of_run(const fs::path& place) {
+  const std::string& text = place.native();
+  std::error_code ignored;
+  return (text.ends_with(":best") || text.ends_with(":last")) && fs::is_directory(text.substr(0, text.rfind(':')), ignored);
+}
+
 /// The absolute path of the first match. A default that does not exist stays unchanged: it may never be read.
 Value resolved_file(const Value& value, bool is_default) {
   const fs::path written = OptionType<fs::path>::read(value);
@@ -214,7 +221,8 @@ Value resolved_file(const Value& value, bool is_default) {
   const std::vector<fs::path> places = places_of_file(written, value.mark());
   for (const fs::path& place : places) {
     std::error_code ignored;
-    if (fs::exists(place, ignored) || (has_wildcards(place) && !matching_files(place).empty()))
+    if (fs::exists(place, ignored) || names_checkpoint_of_run(place) ||
+        (has_wildcards(place) && !matching_files(place).empty()))
       return Value(place.string()).with_mark(value.mark());
   }
   if (is_default) return value;

@@ -113,6 +113,8 @@ fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string
              which));
 }
 
+std::vector<fs::path> checkpoint_folders_of(const fs::path& run) { return {run / "checkpoints", run}; }
+
 std::string checkpoint_summary(const Checkpoint& checkpoint) {
   std::vector<std::string> parts;
   for (const auto& [key, name] : {std::pair("epoch", "epoch"), std::pair("global_step", "step")}) {

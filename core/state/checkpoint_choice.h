@@ -27,6 +27,9 @@ void warn_of_other_monitors(const std::vector<std::string>& monitors);
 /// a warning. Throws ConfigError that names the folders when there is none.
 std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
 
+/// Where a run's folder has its checkpoints: a ModelCheckpoint without `dirpath` writes below it, one with `dirpath` into it.
+std::vector<std::filesystem::path> checkpoint_folders_of(const std::filesystem::path& run);
+
 /// "epoch 3, step 40, val_loss 0.123": the origin of a checkpoint, with the score if a ModelCheckpoint had one for this file.
 std::string checkpoint_summary(const Checkpoint& checkpoint);
 

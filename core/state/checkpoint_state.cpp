@@ -91,7 +91,7 @@ std::vector<std::string> monitors_of(const CallbackList& callbacks) {
 std::filesystem::path chosen_file(const TrainerState& run, const std::string& ckpt_path) {
   const CheckpointChoice choice = read_checkpoint_choice(ckpt_path);
   if (choice.which.empty()) return choice.place;
-  if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
+  if (!choice.place.empty()) return find_checkpoint(checkpoint_folders_of(choice.place), choice.which);
   const auto known = run.resume.checkpoint_aliases.find(choice.which);
   if (known != run.resume.checkpoint_aliases.end()) {
     if (choice.which == "best") warn_of_other_monitors(monitors_of(run.parts.callbacks));
