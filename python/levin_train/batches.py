@@ -65,14 +65,16 @@ class BatchLayout:
         return tensors
 
     def _drawn(self, name, size, old, seed):
-        """So many of the slices of a dimension. The rows with the largest numbers are among them: of the longest text, or of all classes."""
-        drawn = torch.randint(old, (size,), generator=torch.Generator().manual_seed(seed))
+        """So many of the slices of a dimension, each once as long as there are enough: a deviation of equal rows is 0. The rows with the largest
+        numbers are among them: of the longest text, or of all classes."""
+        generator = torch.Generator().manual_seed(seed)
         whole = [tensor for tensor, names in zip(self.tensors, self.dimensions)
                  if names and names[0] == name and tensor.numel() and not tensor.is_floating_point()]
         largest = [int(tensor.reshape(old, -1).sum(1).argmax()) for tensor in sorted(whole, key=torch.Tensor.dim)]
-        for position in range(min(len(largest), size)):
-            drawn[position] = largest[(seed + position) % len(largest)]
-        return drawn.sort().values
+        largest = list(dict.fromkeys(largest[seed % len(largest):] + largest[:seed % len(largest)])) if largest else []
+        others = [row for row in torch.randperm(old, generator=generator).tolist() if row not in largest]
+        more = torch.randint(old, (max(size - old, 0),), generator=generator).tolist()
+        return torch.tensor((largest + others + more)[:size]).sort().values
 
     def compared(self, sizes, special):
         """Batches with which a package is compared: the examples, and others of these sizes, or with one `special` size of a dimension,

@@ -278,7 +278,7 @@ def check_sizes(graph):
             value = graph.shapes.replace(symbol) if symbol is not None else tensor.shape[axis]
             if not getattr(value, "free_symbols", None):
                 where = next((line_of_guard(guard) for guard in graph.shapes.guards if symbol in guard.expr.free_symbols), "")
-                refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}" to {value}',
+                refuse(f'{graph.step.name} fixes the dimension "{name}" of "{entry["name"]}"',
                        "A loop over it, range(), a list of that length, and some functions of torch need its number: compute with the whole "
                        "tensor", where or graph.line_that_fixes() or graph.step.where)
             symbols.setdefault(name, set()).update({symbol, *value.free_symbols})

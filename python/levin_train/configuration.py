@@ -1,6 +1,8 @@
 """The YAML of a run: the package, and the optimizer and scheduler of configure_optimizers()."""
 
 import contextlib
+import copy
+import dataclasses
 import inspect
 import json
 import math
@@ -61,11 +63,12 @@ for _method in ("__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__float__", 
 
 
 class Training:
-    """self.trainer before the steps: in setup(), configure_model() and configure_optimizers(). `given`: values that export() got.
+    """self.trainer of a module before the steps: in setup(), configure_model() and configure_optimizers(). `given`: values that export() got.
     `length`: what lengths of training are to be, or None where they are not known."""
 
-    def __init__(self, given, length=None):
-        self.__dict__.update(_given={"training": True, "is_global_zero": True, **given}, _length=length, lengths_read=[])
+    def __init__(self, module, given, length=None):
+        given = {"training": True, "is_global_zero": True, "model": module, "lightning_module": module, **given}
+        self.__dict__.update(_given=given, _length=length, lengths_read=[])
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -75,7 +78,8 @@ class Training:
         if name in _LENGTHS and self._length is not None:
             self.lengths_read.append(name)
             return _Length(name, self._length)
-        return Unknown(f"self.trainer.{name}", f'Give export() trainer={{"{name}": …}}', refuse)
+        other = "" if self._length is None else ", or write the sections optimizer and lr_scheduler of the YAML, and say config=False"
+        return Unknown(f"self.trainer.{name}", f'Give export() trainer={{"{name}": …}}{other}', refuse)
 
 
 @contextlib.contextmanager
@@ -158,10 +162,15 @@ def _check_new(optimizer, where):
     if step is not None and not of_schedule:
         raise ExportError(f"{line_of(step) or where}: step() of the {name} is another than that of its class, and levin runs its own. Write what it does "
                           "besides in C++, in on_train_batch_end() of a class below levin::ExportedModule.")
-    groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
-    if optimizer.state and _state_of(optimizer) != _state_of(type(optimizer)(groups)):
+    if optimizer.state and _state_of(optimizer) != _state_of(_anew(optimizer)):
         raise ExportError(f"{where}: the {name} has taken steps, or has a state of its own, with which levin's does not begin. Return a new one. A run is "
                           "resumed from a checkpoint.")
+
+
+def _anew(optimizer):
+    """One of the same groups that has taken no step, with the rates that they had before any schedule."""
+    return type(optimizer)([{**{key: value for key, value in group.items() if key not in ("param_names", "initial_lr")},
+                             "lr": copy.deepcopy(group.get("initial_lr", group["lr"]))} for group in optimizer.param_groups])
 
 
 def _state_of(optimizer):
@@ -169,17 +178,19 @@ def _state_of(optimizer):
                             for key, value in state.items()} for parameter, state in optimizer.state.items() if isinstance(state, dict)}
 
 
-def _check_unchanged(scheduler, where):
-    """Raises ExportError for a schedule that is not as it was made, of which the YAML would know nothing."""
-    name, made = type(scheduler).__name__, scheduler._levin_state
-    now = torch_patches.scheduler_state(scheduler)
-    if now.get("_step_count") != made.get("_step_count") or now.get("last_epoch") != made.get("last_epoch"):
+def _check_unchanged(scheduler, made, where):
+    """Raises ExportError for a schedule that is not as it was made, of which the YAML would know nothing. `made`: itself, or one as it was."""
+    name, now = type(scheduler).__name__, torch_patches.scheduler_state(scheduler)
+    first = getattr(scheduler, "_levin_state", None) or made._levin_state
+    if now.get("_step_count") != first.get("_step_count") or now.get("last_epoch") != first.get("last_epoch") or getattr(scheduler, "last_epoch", 0) > 0:
         raise ExportError(f"{where}: the {name} has taken steps before the run (it is at {scheduler.last_epoch}), and levin's begins with the first. Make it "
                           "of the rates that it is to have, or resume from a checkpoint.")
-    changed = [key for key in now if now[key] != made.get(key)]
+    changed = [key for key in now if now[key] != first.get(key) and (key in first or hasattr(type(scheduler), key))]
     if changed:
         raise ExportError(f"{where}: {changed[0]} of the {name} has been changed after it was made. Give it the value when it is made. "
                           + _IN_CODE.format("lr_scheduler") + ".")
+    for part, as_made in zip(getattr(scheduler, "_schedulers", ()), getattr(made, "_schedulers", ())):
+        _check_unchanged(part, as_made, where)
 
 
 def _check_rates(optimizer, scheduler, where):
@@ -233,69 +244,128 @@ def _lengths_in(value):
     return [part for part in parts if isinstance(part, _Length)]
 
 
-def _scheduler_section(scheduler, interval, where):
-    name = type(scheduler).__name__
-    if name not in SCHEDULERS or not hasattr(scheduler, "_levin_arguments"):
-        raise ExportError(f"{where}: levin has no schedule {name}. " + _IN_CODE.format("lr_scheduler") + ".")
-    _check_unchanged(scheduler, where)
+@dataclasses.dataclass
+class _Run:
+    """For what a schedule is written: what it steps on, values of self.trainer, the line of configure_optimizers(), and notes of the export."""
+
+    interval: str
+    given: dict
+    where: str
+    notes: list
+
+    def note_end(self, name, last):
+        """`last`: the step from which on levin holds the rate. A run that is known to end before needs no note."""
+        lengths = [self.given.get(length) for length, unit in _LENGTHS.items() if unit == self.interval and length != "num_training_batches"]
+        known = [length for length in lengths if isinstance(length, int) and length > 0]
+        note = f"{self.where}: the {name} gives no rate from {self.interval} {last} + 1 on: levin holds that of {self.interval} {last}"
+        if (not known or min(known) > last + 1) and note not in self.notes:
+            self.notes.append(note)
+
+
+def _scheduler_section(scheduler, run):
+    kind = torch_patches.scheduler_kind(scheduler, SCHEDULERS)
+    if kind is None:
+        return _section_of_class(scheduler, run)
+    name = kind.__name__
+    made = scheduler if hasattr(scheduler, "_levin_arguments") else _made_again(scheduler, _anew(scheduler.optimizer), run)
+    _check_unchanged(scheduler, made, run.where)
     arguments = {}
-    for key, value in scheduler._levin_arguments.items():
+    for key, value in made._levin_arguments.items():
         if key in ("optimizer", "last_epoch", "verbose") or value is None:
             continue
         for length in _lengths_in(value):
-            if value is not length or (name, key) not in _WHOLE or _LENGTHS[length.name] != interval or length.name == "num_training_batches":
-                raise ExportError(f"{where}: {name} has {key} of self.trainer.{length.name}, which is known when training begins, and steps each "
-                                  f'{interval}. Give export() trainer={{"{length.name}": …}}. ' + _IN_CODE.format("lr_scheduler") + ".")
+            if value is not length or (name, key) not in _WHOLE or _LENGTHS[length.name] != run.interval or length.name == "num_training_batches":
+                raise ExportError(f"{run.where}: {name} has {key} of self.trainer.{length.name}, which is known when training begins, and steps each "
+                                  f'{run.interval}. Give export() trainer={{"{length.name}": …}}. ' + _IN_CODE.format("lr_scheduler") + ".")
         if _lengths_in(value):
             continue
         if key == "schedulers":
-            value = [_scheduler_section(part, interval, where) for part in value]
+            value = [_scheduler_section(part, run) for part in value]
         if key == "lr_lambda":
-            value = _expressions(name, value, where)
+            value = _expressions(name, value, run)
         if callable(value):
-            raise ExportError(f"{where}: {name} has {key}, a function of Python. " + _IN_CODE.format("lr_scheduler") + ".")
+            raise ExportError(f"{run.where}: {name} has {key}, a function of Python. " + _IN_CODE.format("lr_scheduler") + ".")
         arguments[key] = _plain(value) if key != "schedulers" else value
     return {"class_path": name, "init_args": arguments}
 
 
-def _expressions(name, functions, where):
-    """levin's expressions for the functions of LambdaLR and MultiplicativeLR: one for all groups of parameters, or one for each."""
+def _made_again(scheduler, optimizer, run):
+    """A schedule as this one, which was made before the export, was made: with what it was made of."""
+    kind = torch_patches.scheduler_kind(scheduler, SCHEDULERS)
+    if kind is None:
+        raise ExportError(f"{run.where}: the {type(scheduler).__name__} is part of another schedule, and was made before the export. Make both in "
+                          "configure_optimizers().")
+    arguments = torch_patches.read_arguments(scheduler, kind)
+    if "schedulers" in arguments:
+        arguments["schedulers"] = [_made_again(part, optimizer, run) for part in arguments["schedulers"]]
+    with torch_patches.scheduler_arguments(SCHEDULERS):
+        return kind(optimizer=optimizer, **arguments)
+
+
+def _section_of_class(scheduler, run):
+    """A schedule of a class of the user's, as the LambdaLR or MultiplicativeLR that it is."""
+    name, base = type(scheduler).__name__, torch.optim.lr_scheduler
+    advice = ". Return a LambdaLR, whose function gives the factor of the initial rate at a step. Or g" + _IN_CODE.format("lr_scheduler")[1:] + "."
+    if not isinstance(scheduler, base.LRScheduler) or isinstance(scheduler, base.ReduceLROnPlateau):
+        raise ExportError(f"{run.where}: levin has no schedule {name}{advice}")
+    if scheduler.last_epoch != 0:
+        begun = "has taken steps before the run" if scheduler.last_epoch > 0 else "is a later part of a SequentialLR"
+        raise ExportError(f"{run.where}: levin has no schedule {name}, and cannot read its rates, as it {begun}{advice}")
+    try:
+        found_name, found = schedules.of_class(scheduler)
+    except schedules.NotAnExpression as error:
+        raise ExportError(f"{line_of(type(scheduler).get_lr)}: levin has no schedule {name}, and its rates are none that levin can write as an expression: "
+                          f"{error}{advice}") from error
+    return {"class_path": found_name, "init_args": {"lr_lambda": _one_or_each(name, found, run)}}
+
+
+def _one_or_each(name, found, run):
+    """One expression for all groups of parameters, or one for each, of those that `schedules` has found."""
+    for last in {last for _, last in found if last is not None}:
+        run.note_end(name, last)
+    texts = [text for text, _ in found]
+    return texts[0] if len(set(texts)) == 1 else texts
+
+
+def _expressions(name, functions, run):
+    """levin's expressions for the functions of LambdaLR and MultiplicativeLR."""
     found = []
     for function in functions if isinstance(functions, (list, tuple)) else [functions]:
         try:
             found.append(schedules.expression(function))
         except schedules.NotAnExpression as error:
-            raise ExportError(f"{line_of(function) or where}: the function of {name} is none that levin can write as an expression: {error}. "
+            raise ExportError(f"{line_of(function) or run.where}: the function of {name} is none that levin can write as an expression: {error}. "
                               + _IN_CODE.format("lr_scheduler") + ", where lr_lambda is an expression such as \"0.95 ** epoch\".") from error
-    return found[0] if len(set(found)) == 1 else found
+    return _one_or_each(name, found, run)
 
 
 def optimizer_of(module, trainer):
     """The optimizer and the schedule, or None, that configure_optimizers() gives."""
-    with _seeing(module, Training(trainer, 1000)):
+    with _seeing(module, Training(module, trainer, 1000)):
         optimizer, schedule, _ = _configured(module)
     return optimizer, schedule.get("scheduler")
 
 
-def sections(module, trainer=None):
-    """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer."""
+def sections(module, trainer=None, notes=None):
+    """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer. `notes`: gets what of the
+    schedule holds for levin alone."""
     if not hasattr(module, "configure_optimizers"):
         return {}
-    training = Training(trainer or {}, 1000)
-    found, where = _sections_with(module, training)
-    if training.lengths_read and _sections_with(module, Training(trainer or {}, 1777))[0] != found:
+    training, notes = Training(module, trainer or {}, 1000), [] if notes is None else notes
+    found, where = _sections_with(module, training, notes)
+    if training.lengths_read and _sections_with(module, Training(module, trainer or {}, 1777), notes)[0] != found:
         names = ", ".join(f'"{name}": …' for name in dict.fromkeys(training.lengths_read))
         raise ExportError(f"{where}: configure_optimizers() computes with the length of training, which is known when it begins. "
                           f"Give export() trainer={{{names}}}, with which it computes. {_IN_CODE.format('lr_scheduler')}.")
     return found
 
 
-def _sections_with(module, training):
+def _sections_with(module, training, notes):
     with _seeing(module, training):
         optimizer, schedule, where = _configured(module)
         scheduler = schedule.get("scheduler")
         found = {"optimizer": _optimizer_section(module, optimizer, where, scheduler is not None)}
-        section = None if scheduler is None else _scheduler_section(scheduler, schedule.get("interval", "epoch"), where)
+        section = None if scheduler is None else _scheduler_section(scheduler, _Run(schedule.get("interval", "epoch"), training._given, where, notes))
         if section is not None:
             _check_rates(optimizer, scheduler, where)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) and not schedule.get("monitor"):

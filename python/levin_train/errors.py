@@ -11,7 +11,7 @@ import traceback
 _TORCH = importlib.util.find_spec("torch")  # which importing levin does not import
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (getattr(_TORCH, "origin", None), __file__) if path)
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
-_PACKAGES = ("/lightning/", "/pytorch_lightning/", "/lightning_utilities/", "/torchmetrics/")
+_PACKAGES = ("/lightning/", "/pytorch_lightning/", "/lightning_utilities/", "/torchmetrics/", "/site-packages/numpy/", "/dist-packages/numpy/")
 _DEMOS = "/pytorch/demos/"  # modules that Lightning has as examples
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 

@@ -76,7 +76,7 @@ def export(module: torch.nn.Module, batch: Any = None, path: str | os.PathLike[s
     trainer = dict(trainer or {})
     check_without(without)
     if loss is None:
-        run_before_export(module, configuration.Training(trainer), without)
+        run_before_export(module, configuration.Training(module, trainer), without)
     check_weights(module)
     examples = _examples(batch, batches)
     functions, optional, notes = steps_of(module, loss, without, examples[0], trainer)
@@ -179,14 +179,14 @@ def _compiled(graph, target):
     try:
         return compiled(graph, *target)
     except ExportError as error:
-        raise _with_advice(graph.step, error) from error
+        _advise(graph.step, error)
+        raise
 
 
-def _with_advice(step, error):
-    """The refusal of a step, which says that one of evaluation may be left out."""
-    if step.name not in ("validation_step", "test_step", "predict_step"):
-        return error
-    return ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].')
+def _advise(step, error):
+    """Raises the refusal of a step of evaluation with more to say: it may be left out."""
+    if step.name in ("validation_step", "test_step", "predict_step"):
+        raise ExportError(f'{error} Or leave it out of the package: without=["{step.name}"].') from error
 
 
 def _left_out(step, error, optional):
@@ -197,8 +197,8 @@ def _left_out(step, error, optional):
         return "it does not take the batch of training"
     if step.name == "predict_step" and isinstance(error, ExportError) and is_installed(step.source):
         return "a package of steps cannot have that of the library"
-    if isinstance(error, ExportError) and step.name != "training_step":
-        raise _with_advice(step, error) from error
+    if isinstance(error, ExportError):
+        _advise(step, error)
     return None
 
 

@@ -3,7 +3,7 @@
 import ast
 import builtins
 import inspect
-import textwrap
+import sys
 
 import torch
 
@@ -20,13 +20,20 @@ _SAME = {*_OF_WEIGHTS, "detach", "numpy", "view", "reshape", "flatten", "squeeze
          "tuple", "dict", "iter", "next", "reversed", "getattr", "vars"}
 _READS = _OF_WEIGHTS | {"items", "keys", "values", "get", "get_last_lr", "numel"}
 _OF_LIGHTNING = {"log", "log_dict", "print", "all_gather"} | _READS
+_OF_TEXTS = {"startswith", "endswith", "format", "join", "lower", "upper", "strip", "replace"}
+# Of self.trainer, what a hook may give to any function.
+_NUMBERS = {"world_size", "num_devices", "global_rank", "local_rank", "node_rank", "is_global_zero", "global_step", "current_epoch", "max_epochs", "max_steps",
+            "num_training_batches", "estimated_stepping_batches", "sanity_checking", "training", "validating"}
 _LOGGERS = {"logger", "loggers", "callback_metrics", "logged_metrics", "progress_bar_metrics"}
 
 
 def syntax(function):
     """The tree of the source of a function, without what is around it, or of code; None where there is none."""
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+        source = inspect.getsource(function)
+        if not source[0].isspace():
+            return ast.parse(source)
+        return ast.Module(ast.parse("if True:\n" + source).body[0].body, [])  # comments may begin further to the left
     except (OSError, SyntaxError, TypeError):
         return None
 
@@ -48,6 +55,18 @@ def root(target):
             return target.attr
         target = target.value
     return None
+
+
+def _sets(tree, name):
+    """Whether this source sets self.name, or a part of it."""
+    return tree is None or any(root(target) == name for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete))
+                               for target in _targets(node))
+
+
+def _targets(node):
+    """What an assignment or a del changes."""
+    targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
+    return [part for target in targets for part in (target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target])]
 
 
 def _variable(target):
@@ -86,14 +105,17 @@ def _is_pure(function):
 
 
 class Judge:
-    """Looks at hooks of one module. `own`: gives a method that the user has written; `reads`: whether training reads an attribute; `training`: of
-    hooks that run between steps of training, in which a forward() counts too, and of what their source calls everything must be known."""
+    """Looks at hooks of one module. `own`: gives a method that the user has written; `mentions`: the methods that mention an attribute, with their
+    names; `reads`: whether training reads an attribute; `training`: of hooks that run between steps of training, in which a forward() counts
+    too, and of what their source calls everything must be known; `untried`: of those that could not be run, whose objects may do anything."""
 
-    def __init__(self, module, own, reads, training):
-        self._module, self._own, self._reads, self._training = module, own, reads, training
+    def __init__(self, module, own, mentions, reads, training, untried=False):
+        self._module, self._own, self._mentions, self._reads, self._training, self._untried = module, own, mentions, reads, training, untried
+        self.hook = ""  # that is looked at
 
     def change(self, name):
         """What a hook changes, in words; None when it is nothing that shows."""
+        self.hook = name
         return self._of_method(self._own(self._module, name), None, 0)
 
     def _of_method(self, function, given, depth):
@@ -113,6 +135,23 @@ class Judge:
         values.update(zip(names, given or ()))
         look = _Look(self, function, values, depth)
         return look.at(tree.body[0])
+
+    def holds(self, test):
+        """Whether a condition holds that compares attributes of the module alone, which no method sets but __init__(); None of another one."""
+        names = {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"}
+        allowed = (ast.Attribute, ast.Name, ast.Constant, ast.UnaryOp, ast.Not, ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop, ast.expr_context)
+        known = {"hparams", *(name for name, value in vars(self._module).items() if value is None or isinstance(value, (bool, int, float, str)))} - {"training"}
+        if not names or not all(isinstance(node, allowed) and getattr(node, "id", "self") == "self" for node in ast.walk(test)) or \
+                not names <= known or any(map(self._is_set, names)):
+            return None
+        try:
+            return bool(eval(compile(ast.Expression(test), "<condition>", "eval"), {"self": self._module}))
+        except Exception:  # of an object's own comparison
+            return None
+
+    def _is_set(self, name):
+        """Whether a method of the user's may set self.name, or a part of it, after __init__()."""
+        return any(method != "__init__" and _sets(syntax(function), name) for method, function in self._mentions(name))
 
     def of_attribute(self, name):
         """What self.name is: "weights" of parts that are trained, "metric", "logger", "trainer", or "own" of the user's."""
@@ -135,9 +174,11 @@ class _Look:
         self._same = {}  # variables that name what is there, with the attribute of self that they come from, or None
         closure = inspect.getclosurevars(function).nonlocals if hasattr(function, "__wrapped__") else {}
         self._wrapped = {name for name, value in closure.items() if value is function.__wrapped__}
+        self._counts = depth == 0 and judge.hook == "on_train_batch_start"  # what it returns
+        self._imported = {}  # what the function itself imports, by name
 
     def at(self, tree):
-        nodes = [node for statement in tree.body for node in ast.walk(statement)]
+        nodes = [node for statement in tree.body for node in self._reached(statement)]
         for node in nodes:  # variables first: a loop may use what it assigns further down
             self._take(node)
         for node in nodes:
@@ -145,14 +186,26 @@ class _Look:
                 self._assigned(node) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)) else \
                 self._called(node) if isinstance(node, ast.Call) else \
                 "(it changes a global variable)" if isinstance(node, (ast.Global, ast.Nonlocal)) else \
-                "(what it returns counts)" if isinstance(node, ast.Return) and node.value is not None and self._depth == 0 and \
+                "(what it returns counts)" if isinstance(node, ast.Return) and node.value is not None and self._counts and \
                 not (isinstance(node.value, ast.Constant) and node.value.value is None) else None
             if found:
                 return found
         return None
 
+    def _reached(self, node):
+        """A statement and its parts, without those that a condition on attributes of the module rules out, which nothing sets later."""
+        yield node
+        parts = ast.iter_child_nodes(node)
+        holds = self._judge.holds(node.test) if isinstance(node, ast.If) else None
+        if holds is not None:
+            parts = node.body if holds else node.orelse
+        for part in parts:
+            yield from self._reached(part)
+
     def _take(self, node):
         """Remembers what a variable is."""
+        if isinstance(node, ast.ImportFrom) and node.module in sys.modules:
+            self._imported.update({part.asname or part.name: getattr(sys.modules[node.module], part.name, None) for part in node.names})
         value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) else \
             node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.context_expr if isinstance(node, ast.withitem) else None
         if value is None:
@@ -171,7 +224,11 @@ class _Look:
     def _kind(self, value):
         """What an expression gives: the most delicate of what it is made of."""
         kinds = set()
-        for node in ast.walk(value):
+        nodes = list(ast.walk(value))
+        plain = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _LOGGERS | _NUMBERS and root(node) == "trainer"}
+        for node in nodes:
+            if id(node) in plain:
+                continue
             if isinstance(node, ast.Name) and node.id in self._values:
                 kinds.add(self._values[node.id])
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
@@ -181,8 +238,7 @@ class _Look:
         return next((kind for kind in ("weights", "trainer", "metric", "logger") if kind in kinds), "own")
 
     def _assigned(self, node):
-        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
-        for target in (part for target in targets for part in (target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target])):
+        for target in _targets(node):
             name, variable = root(target), _variable(target)
             if name and (name == "trainer" or self._judge.of_attribute(name) == "weights" or self._judge._reads(name)):
                 return f"(it changes self.{name}, which training may read)"
@@ -223,11 +279,12 @@ class _Look:
             return None
         if name == "setattr" or self._judge._training and name == "self":
             return f"(it calls {name}())"
-        function = self._function.__globals__.get(name, getattr(builtins, name, None))
+        function = self._imported.get(name) or self._function.__globals__.get(name, getattr(builtins, name, None))
         return self._given_weights(node, name, function)
 
     def _called_method(self, node, name, receiver):
-        if name in _CHANGES or name.endswith("_") and not name.endswith("__"):
+        is_moved = name == "to" and (_is_tensor(receiver) or self._kind(receiver) != "weights")
+        if name in _CHANGES and not is_moved or name.endswith("_") and not name.endswith("__"):
             return f"(it calls {name}(), which may change what is trained)"
         if isinstance(receiver, ast.Name) and receiver.id == "self":
             return self._of_self(node, name)
@@ -242,7 +299,7 @@ class _Look:
             return self._given_weights(node, name, getattr(self._function.__globals__[receiver.id], name, None) if known else torch.abs)
         kind = self._kind(receiver)
         if kind in ("metric", "logger") or kind == "weights" and (
-                _reads_a_tensor(name) or name in _READS or _is_tensor(receiver) and hasattr(torch.Tensor, name)):
+                _reads_a_tensor(name) or name in _READS | _OF_TEXTS or _is_tensor(receiver) and hasattr(torch.Tensor, name)):
             return None
         if kind == "trainer" and any(isinstance(part, ast.Attribute) and part.attr in _LOGGERS for part in ast.walk(receiver)):
             return None
@@ -250,7 +307,13 @@ class _Look:
             return f"(it calls {name}() of {ast.unparse(receiver)}, which may change what is trained)"
         if attribute and name not in _READS and self._judge._training and self._judge._reads(attribute):
             return f"(it calls {name}() of self.{attribute}, which training may read)"
-        return None
+        return self._of_object(root(receiver), name) if self._judge._untried else None
+
+    def _of_object(self, attribute, name):
+        """What a method may change of an object that the module keeps."""
+        value = vars(self._judge._module).get(attribute)
+        is_known = value is None or type(value).__module__ in ("builtins", "collections", "logging", "pathlib", "datetime", "time")
+        return None if is_known else f"(it calls {name}() of self.{attribute}, which may change what is trained)"
 
     def _of_self(self, node, name):
         own = self._judge._own(self._judge._module, name)

@@ -16,7 +16,7 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from levin_train import configuration, hooks, metric_objects, side_effects, users_code
+from levin_train import configuration, hook_defaults, hooks, metric_objects, side_effects, users_code
 from levin_train.errors import ExportError, refuse
 from levin_train.stand_ins import Logger, call_step
 from levin_train.watching import State, preserved, preserved_globals, print_of_tensor
@@ -31,14 +31,23 @@ class _TooLong(BaseException):
 
 
 def changes(module, names, batch, trainer, without):
-    """What these hooks change, in words, by name. `batch`: as export() got it; `trainer`: values of self.trainer; `without`: hooks that do not run.
-    The module stays as it is."""
-    found, step = {}, hooks.own(module, "training_step")
+    """What these hooks change, in words, by name; None for those that are how a step is made and do as Lightning's do. And why
+    some could not run, by name. `batch`: as export() got it; `trainer`: values of self.trainer; `without`: hooks that do not run. The module stays
+    as it is."""
+    found, failed, step = {}, {}, hooks.own(module, "training_step")
     if not names:
-        return found
-    with _apart(module, step), contextlib.suppress(Exception):  # of a module or a batch that cannot be copied
-        _Trial(module, step, names, batch, trainer, without, found).run()
-    return found
+        return found, failed
+    with _apart(module, step):
+        try:
+            _Trial(module, step, names, batch, trainer, without, found, failed).run()
+        except Exception as error:  # of a module or a batch that cannot be copied
+            failed |= dict.fromkeys([name for name in names if name not in found], _words(error))
+    return found, failed
+
+
+def _words(error):
+    text = str(error).strip().split("\n")[0].rstrip(".")
+    return text[:200] if isinstance(error, ExportError) else f"{type(error).__name__}: {text[:200]}"
 
 
 @contextlib.contextmanager
@@ -125,8 +134,8 @@ def _facts_of(optimizer, schedule):
 class _Trial:
     """A copy of a module that trains, with its hooks, as Lightning calls them."""
 
-    def __init__(self, module, step, names, batch, trainer, without, found):
-        self._module, self._step, self._names, self._without, self._found = module, step, names, without, found
+    def __init__(self, module, step, names, batch, trainer, without, found, failed):
+        self._module, self._step, self._names, self._without, self._found, self._failed = module, step, names, without, found, failed
         self._copy, self._batch = copy.deepcopy(module), copy.deepcopy(batch)
         self._number, self._class, self._trainer = 0, type(module), trainer
         self._optimizer, self._schedule = self._configured()
@@ -144,8 +153,8 @@ class _Trial:
         log = types.SimpleNamespace(note=lambda text: None, decide_unknown=refuse)
         logger = Logger("self.logger", "", log)
         number = property(lambda _: self._number)
-        seen = configuration.Training({"sanity_checking": False, "validating": False, "testing": False, "predicting": False, "logger": logger, "loggers": [logger],
-                                       "optimizers": [self._optimizer], **self._trainer})
+        seen = configuration.Training(self._copy, {"sanity_checking": False, "validating": False, "testing": False, "predicting": False, "logger": logger,
+                                                   "loggers": [logger], "optimizers": [self._optimizer], **self._trainer})
 
         def at_this_step(_):
             vars(seen).update(global_step=self._number, current_epoch=self._number)
@@ -162,6 +171,9 @@ class _Trial:
 
     def run(self):
         with users_code.uncompiled(self._copy):
+            for name in self._names:
+                if name in hooks.OF_TRAINING and self._is_default(name):
+                    self._found[name] = None
             self._hook("on_fit_start")
             self._hook("on_train_start")
             for self._number in _ROUNDS:
@@ -169,6 +181,16 @@ class _Trial:
                 self._train()
                 self._validate()
                 self._hook("on_train_epoch_end")
+
+    def _is_default(self, name):
+        """Whether a hook does as Lightning's does, and nothing else."""
+        before = self._look(name, ())
+        try:
+            with _limited():
+                does = hook_defaults.is_default(name, self._copy, lambda number: setattr(self, "_number", number), copy.deepcopy(self._batch))
+        except (Exception, SystemExit, _TooLong):
+            return False
+        return does and not self._difference(name, before, self._look(name, ()))
 
     def _train(self):
         batch = copy.deepcopy(self._batch)
@@ -229,12 +251,12 @@ class _Trial:
         hook = getattr(self._copy, name)
         if "dataloader_idx" in inspect.signature(hook).parameters:
             arguments += (0,)
-        before = self._look(name, arguments)
+        before, result = self._look(name, arguments), None
         try:
             with _limited():
                 result = hook(*arguments)
-        except (Exception, SystemExit, _TooLong):
-            return
+        except (Exception, SystemExit, _TooLong) as error:
+            self._failed.setdefault(name, _words(error))
         what = self._difference(name, before, self._look(name, arguments)) or ("whether the epoch goes on" if result == -1 else "")
         if what:
             self._found[name] = f"(run on the example, it changes {what})"

@@ -22,11 +22,13 @@ _AROUND_STEPS = (
     "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad")
 _ONLY_TO_LOG = ("on_train_epoch_end", "on_validation_epoch_end", "on_test_epoch_end")  # what is said of them helps where they log
 # They are how a step is made.
-_OF_TRAINING = (
+OF_TRAINING = (
     "optimizer_step", "optimizer_zero_grad", "backward", "configure_gradient_clipping", "lr_scheduler_step", "transfer_batch_to_device",
     "on_before_batch_transfer", "on_after_batch_transfer", "on_validation_model_train", "on_validation_model_zero_grad", "configure_sharded_model")
 _EVALUATES = {"validation_step": "on_validation_model_eval", "test_step": "on_test_model_eval", "predict_step": "on_predict_model_eval"}
-HOOKS = (*RUN, *_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING, *_EVALUATES.values())
+HOOKS = (*RUN, *_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *OF_TRAINING, *_EVALUATES.values())
+# Those of Lightning 1, and what they are called in Lightning 2, which refuses them.
+_OF_LIGHTNING_1 = {"training_epoch_end": "on_train_epoch_end", "validation_epoch_end": "on_validation_epoch_end", "test_epoch_end": "on_test_epoch_end"}
 _LIBRARIES = ("lightning.pytorch.core", "lightning.fabric", "pytorch_lightning.core", "lightning_fabric", "torch")
 _EVALUATION = ("validation_step", "test_step", "predict_step")
 _STEPS = ("training_step", *_EVALUATION)
@@ -73,19 +75,28 @@ def evaluate(module, step_name, without):
 
 def check(module, without, tried):
     """Gives notes on the hooks that are left out. Raises ExportError that names all hooks which cannot be. `tried`: gives what hooks of these names
-    change when they run, by name."""
+    change when they run, by name, and None for those that are how a step is made and do as Lightning's do; and why some could not run."""
     refused, notes = [], []
-    found = {name: function for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *_OF_TRAINING)
+    found = {name: function for name in (*_AFTER_TRAINING, *_WITHIN_TRAINING, *_AROUND_STEPS, *OF_TRAINING)
              if (function := own(module, name)) and name not in without and not _does_nothing(function)}
     changes = {name: _change(module, name) for name in found}
-    changes |= tried([name for name, change in changes.items() if change is None and name in (*_WITHIN_TRAINING, *_AROUND_STEPS)])
+    tries, failures = tried([name for name, change in changes.items() if name in OF_TRAINING or change is None and name not in _AFTER_TRAINING])
+    changes |= tries
+    for name, why in failures.items():
+        change = _change(module, name, untried=True) if changes[name] is None and name in _AROUND_STEPS else None
+        if change:
+            changes[name] = f"{change[:-1]}, and it cannot be tried: {why})"
     for name, function in found.items():
         change = changes[name]
         instead = f" ({_INSTEAD[name]})" if name in _INSTEAD else ""
-        if name not in _OF_TRAINING and change is None:
+        if change is None and name in OF_TRAINING:
+            continue
+        if change is None:
             notes.append(f"{line_of(function)}: {name}() is left out of the package{instead}")
         else:
             refused.append((name, line_of(function), (f" {change}" if change else "") + (instead if name not in _ONLY_TO_LOG or change is None else "")))
+    notes += [f"{line_of(function)}: {name}() is left out of the package: it is a hook of Lightning 1, whose successor is {successor}()"
+              for name, successor in _OF_LIGHTNING_1.items() if (function := own(module, name))]
     if refused:
         names = [name for name, _, _ in refused]
         shown = "; ".join(f"{name}() at {line}{reason}" for name, line, reason in refused)
@@ -141,11 +152,13 @@ def _mentions(module, name):
             if name in getattr(getattr(function, "__code__", None), "co_names", ())]
 
 
-def _change(module, name):
-    """What a hook changes that training may notice, in words; None when it is nothing that shows in its source."""
+def _change(module, name, untried=False):
+    """What a hook changes that training may notice, in words; None when it is nothing that shows in its source. `untried`: of one that could not be
+    run."""
     if name not in (*_WITHIN_TRAINING, *_AROUND_STEPS):
-        return None
-    return Judge(module, own, lambda attribute: reads_elsewhere(module, attribute, name), name in _AROUND_STEPS).change(name)
+        return "" if name in OF_TRAINING else None
+    return Judge(module, own, lambda attribute: _mentions(module, attribute), lambda attribute: reads_elsewhere(module, attribute, name),
+                 name in _AROUND_STEPS, untried).change(name)
 
 
 def run_before_export(module, trainer, without):

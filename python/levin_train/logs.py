@@ -8,6 +8,7 @@ from levin_train.python_numbers import UNKNOWN_TEXT, Number, Unknown
 
 REDUCTIONS = {"mean": "mean", "avg": "mean", "sum": "sum", "min": "min", "max": "max",
               torch.mean: "mean", torch.sum: "sum", torch.min: "min", torch.max: "max", sum: "sum", min: "min", max: "max"}
+_RESERVED = ("step", "epoch")  # for levin's own columns
 
 
 class Logs:
@@ -39,6 +40,9 @@ class Logs:
         if isinstance(value, Unknown):
             what, advice, _ = value._levin
             self.note(f'{calling_line()}: "{name}" is left out: it is {what}, which a package does not have. {advice}')
+            return
+        if name in _RESERVED:
+            self.note(f'{calling_line()}: "{name}" is left out: levin writes the step and the epoch of every row itself')
             return
         if UNKNOWN_TEXT in name:
             refuse(f'the name "{name}" is made of what a package does not have', "Log it under a name that stays the same")

@@ -311,6 +311,8 @@ class Recorder(Logs, TorchFunctionMode):
             return self.packs.pad(function, *args)
         if name in _PICKS or name == "where" and len(args) + len(kwargs) == 1:
             return self._picked(function, args, kwargs)
+        if name == "__getitem__":
+            args = (args[0], tuple(map(_one_tensor, args[1])) if isinstance(args[1], tuple) else _one_tensor(args[1]))
         if name == "__getitem__" and _picks_rows(args[1]):
             self.picked_rows = self.picked_rows or calling_line()
         if name in _READS and not (name == "one_hot" and _has_classes(*args, **kwargs)):
@@ -397,6 +399,13 @@ def _assign(tensor, other):
     same = tensor.untyped_storage()._cdata == other.untyped_storage()._cdata and tensor.storage_offset() == other.storage_offset()
     if not same or tensor.stride() != other.stride():
         tensor.detach().copy_(other)
+
+
+def _one_tensor(index):
+    """A list of numbers that are tensors as one tensor: torch reads a list's own, which those without values have not."""
+    if not isinstance(index, list) or not any(isinstance(part, torch.Tensor) and part.dim() == 0 for part in index):
+        return index
+    return torch.stack([torch.as_tensor(part) for part in index])
 
 
 def _picks_rows(index):

@@ -18,6 +18,7 @@ def rewrite(step, module):
     module.graph.eliminate_dead_code()
     _replace_operators(step, module)
     _write_alpha_out(module)
+    _fold_powers(module)
     _open_views(module)
     _pad_parts(module)
     _stack_parts(module)
@@ -32,6 +33,26 @@ def _write_alpha_out(module):
                 scaled = module.graph.call_function(_aten.mul.Scalar, (other, alpha)) if isinstance(other, torch.fx.Node) else other * alpha
             node.args, node.kwargs = (node.args[0], scaled), {}
     module.recompile()
+
+
+def _fold_powers(module):
+    """A number instead of a power of a number, as the variance of Normal(0.0, 1.0): Inductor cannot lower a power of 1."""
+    for node in module.graph.nodes:
+        base = _number(module, node.args[0]) if node.target is _aten.pow.Tensor_Scalar and not isinstance(node.args[1], torch.fx.Node) else None
+        if base is not None:
+            power = base.pow(node.args[1])
+            node.target, node.args = _aten.full.default, ([], power.item())
+            node.kwargs = {"dtype": power.dtype, "device": power.device, "pin_memory": False}
+    module.recompile()
+
+
+def _number(module, node):
+    """The tensor without dimensions that a node makes of a number of Python; None of another node."""
+    if node.target is _aten.full.default and not node.args[0]:
+        return node.target(*node.args, **node.kwargs)
+    source = node.args[0] if node.target is _aten.lift_fresh_copy.default else node
+    constant = getattr(module, source.target) if source.op == "get_attr" else None
+    return constant if constant is not None and constant.dim() == 0 else None
 
 
 _OPERATORS = ("aten", "prims", "prim", "levin")

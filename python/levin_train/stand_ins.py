@@ -100,8 +100,8 @@ def _state(stage):
 class Trainer:
     """self.trainer: the numbers of the run, and values that `given` fixes. What else it is asked for is Unknown."""
 
-    def __init__(self, log, given, stage=None):
-        members = {"is_global_zero": True, "sanity_checking": False, **{each: each == stage for each in _STAGES.values()}, **_state(stage), **given}
+    def __init__(self, module, log, given, stage=None):
+        members = {"is_global_zero": True, "sanity_checking": False, "model": module, "lightning_module": module, **{each: each == stage for each in _STAGES.values()}, **_state(stage), **given}
         self.__dict__.update(_log=log, _members=members)
 
     def __getattr__(self, name):
@@ -167,7 +167,7 @@ def stand_in_class(module_class, log, step_name, trainer):
         "print": lambda self, *args, **options: log.print(*args, **options),
         "global_step": property(lambda self: log.number("global_step")),
         "current_epoch": property(lambda self: log.number("current_epoch")),
-        "trainer": property(lambda self: Trainer(log, trainer, stage)),
+        "trainer": property(lambda self: Trainer(self, log, trainer, stage)),
         "logger": property(lambda self: Logger("self.logger", "", log)),
         "loggers": property(lambda self: [Logger("self.loggers[0]", "", log)]),
         "all_gather": _refused("all_gather", "Log values: levin reduces them over ranks"),

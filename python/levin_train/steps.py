@@ -347,6 +347,7 @@ class Step:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
             if recorded:
                 stack.enter_context(torch_patches.compiling())
+                stack.enter_context(metric_objects.unchecked_functions())
             stack.enter_context(users_code.uncompiled(module))
             not_used = stack.enter_context(metric_objects.recorded(module, self._spares))
             stack.enter_context(users_code.replaced(module, self.source, log, recorded, self._sources))

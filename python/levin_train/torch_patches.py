@@ -20,21 +20,25 @@
 | `without_regular_expressions()` | `_inductor.cpp_builder._get_torch_related_args` (private), `parse_device_str()` of `aoti_runtime/model_base.h` | a header that each wrapper compiles reads "cpu" with std::regex | – (it saves half of the wrapper's compilation) |
 | `bounds_of_open_sizes()` | `_inductor.sizevars.SizeVarAllocator.evaluate_min`, `evaluate_max` (private) | the gradient of a part of an open dimension, as of `x[::2]`, cannot be compiled | `export_packages_test.py test_parts_of_open_dimensions` |
 | `vector_sets()` | `_inductor.cpu_vec_isa.valid_vec_isa_list` (private) | it starts a Python that imports torch for each set of instructions, in each process that compiles | – (it saves a second for each) |
+| `loaded()` | `_C._aoti.AOTIModelPackageLoader` (private; nothing is replaced) | `load_package()` loads all entries of a package where one is meant | – (it saves seconds) |
 | `lists()` | `_subclasses.fake_tensor.FakeTensor.tolist` (private) | it asks for each element, and no mode for functions sees it | `export_steps_test.py test_numbers_that_are_no_data` |
 | `seeds()` | `torch.manual_seed`, `torch.random.manual_seed` | a graph does not know that a step sets the seed | `export_steps_test.py test_seeds_and_generators` |
 | `scheduler_arguments()` | `__init__` of `optim.lr_scheduler`'s classes | they do not store what they were made of | `export_files_test.py test_schedules` |
+| `read_arguments()` | attributes of `optim.lr_scheduler`'s classes (private; nothing is replaced) | the same, of those that are made before the export | `export_files_test.py test_schedules_made_before_the_export` |
 """
 
 import contextlib
 import functools
 import hashlib
 import inspect
+import operator
 import os
 import re
 import sys
 
 import torch
 import torch.nn.functional as F
+from torch.export.pt2_archive._package import AOTICompiledModel
 
 from levin_train.errors import is_users
 
@@ -275,6 +279,12 @@ def vector_sets(function):
     return _replaced(cpu_vec_isa, valid_vec_isa_list=functools.partial(function, cpu_vec_isa.valid_vec_isa_list))
 
 
+def loaded(package, entry):
+    """An entry of a package on the disk, to be called. torch's load_package() loads all entries, and tries for each which sets of instructions
+    this processor has."""
+    return AOTICompiledModel(torch._C._aoti.AOTIModelPackageLoader(package, entry, False, 1, -1))
+
+
 def open_sizes():
     from torch.fx.experimental import _config
     return _config.patch(backed_size_oblivious=True)
@@ -293,6 +303,62 @@ def scheduler_class(name):
     return getattr(torch.optim.lr_scheduler, name, None) or getattr(torch.optim.swa_utils, name, None)
 
 
+def scheduler_kind(scheduler, names):
+    """torch's class, of these names, whose rates a schedule has: its own, or the one of which its own changes the constructor alone. Or None."""
+    for depth, kind in enumerate(type(scheduler).__mro__):
+        if scheduler_class(kind.__name__) is kind:
+            changed = {name for each in type(scheduler).__mro__[:depth] for name in vars(each) if not name.startswith("__") and hasattr(kind, name)}
+            return kind if kind.__name__ in names and not changed else None
+    return None
+
+
+def _groups_of(name):
+    """What each group of a schedule's optimizer has: one value for all, or one for each."""
+    return lambda scheduler: _one([group[name] for group in scheduler.optimizer.param_groups])
+
+
+def _one(values):
+    return values[0] if all(value == values[0] for value in values) else list(values)
+
+
+def _rounded(value):
+    """As it was given, where it is computed back."""
+    return float(f"{value:.12g}")
+
+
+_CYCLED = {"base_momentum": lambda it: _groups_of("base_momentum")(it) if it.cycle_momentum else None,
+           "max_momentum": lambda it: _groups_of("max_momentum")(it) if it.cycle_momentum else None}
+# Options of constructors that are not attributes of their names.
+_KEPT_AS = {
+    "MultiStepLR": {"milestones": lambda it: sorted(it.milestones.elements())},
+    "LambdaLR": {"lr_lambda": lambda it: it.lr_lambdas},
+    "MultiplicativeLR": {"lr_lambda": lambda it: it.lr_lambdas},
+    "ReduceLROnPlateau": {"min_lr": lambda it: _one(it.min_lrs)},
+    "SequentialLR": {"schedulers": lambda it: it._schedulers, "milestones": lambda it: it._milestones},
+    "ChainedScheduler": {"schedulers": lambda it: it._schedulers},
+    "CyclicLR": {"base_lr": lambda it: _one(it.base_lrs), "max_lr": lambda it: _one(it.max_lrs), "scale_fn": lambda it: it._scale_fn_custom,
+                 "step_size_up": lambda it: round(it.total_size * it.step_ratio),
+                 "step_size_down": lambda it: round(it.total_size * (1 - it.step_ratio)), **_CYCLED},
+    "OneCycleLR": {"max_lr": _groups_of("max_lr"), "epochs": lambda it: None, "steps_per_epoch": lambda it: None,
+                   "pct_start": lambda it: _rounded((it._schedule_phases[0]["end_step"] + 1) / it.total_steps),
+                   "anneal_strategy": lambda it: it._anneal_func_type, "three_phase": lambda it: len(it._schedule_phases) == 3,
+                   "div_factor": lambda it: _rounded(it.optimizer.param_groups[0]["max_lr"] / it.optimizer.param_groups[0]["initial_lr"]),
+                   "final_div_factor": lambda it: _rounded(it.optimizer.param_groups[0]["initial_lr"] / it.optimizer.param_groups[0]["min_lr"]), **_CYCLED},
+    "SWALR": {"swa_lr": _groups_of("swa_lr"), "anneal_strategy": lambda it: it._anneal_strategy},
+}
+
+
+def read_arguments(scheduler, kind):
+    """What a schedule of torch's class `kind` was made of, where it is not the default, as its attributes say it."""
+    found = {}
+    for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
+        if name not in ("optimizer", "last_epoch"):
+            value = _KEPT_AS.get(kind.__name__, {}).get(name, operator.attrgetter(name))(scheduler)
+            if value is not None and value != parameter.default:
+                found[name] = value
+    return found
+
+
 def scheduler_state(scheduler):
     """The attributes of a schedule, as texts that may be compared."""
     return {name: _text(value) for name, value in vars(scheduler).items() if name not in ("optimizer", "_schedulers") and not name.startswith("_levin")}
@@ -303,6 +369,8 @@ def _text(value):
         return {key: _text(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_text(part) for part in value]
+    if isinstance(value, functools.partial):
+        return [_text(value.func), _text(value.args)]
     return repr(value) if isinstance(value, (bool, int, float, str, type(None), torch.Tensor)) else id(value)
 
 

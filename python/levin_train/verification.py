@@ -3,9 +3,8 @@
 import math
 
 import torch
-import torch._inductor.package
 
-from levin_train import reference
+from levin_train import reference, torch_patches
 from levin_train.errors import ExportError
 from levin_train.stand_ins import NUMBERS
 from levin_train.steps import random_state
@@ -27,7 +26,7 @@ def verify(package, graphs, sizes):
     Gives the smallest size of each dimension that varies, by the entry's name: 1, or the smallest for which both agree."""
     smallest = {}
     for name, graph in graphs.items():
-        loaded, layout = torch._inductor.package.load_package(package, name), graph.step.layout
+        loaded, layout = torch_patches.loaded(package, name), graph.step.layout
         agreed, differing = [], []
         for seed, batch in enumerate(layout.compared(sizes, graph.special_sizes)):
             try:

@@ -58,9 +58,9 @@ class _Prints:
             return self._inner(value, depth)
         if isinstance(value, (type, types.ModuleType, torch.nn.Module)) or inspect.isroutine(value):
             return id(value)
-        if hasattr(value, "bit_generator"):  # numpy's
+        if hasattr(type(value), "bit_generator"):  # numpy's; the user's own __getattr__() may raise anything
             return repr(value.bit_generator.state)
-        if hasattr(value, "tobytes"):
+        if hasattr(type(value), "tobytes"):
             return hash(value.tobytes())
         return self._inner(value, depth)
 

@@ -94,7 +94,7 @@ class Trials(Refused):
                 module = self.module(prepare, **{name: hook}, **members)
                 HELD[:] = [module]
                 before = {key: tensor.clone() for key, tensor in module.state_dict().items()}
-                with unittest.mock.patch("levin_train.hook_trials.changes", hook_trials.changes if ways == "run" else lambda *_: {}):
+                with unittest.mock.patch("levin_train.hook_trials.changes", hook_trials.changes if ways == "run" else lambda *_: ({}, {})):
                     message = self.refused(module, f"{name}() at {os.path.basename(__file__)}:{hook.__code__.co_firstlineno} (")
                 self.assertIn(wanted if ways == "run" else "(it ", message)
                 for key, tensor in module.state_dict().items():

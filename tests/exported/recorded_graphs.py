@@ -81,7 +81,7 @@ def verified(module, batch=BATCH, batches=(), sizes=(2, 7, 33), **options):
         return []
 
     def compare(*_):
-        with levins_operators(), unittest.mock.patch("torch._inductor.package.load_package", lambda _, name: _interpreted(graphs[name])):
+        with levins_operators(), unittest.mock.patch("levin_train.torch_patches.loaded", lambda _, name: _interpreted(graphs[name])):
             verification.verify("", graphs, sizes)
         raise Verified(graphs, notes)
 
