@@ -19,6 +19,7 @@ def rewrite(step, module):
     _replace_operators(step, module)
     _write_alpha_out(module)
     _fold_powers(module)
+    _draw_by_size(module)
     _open_views(module)
     _pad_parts(module)
     _stack_parts(module)
@@ -53,6 +54,22 @@ def _number(module, node):
     source = node.args[0] if node.target is _aten.lift_fresh_copy.default else node
     constant = getattr(module, source.target) if source.op == "get_attr" else None
     return constant if constant is not None and constant.dim() == 0 else None
+
+
+_DRAWN_LIKE = {_aten.rand_like.default: _aten.rand.default, _aten.randn_like.default: _aten.randn.default}
+
+
+def _draw_by_size(module):
+    """randn(size) instead of randn_like(x): it draws in the order in which the numbers of x lie in memory, which Inductor may choose anew."""
+    for node in list(module.graph.nodes):
+        value = node.meta.get("val") if node.target in _DRAWN_LIKE else None
+        if value is None or not value.is_contiguous() or set(node.kwargs) - {"dtype", "device", "layout", "pin_memory", "memory_format"}:
+            continue
+        with module.graph.inserting_before(node):
+            sizes = [size if isinstance(size, int) else module.graph.call_function(_aten.sym_size.int, (node.args[0], axis)) for axis, size in enumerate(value.shape)]
+        node.target, node.args = _DRAWN_LIKE[node.target], (sizes,)
+        node.kwargs = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
+    module.recompile()
 
 
 _OPERATORS = ("aten", "prims", "prim", "levin")

@@ -198,6 +198,35 @@ class Packages(unittest.TestCase):
         levin_train.export(Parts(), (torch.randn(8, 12, 6),), self.path, dynamic={"0": {1: "time"}}, without=["validation_step", "predict_step"])
         self.assertIn("training_step", self.description()["entries"])
 
+    def test_noise_like_images_that_were_permuted(self):
+        """Diffusion models have it: the numbers are drawn in the same order, whatever the order in memory that Inductor has chosen."""
+        class Denoising(Base):
+            def __init__(self):
+                super().__init__()
+                self.net = nn.Conv2d(3, 3, 3, padding=1)
+
+            def training_step(self, batch, batch_idx):
+                image = batch[0].permute(0, 3, 1, 2).to(memory_format=torch.contiguous_format).float()
+                noise = torch.randn_like(image)
+                return ((self.net(0.5 * image + torch.rand_like(image) * noise) - noise) ** 2).mean()
+
+        levin_train.export(Denoising(), (torch.rand(4, 8, 8, 3),), self.path, without=["predict_step"])
+        self.assertTrue(self.path.exists())
+
+    def test_priors_of_numbers(self):
+        """The scale of a distribution that is a number of Python, whose square Inductor cannot lower."""
+        class Prior(Base):
+            def __init__(self):
+                super().__init__()
+                self.prior = torch.distributions.Normal(0.0, 1.0)
+
+            def training_step(self, batch, batch_idx):
+                z = self.net(batch[0])
+                return -self.prior.log_prob(z).mean() - torch.distributions.Normal(0.5, 1.0).log_prob(z).mean() + (z / torch.full([], 1.0) ** 2).mean()
+
+        levin_train.export(Prior(), BATCH, self.path, without=["predict_step"])
+        self.assertTrue(self.path.exists())
+
     def test_views_of_permuted_tensors(self):
         """Attention with weights, of heads that were split and permuted as GPT-2 has them."""
         class Heads(Base):
