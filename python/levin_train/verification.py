@@ -199,15 +199,15 @@ def _compare(loaded, graph, tensors, seed, numbers=None):
 def _is_rounding_alone(key, difference, scale, expected, moved, rounding, is_made):
     """Whether an output differs by no more than the module's own moves when weights have another last digit, or is a gradient that is 0 but for
     rounding, as that of a bias before a normalisation: sums of large terms that cancel. It then moves as far as it is large, or is that far
-    below the largest gradient, and differs by a small share of that. In a batch that is made, and not the user's, rounding may also decide
-    whether whole activations pass, as behind a normalisation of two rows that are alike: such a gradient says nothing there."""
+    below the largest gradient, and differs by a small share of that. In a batch that is made, and not the user's, all gradients may be 0 but
+    for rounding, as behind a normalisation of two rows, and rounding may decide whether whole activations pass: they say nothing there."""
     far = moved.get(key, 0.0)
     if key[0] != "gradient" or difference <= 2 * far:
         return difference <= 2 * far
     largest = max((float(other.abs().max()) for (kind, _, *_), other in expected.items() if kind == "gradient" and other.numel()), default=0.0)
     if difference <= min(30 * far, 1e-6 * largest) or is_made and rounding >= 1e-3 and difference <= 5e-3 * largest:
         return True
-    return far >= 0.1 * scale and difference <= min(10 * far, 1e-3 * largest)
+    return far >= 0.1 * scale and difference <= (10 * far if is_made else min(10 * far, 1e-3 * largest))
 
 
 def _of_long_sums(tensors):
