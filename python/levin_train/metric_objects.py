@@ -5,6 +5,7 @@ import copy
 import functools
 import sys
 
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from levin_train.errors import refuse
@@ -30,7 +31,11 @@ class Updated:
         if self._value is None:
             self._spare.reset()
             _take_settings(self._metric, self._spare)
-            self._value = self._compute()
+            try:
+                self._value = self._compute()
+            except GuardOnDataDependentSymNode:
+                refuse(f"the value of self.{self.name}, a {type(self._metric).__name__}, for one batch is computed in a way that depends on the numbers in it",
+                       f"Call self.{self.name}.update(…), and log the object, self.log(…, self.{self.name}): its value is computed at the end of an epoch")
         return self._value
 
     def __getattr__(self, name):

@@ -437,6 +437,30 @@ class Metrics(Refused):
         self.assertEqual({entry["name"]: entry["options"]["reduce"] for entry in outputs if entry["kind"] in ("log", "metric")}, {"mse": "mean", "plain": "max"})
 
 
+    def test_functions_that_look_at_labels(self):
+        def training_step(self, batch, batch_idx):
+            self.log("accuracy", torchmetrics.functional.accuracy(self.net(batch[0]).argmax(1), batch[1], task="multiclass", num_classes=3))
+            return Base.training_step(self, batch, batch_idx)
+
+        source = sys.modules["torchmetrics.functional.classification.accuracy"]
+        checks = source._multiclass_stat_scores_tensor_validation
+        graphs, _ = verified(model(training_step=training_step)())
+        self.assertIn("accuracy", [output["name"] for output in graphs["training_step"].outputs if output["kind"] == "log"])
+        self.assertIs(source._multiclass_stat_scores_tensor_validation, checks)
+
+    def test_values_of_batches_that_depend_on_numbers(self):
+        class Ranked(Base):
+            def __init__(self):
+                super().__init__()
+                self.area = torchmetrics.AUROC(task="multiclass", num_classes=3)
+
+            def training_step(self, batch, batch_idx):
+                self.log("area", self.area(self.net(batch[0]).softmax(1), batch[1]))
+                return super().training_step(batch, batch_idx)
+
+        self.assertIn("self.log(…, self.area): its value is computed at the end of an epoch", self.message(Ranked()))
+
+
 class Given(Refused):
     """What export() says of other things than a module and a batch."""
 
