@@ -257,7 +257,7 @@ class _Run:
         """`last`: the step from which on levin holds the rate. A run that is known to end before needs no note."""
         lengths = [self.given.get(length) for length, unit in _LENGTHS.items() if unit == self.interval and length != "num_training_batches"]
         known = [length for length in lengths if isinstance(length, int) and length > 0]
-        note = f"{self.where}: the {name} gives no rate from {self.interval} {last} + 1 on: levin holds that of {self.interval} {last}"
+        note = f"{self.where}: the {name} gives no rate from {self.interval} {last + 1} on, and levin holds that of {self.interval} {last}"
         if (not known or min(known) > last + 1) and note not in self.notes:
             self.notes.append(note)
 
@@ -276,7 +276,7 @@ def _scheduler_section(scheduler, run):
         for length in _lengths_in(value):
             if value is not length or (name, key) not in _WHOLE or _LENGTHS[length.name] != run.interval or length.name == "num_training_batches":
                 raise ExportError(f"{run.where}: {name} has {key} of self.trainer.{length.name}, which is known when training begins, and steps each "
-                                  f'{run.interval}. Give export() trainer={{"{length.name}": …}}. ' + _IN_CODE.format("lr_scheduler") + ".")
+                                  f'{run.interval}. Give export() trainer={{"{length.name}": …}}. Or g' + _IN_CODE.format("lr_scheduler")[1:] + ".")
         if _lengths_in(value):
             continue
         if key == "schedulers":
@@ -314,7 +314,7 @@ def _section_of_class(scheduler, run):
     try:
         found_name, found = schedules.of_class(scheduler)
     except schedules.NotAnExpression as error:
-        raise ExportError(f"{line_of(type(scheduler).get_lr)}: levin has no schedule {name}, and its rates are none that levin can write as an expression: "
+        raise ExportError(f"{run.where}: levin has no schedule {name}, and its rates are none that levin can write as an expression: "
                           f"{error}{advice}") from error
     return {"class_path": found_name, "init_args": {"lr_lambda": _one_or_each(name, found, run)}}
 
@@ -347,8 +347,8 @@ def optimizer_of(module, trainer):
 
 
 def sections(module, trainer=None, notes=None):
-    """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer. `notes`: gets what of the
-    schedule holds for levin alone."""
+    """The optimizer and scheduler of a LightningModule, as sections of the YAML. `trainer`: values of self.trainer. `notes`: of the
+    export, which get those on the schedule."""
     if not hasattr(module, "configure_optimizers"):
         return {}
     training, notes = Training(module, trainer or {}, 1000), [] if notes is None else notes
@@ -356,7 +356,7 @@ def sections(module, trainer=None, notes=None):
     if training.lengths_read and _sections_with(module, Training(module, trainer or {}, 1777), notes)[0] != found:
         names = ", ".join(f'"{name}": …' for name in dict.fromkeys(training.lengths_read))
         raise ExportError(f"{where}: configure_optimizers() computes with the length of training, which is known when it begins. "
-                          f"Give export() trainer={{{names}}}, with which it computes. {_IN_CODE.format('lr_scheduler')}.")
+                          f"Give export() trainer={{{names}}}, with which it computes. Or g{_IN_CODE.format('lr_scheduler')[1:]}.")
     return found
 
 

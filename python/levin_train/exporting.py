@@ -80,7 +80,7 @@ def export(module: torch.nn.Module, batch: Any = None, path: str | os.PathLike[s
     check_weights(module)
     examples = _examples(batch, batches)
     functions, optional, notes = steps_of(module, loss, without, examples[0], trainer)
-    found = configuration.sections(module, trainer) if config and loss is None else {}
+    found = configuration.sections(module, trainer, notes) if config and loss is None else {}
     if found:  # configure_optimizers() may have changed the module
         check_weights(module)
         check_optimization(module)

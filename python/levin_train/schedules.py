@@ -1,18 +1,28 @@
 """Functions of Python that give a schedule's factor, as expressions of levin: `lambda epoch: 0.95 ** epoch` is "0.95 ** epoch".
 
 The function is called with a number that keeps what is computed with it. Where it decides on that number, it is called with others until it is
-known where it goes another way, and the expression is the sum of its parts. That is compared with the function itself.
+known where it goes another way, and the expression is the sum of its parts. That is compared with the function itself. Of a schedule of a class
+of the user's the function is get_lr(), and what it gives is compared with the rates of the schedule itself, step by step.
 """
 
 import builtins
+import copy
 import functools
 import math
 import types
+import warnings
 
-from levin_train.errors import ExportError
+import torch
+
+from levin_train.errors import ExportError, is_users
 
 _LONGEST = 1000  # characters that levin takes
 _COMPARED = (*range(300), *(step * factor for factor in (500, 10**4, 10**6) for step in (1, 1.5, 2, 3, 7)))
+_FURTHEST = 10**9  # the last step that is looked at
+_STEPPED = 10**4  # steps that a schedule of the user's class is taken through
+# How such a schedule is read: levin's class, the method, and whether with initial rates of 1, whose factors are the rates themselves.
+_READINGS = (("LambdaLR", "get_lr", True), ("LambdaLR", "get_lr", False), ("LambdaLR", "_get_closed_form_lr", True),
+             ("LambdaLR", "_get_closed_form_lr", False), ("MultiplicativeLR", "get_lr", False))
 _NAMES = {"min": min, "max": max, "sqrt": math.sqrt, "exp": math.exp, "cos": math.cos, "pi": math.pi}
 
 
@@ -133,25 +143,29 @@ def _for_terms(original, ours):
     return lambda *values: ours(*values) if any(isinstance(value, Term) for value in values) else original(*values)
 
 
+def _names_in(code):
+    """The names that a function reads, also in its lambdas and, before Python 3.12, in what it lists."""
+    return {*code.co_names, *(name for inner in code.co_consts if isinstance(inner, types.CodeType) for name in _names_in(inner))}
+
+
 def _traced(function, done=None):
     """A copy of a function, whose calls of int(), float() and math take terms."""
     done = {} if done is None else done
     if isinstance(function, functools.partial):
         return functools.partial(_traced(function.func, done), *function.args, **function.keywords)
     if isinstance(function, types.MethodType):
-        return types.MethodType(_traced(function.__func__, done), function.__self__)
+        return types.MethodType(_traced(function.__func__, done), _with_traced_methods(function.__self__, done))
     if not isinstance(function, types.FunctionType):
-        call = getattr(type(function), "__call__", None)
-        return types.MethodType(_traced(call, done), function) if isinstance(call, types.FunctionType) else function
+        return _with_traced_methods(function, done)
     if id(function) in done:
         return done[id(function)]
     names = {}
     copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, None if function.__closure__ is None else tuple(
-        types.CellType(_replaced(cell.cell_contents, done)) for cell in function.__closure__))
+        types.CellType(_with_traced_methods(_replaced(cell.cell_contents, done), done)) for cell in function.__closure__))
     copy.__kwdefaults__ = function.__kwdefaults__
     done[id(function)] = copy
     names.update(function.__globals__)
-    names.update({name: _replaced(names.get(name, getattr(builtins, name, None)), done) for name in function.__code__.co_names
+    names.update({name: _replaced(names.get(name, getattr(builtins, name, None)), done) for name in _names_in(function.__code__)
                   if name in names or name in _OF_BUILTINS})
     return copy
 
@@ -165,8 +179,22 @@ def _replaced(value, done):
     return _traced(value, done) if isinstance(value, types.FunctionType) else value
 
 
-def _parts(function):
-    """(first step, text) of each part of a function, in order."""
+def _with_traced_methods(value, done):
+    """The same object, with the same attributes, whose methods take terms where they are of the user's class."""
+    methods = {name: method for kind in reversed(type(value).__mro__) for name, method in vars(kind).items()
+               if isinstance(method, types.FunctionType) and is_users(method.__code__.co_filename)}
+    if not methods or not hasattr(value, "__dict__") or isinstance(value, type) or hasattr(value, "__del__"):
+        return value
+    if id(value) not in done:
+        kind = type(value)
+        bound = {name: property(lambda self, method=method: types.MethodType(_traced(method, done), self)) for name, method in methods.items()}
+        done[id(value)] = same = object.__new__(type(kind)(kind.__name__, (kind,), {"__module__": kind.__module__, **bound}))
+        object.__setattr__(same, "__dict__", value.__dict__)
+    return done[id(value)]
+
+
+def _parts(function, last):
+    """(first step, text) of each part of a function, in order, up to the step `last`."""
     met, known, traced = set(), {}, _traced(function)
 
     def text_at(step):
@@ -177,7 +205,7 @@ def _parts(function):
     tried = set()
     while len(tried) < 200:
         around = {math.floor(value) + shift for value in map(_value, met) if math.isfinite(value) for shift in (-1, 0, 1)}
-        new = sorted(step for step in {0, 1, 2, 10**4, 10**6, *around} - tried if 0 <= step <= 10**9)
+        new = sorted(step for step in {0, 1, 2, 10**4, 10**6, *around, *([last] if last < _FURTHEST else [])} - tried if 0 <= step <= last)
         if not new:
             break
         tried.update(new)
@@ -196,10 +224,8 @@ def _parts(function):
     return parts
 
 
-def _joined(parts):
-    """One expression: each part, of steps within it, times whether the step is within it."""
-    if len(parts) == 1:
-        return parts[0][1]
+def _joined(parts, last):
+    """One expression: each part, of steps within it, times whether the step is within it. The last part holds from the step `last` on."""
     ends = [begin for begin, _ in parts[1:]] + [None]
     terms = []
     for (begin, text), end in zip(parts, ends):
@@ -208,17 +234,52 @@ def _joined(parts):
             step, factor = f"max(epoch, {begin})", [f"min(1, max(0, epoch - {begin - 1}))"]
         if end is not None:
             step, factor = f"min({step}, {end - 1})", [*factor, f"min(1, max(0, {end} - epoch))"]
-        inner = text.replace("epoch", step)
+        elif last < _FURTHEST:
+            step = f"min({step}, {last})"
         if text not in ("0.0", "0"):
-            terms.append(" * ".join([inner, *factor]))
+            terms.append(" * ".join([text.replace("epoch", step), *factor]))
     return " + ".join(terms) or "0"
 
 
-def expression(function):
-    """levin's expression for a function of a schedule's step. Raises NotAnExpression where there is none."""
+def _number(function, step):
+    """What a function gives at a step, or None where that is no finite number: an error too, as of a list that ends."""
     try:
-        text = _joined(_parts(function))
-        pairs = [(function(int(step)), eval(text, {"__builtins__": {}, **_NAMES, "epoch": int(step)})) for step in _COMPARED]
+        number = float(function(step))
+    except (NotAnExpression, ExportError):
+        raise
+    except Exception:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _last(function):
+    """The last step at which a function gives a number: 16 for `(1 - epoch / 16) ** 0.9`, which is complex from there on."""
+    last = 0
+    for step in map(int, _COMPARED):
+        if _number(function, step) is not None:
+            last = step
+            continue
+        while step - last > 1:  # by halves
+            middle = (last + step) // 2
+            last, step = (last, middle) if _number(function, middle) is None else (middle, step)
+        return last
+    return _FURTHEST
+
+
+def _value_of(text, step):
+    """What an expression of levin is at a step."""
+    return eval(text, {"__builtins__": {}, **_NAMES, "epoch": step})
+
+
+def expression(function):
+    """levin's expression for a function of a schedule's step, and the step from which on it holds, as the function gives no number beyond, or
+    None. Raises NotAnExpression where there is none."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # NumPy's, of numbers that are none
+            float(function(0)), float(function(1))  # an error here is one of the function
+            last = _last(function)
+            text = _joined(_parts(function, last), last)
+            pairs = [(step, float(function(step)), _value_of(text, step)) for step in map(int, _COMPARED) if step <= last]
     except (NotAnExpression, ExportError):
         raise
     except Exception as error:
@@ -226,10 +287,10 @@ def expression(function):
     text = text[1:-1] if text.startswith("(") and _closes_last(text) else text
     if len(text) > _LONGEST:
         raise NotAnExpression(f"its expression has {len(text)} characters, and levin takes {_LONGEST}")
-    differs = next((step for step, (theirs, ours) in zip(_COMPARED, pairs) if abs(float(theirs) - ours) > 1e-9 * max(1.0, abs(ours))), None)
+    differs = next((step for step, theirs, ours in pairs if not abs(theirs - ours) <= 1e-9 * max(1.0, abs(ours))), None)
     if differs is not None:
-        raise NotAnExpression(f"it gives something else at step {int(differs)} than what it computes with the step says")
-    return text
+        raise NotAnExpression(f"it gives something else at step {differs} than what it computes with the step says")
+    return text, last if last < _FURTHEST else None
 
 
 def _closes_last(text):
@@ -239,3 +300,101 @@ def _closes_last(text):
         if depth == 0:
             return index == len(text) - 1
     return False
+
+
+class _Group(dict):
+    """A group of an optimizer, as a schedule's method sees it. Without "lr" for one that multiplies the initial rates."""
+
+    def __missing__(self, key):
+        raise NotAnExpression("it goes on from the rate of the step before" if key == "lr" else f"it reads {key} of the optimizer's groups")
+
+
+def _alone(scheduler, optimizer):
+    """A copy of a schedule, for `optimizer`, that shares nothing with the run."""
+    try:
+        return copy.deepcopy(scheduler, {id(scheduler.optimizer): optimizer})
+    except Exception as error:
+        raise NotAnExpression(f"it cannot be copied: {type(error).__name__}: {error}") from error
+
+
+def _others(optimizer):
+    """What an optimizer's groups have besides their rates."""
+    return [(key, value) for group in optimizer.param_groups for key, value in group.items() if key != "lr" and isinstance(value, (bool, int, float, tuple))]
+
+
+def _rates(scheduler):
+    """The rates of the groups at each step, as the schedule itself sets them from where it is, as long as they are numbers."""
+    groups = [{**group, "params": [torch.zeros(1)], "lr": float(group["lr"])} for group in scheduler.optimizer.param_groups]
+    stepped = _alone(scheduler, torch.optim.SGD(groups))
+    found, others = [], _others(stepped.optimizer)
+    while len(found) < _STEPPED:
+        rates = [_number(group.get, "lr") for group in stepped.optimizer.param_groups]
+        if None in rates:
+            break
+        found.append(rates)
+        try:
+            stepped.step()
+        except Exception as error:
+            if len(found) == 1:
+                raise NotAnExpression(f"its step() fails: {type(error).__name__}: {error}") from error
+            break
+        if _others(stepped.optimizer) != others:
+            raise NotAnExpression("it changes more of the optimizer than its rates: "
+                                  + next((key for key, value in _others(stepped.optimizer) if (key, value) not in others), "its groups"))
+    return found
+
+
+def _factor(scheduler, group, name, method, of_one):
+    """The function of the step that a method of a schedule is, as the factor of a group's rate: of the initial one for LambdaLR, else of the
+    one before."""
+    kept = {"lr": 1.0} if name == "MultiplicativeLR" else {}
+    groups = [_Group({**{key: value for key, value in each.items() if key not in ("params", "lr")}, **kept}) for each in scheduler.optimizer.param_groups]
+    stand_in = _alone(scheduler, types.SimpleNamespace(param_groups=groups))
+    stand_in._get_lr_called_within_step = True
+    if of_one:
+        stand_in.base_lrs = [1.0 for _ in groups]
+    base = 1.0 if kept else float(stand_in.base_lrs[group])
+
+    def factor(step):
+        stand_in.last_epoch, stand_in._step_count = step, step + 1
+        rate = getattr(stand_in, method)()[group]
+        return rate if base == 1.0 else rate / base
+
+    return factor
+
+
+def _check_rates(name, text, base, rates):
+    """Raises NotAnExpression where levin's rates of a group are others than those of the schedule itself."""
+    code, highest, ours = compile(text, "<expression>", "eval"), max(map(abs, rates)), base
+    for step, theirs in enumerate(rates):
+        if name == "LambdaLR":
+            ours = base * _value_of(code, step)
+        elif step > 0:
+            ours *= _value_of(code, step)
+        if not abs(theirs - ours) <= 1e-6 * abs(theirs) + 1e-12 * highest:
+            raise NotAnExpression(f"its rate at step {step} is {theirs:.6g}, and what it computes with the step alone says {ours:.6g}")
+
+
+def of_class(scheduler):
+    """levin's class for a schedule of the user's class that is at its first step, and what expression() gives for each group. Raises
+    NotAnExpression where its rates are no function of the step, or of the step and the rate before, that levin can write."""
+    held = next((key for key, value in vars(scheduler).items() if isinstance(value, torch.nn.Module)), None)
+    if held is not None:
+        raise NotAnExpression(f"it has a module, {held}, on which its rates may depend")
+    with warnings.catch_warnings():  # of steps of a schedule without those of its optimizer
+        warnings.simplefilter("ignore")
+        rates = [list(of_group) for of_group in zip(*_rates(scheduler))]
+    bases = list(map(float, scheduler.base_lrs))
+    if any(base == 0 and any(of_group) for base, of_group in zip(bases, rates)):
+        raise NotAnExpression("the optimizer's rate is 0, of which the schedule's are no multiple. Give the optimizer another one, as lr=1")
+    reason = None
+    for name, method, of_one in _READINGS:
+        try:
+            found = [expression(_factor(scheduler, group, name, method, of_one)) for group in range(len(bases))]
+            for (text, _), base, of_group in zip(found, bases, rates):
+                _check_rates(name, text, base, of_group)
+        except NotAnExpression as error:
+            reason = reason if of_one else reason or error
+        else:
+            return name, found
+    raise reason

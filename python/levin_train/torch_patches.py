@@ -337,7 +337,7 @@ _KEPT_AS = {
     "SequentialLR": {"schedulers": lambda it: it._schedulers, "milestones": lambda it: it._milestones},
     "ChainedScheduler": {"schedulers": lambda it: it._schedulers},
     "CyclicLR": {"base_lr": lambda it: _one(it.base_lrs), "max_lr": lambda it: _one(it.max_lrs), "scale_fn": lambda it: it._scale_fn_custom,
-                 "step_size_up": lambda it: round(it.total_size * it.step_ratio),
+                 "scale_mode": lambda it: None, "step_size_up": lambda it: round(it.total_size * it.step_ratio),
                  "step_size_down": lambda it: round(it.total_size * (1 - it.step_ratio)), **_CYCLED},
     "OneCycleLR": {"max_lr": _groups_of("max_lr"), "epochs": lambda it: None, "steps_per_epoch": lambda it: None,
                    "pct_start": lambda it: _rounded((it._schedule_phases[0]["end_step"] + 1) / it.total_steps),

@@ -41,6 +41,33 @@ class Base(lightning.LightningModule):
         self.net = nn.Linear(6, 3)
 
 
+def optimizer_of(module):
+    """With two groups of different rates."""
+    return torch.optim.SGD([{"params": [module.net.weight]}, {"params": [module.net.bias], "lr": 0.3}], lr=0.1, momentum=0.9)
+
+
+def after(make):
+    """An optimizer whose schedule has been made."""
+    make(optimizer := optimizer_of(Base()))
+    return optimizer
+
+
+def stepped(make, steps=40):
+    """The rates of the groups at each step, as torch's schedule sets them."""
+    scheduler = make(optimizer := optimizer_of(Base()))
+    rates = [[group["lr"] for group in optimizer.param_groups]]
+    for _ in range(steps):
+        optimizer.step()
+        scheduler.step(*([1.0] if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else []))
+        rates.append([group["lr"] for group in optimizer.param_groups])
+    return rates
+
+
+def value_of(text, step):
+    """levin's expression, which is Python's too."""
+    return eval(text, {"epoch": step, "cos": math.cos, "exp": math.exp, "sqrt": math.sqrt, "pi": math.pi})
+
+
 class Configuration(unittest.TestCase):
     def sections(self, configure):
         return configuration.sections(type("Model", (Base,), {"configure_optimizers": configure, "__module__": __name__})())
@@ -154,6 +181,202 @@ class Configuration(unittest.TestCase):
         self.assertEqual(found["init_args"], {"lr_lambda": "epoch / 20.0"})
         with self.assertRaisesRegex(levin_train.ExportError, 'trainer={"max_epochs": …}'):
             self.scheduled(lambda self, optimizer: lambda_lr(optimizer, lambda step: step / self.trainer.max_epochs))
+
+    def test_functions_that_end(self):
+        """Of a function that gives no number beyond a step, levin holds the last. A note says so where the run is not known to end before."""
+        lambda_lr = torch.optim.lr_scheduler.LambdaLR
+        for function, last in ((lambda epoch: (1 - epoch / 16) ** 0.9, 16), (lambda epoch: numpy.power(1 - epoch / 700, 0.9), 700),
+                               (lambda epoch: epoch / 4 if epoch < 4 else (1 - (epoch - 4) / 20) ** 0.9, 24), (lambda epoch: 1.5 ** epoch, 1750)):
+            def configure(self, function=function):
+                optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+                return [optimizer], [lambda_lr(optimizer, function)]
+
+            module, notes = type("Model", (Base,), {"configure_optimizers": configure, "__module__": __name__})(), []
+            text = configuration.sections(module, None, notes)["lr_scheduler"]["init_args"]["lr_lambda"]
+            rates = stepped(lambda optimizer: lambda_lr(optimizer, function), steps=last)
+            self.assert_rates(rates, stepped(lambda optimizer: lambda_lr(optimizer, lambda step: value_of(text, step)), steps=last))
+            self.assertEqual(value_of(text, last + 1), value_of(text, last))
+            self.assertEqual(len(notes), 1)
+            self.assertRegex(notes[0], rf"^export_files_test.py:\d+: the LambdaLR gives no rate from epoch {last + 1} on, and levin holds that of epoch {last}$")
+            for epochs, noted in ((last + 1, 0), (last + 2, 1)):
+                configuration.sections(module, {"max_epochs": epochs}, found := [])
+                self.assertEqual(len(found), noted)
+
+    def assert_rates(self, wanted, found):
+        for step, (theirs, ours) in enumerate(zip(wanted, found, strict=True)):
+            for rate, of_levin in zip(theirs, ours, strict=True):
+                self.assertAlmostEqual(rate, of_levin, delta=1e-9 * abs(rate) + 1e-15, msg=f"at step {step}")
+
+    def test_schedules_made_before_the_export(self):
+        """Their options are read back, and a schedule of them has the same rates."""
+        schedules = torch.optim.lr_scheduler
+        half, plain = lambda epoch: 0.5**epoch, lambda epoch: 1 / (1 + epoch)  # noqa: E731
+        for name, arguments in (("StepLR", {"step_size": 3, "gamma": 0.5}), ("MultiStepLR", {"milestones": [2, 4, 4]}), ("ExponentialLR", {"gamma": 0.9}),
+                                ("ConstantLR", {"factor": 0.5}), ("LinearLR", {"total_iters": 3}), ("PolynomialLR", {"power": 2.0}),
+                                ("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.001}), ("CosineAnnealingWarmRestarts", {"T_0": 5, "T_mult": 2}),
+                                ("OneCycleLR", {"max_lr": [0.1, 0.2], "total_steps": 57, "pct_start": 0.1, "div_factor": 7.0, "three_phase": True}),
+                                ("OneCycleLR", {"max_lr": 0.1, "total_steps": 50, "final_div_factor": 300.0, "anneal_strategy": "linear", "max_momentum": 0.99}),
+                                ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 7, "step_size_down": 3, "mode": "exp_range", "gamma": 0.99}),
+                                ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 6, "step_size_down": 6, "cycle_momentum": False}),
+                                ("SWALR", {"swa_lr": 0.05, "anneal_strategy": "linear"}), ("LambdaLR", {"lr_lambda": [half, plain]}),
+                                ("MultiplicativeLR", {"lr_lambda": half}), ("ReduceLROnPlateau", {"factor": 0.5, "patience": 2, "min_lr": [0.01, 0.02]})):
+            kind = torch_patches.scheduler_class(name)
+            with self.subTest(name):
+                found = self.made_before(lambda optimizer: kind(optimizer, **arguments))
+                self.assertEqual(found["lr_scheduler"]["class_path"], name)
+                first = found["optimizer"]["init_args"]["lr"]
+                self.assertEqual([first, found["optimizer"]["groups"][0].get("lr", first)],
+                                 [group.get("initial_lr", group["lr"]) for group in after(lambda optimizer: kind(optimizer, **arguments)).param_groups])
+                options = {key: value for key, value in found["lr_scheduler"]["init_args"].items() if key != "lr_lambda"}
+                self.assertEqual(options, {key: value for key, value in arguments.items() if key != "lr_lambda"})
+                functions = {"lr_lambda": arguments["lr_lambda"]} if "lr_lambda" in arguments else {}
+                self.assert_rates(stepped(lambda optimizer: kind(optimizer, **arguments)), stepped(lambda optimizer: kind(optimizer, **options, **functions)))
+        found = self.made_before(lambda optimizer: schedules.SequentialLR(optimizer, [schedules.ConstantLR(optimizer, 0.5), schedules.ChainedScheduler(
+            [schedules.StepLR(optimizer, 3), schedules.ExponentialLR(optimizer, 0.9)])], [2]))["lr_scheduler"]
+        self.assertEqual(found["init_args"]["milestones"], [2])
+        self.assertEqual(found["init_args"]["schedulers"][1]["init_args"]["schedulers"][0], {"class_path": "StepLR", "init_args": {"step_size": 3}})
+
+    def made_before(self, make, change=lambda optimizer, scheduler: None):
+        """The sections of a module whose optimizer and schedule are made in its constructor, and changed after."""
+        class Model(Base):
+            def __init__(self):
+                super().__init__()
+                self.optimizer = optimizer_of(self)
+                self.scheduler = make(self.optimizer)
+                change(self.optimizer, self.scheduler)
+
+            def configure_optimizers(self):
+                return {"optimizer": self.optimizer, "lr_scheduler": {"scheduler": self.scheduler, "monitor": "val_loss"}}
+
+        return configuration.sections(Model())
+
+    def test_schedules_made_before_the_export_that_have_begun(self):
+        def step(optimizer, scheduler):
+            optimizer.step()
+            scheduler.step()
+
+        schedules = torch.optim.lr_scheduler
+        in_turn = lambda optimizer: schedules.SequentialLR(optimizer, [schedules.ConstantLR(optimizer, 0.5), schedules.StepLR(optimizer, 3)], [2])  # noqa: E731
+        for wanted, make, change in (
+                ("the StepLR has taken steps before the run (it is at 1)", lambda optimizer: schedules.StepLR(optimizer, 3), step),
+                ("the SequentialLR has taken steps", in_turn, step),
+                ("the ReduceLROnPlateau has taken steps", schedules.ReduceLROnPlateau, lambda _, it: it.step(0.5)),
+                ("and its ConstantLR has set 0.05", lambda optimizer: schedules.ConstantLR(optimizer, 0.5), lambda it, _: it.param_groups[0].update(lr=0.2))):
+            with self.subTest(wanted), self.assertRaises(levin_train.ExportError) as raised:
+                self.made_before(make, change)
+            self.assertIn(wanted, str(raised.exception))
+        begun = lambda optimizer: schedules.StepLR(optimizer, 3, last_epoch=4)  # noqa: E731
+        with self.assertRaisesRegex(levin_train.ExportError, r"the StepLR has taken steps before the run \(it is at 5\)"):
+            self.scheduled(lambda self, optimizer: [optimizer.param_groups[0].update(initial_lr=0.1), begun(optimizer)][1])
+
+    def test_schedules_of_own_classes(self):
+        """One whose rates are a function of the step, or of it and the rate before, is that function."""
+        base = torch.optim.lr_scheduler.LRScheduler
+
+        class CosineWarmup(base):  # UvA's
+            def __init__(self, optimizer, warmup, steps):
+                self.warmup, self.steps = warmup, steps
+                super().__init__(optimizer)
+
+            def get_lr(self):
+                return [rate * self.factor(self.last_epoch) for rate in self.base_lrs]
+
+            def factor(self, epoch):
+                factor = 0.5 * (1 + math.cos(math.pi * epoch / self.steps))
+                return factor * float(epoch) / self.warmup if epoch <= self.warmup else factor
+
+        class Noam(base):
+            def get_lr(self):
+                step = max(1, self._step_count)
+                return [512**-0.5 * min(step**-0.5, step * 10**-1.5)] * len(self.base_lrs)
+
+        class Poly(base):
+            def get_lr(self):
+                return [rate * (1 - self.last_epoch / 30) ** 0.9 for rate in self.base_lrs]
+
+        class Inherited(torch.optim.lr_scheduler.LambdaLR):
+            def __init__(self, optimizer, warmup):
+                super().__init__(optimizer, lambda step: 1 if step == 0 else min(step**-0.5, step * warmup**-1.5))
+                self.warmup = warmup
+
+        class Floor(base):  # that the rates of both groups reach
+            def get_lr(self):
+                return [max(rate * 0.8**self.last_epoch, 1e-3) for rate in self.base_lrs]
+
+        class Milestones(base):
+            def get_lr(self):
+                return [group["lr"] * (0.1 if self.last_epoch in (4, 9) else 1) for group in self.optimizer.param_groups]
+
+        class WarmupCosine(base):  # pl_bolts'
+            def get_lr(self):
+                groups, step = self.optimizer.param_groups, self.last_epoch
+                if step == 0:
+                    return [1e-4 for _ in groups]
+                if step < 10:
+                    return [group["lr"] + (rate - 1e-4) / 9 for rate, group in zip(self.base_lrs, groups)]
+                if step == 10:
+                    return self.base_lrs
+                return [(1 + math.cos(math.pi * (step - 10) / 30)) / (1 + math.cos(math.pi * (step - 11) / 30)) * (group["lr"] - 1e-5) + 1e-5 if (step - 41) % 60
+                        else group["lr"] + (rate - 1e-5) * (1 - math.cos(math.pi / 30)) / 2 for rate, group in zip(self.base_lrs, groups)]
+
+            def _get_closed_form_lr(self):
+                if self.last_epoch < 10:
+                    return [1e-4 + self.last_epoch * (rate - 1e-4) / 9 for rate in self.base_lrs]
+                return [1e-5 + 0.5 * (rate - 1e-5) * (1 + math.cos(math.pi * (self.last_epoch - 10) / 30)) for rate in self.base_lrs]
+
+        for make in (lambda optimizer: CosineWarmup(optimizer, 5, 50), Noam, Poly, lambda optimizer: Inherited(optimizer, 7), Floor, Milestones, WarmupCosine):
+            for found in (self.made_before(make), configuration.sections(type("Model", (Base,), {
+                    "configure_optimizers": lambda self, make=make: ([optimizer := optimizer_of(self)], [make(optimizer)]), "__module__": __name__})())):
+                name, texts = found["lr_scheduler"]["class_path"], found["lr_scheduler"]["init_args"]["lr_lambda"]
+                texts = texts if isinstance(texts, list) else [texts] * 2
+                self.assertEqual([found["optimizer"]["init_args"]["lr"], found["optimizer"]["groups"][0]["lr"]], [0.1, 0.3])
+                functions = [functools.partial(value_of, text) for text in texts]
+                self.assert_rates(stepped(make, 30), stepped(lambda optimizer: getattr(torch.optim.lr_scheduler, name)(optimizer, functions), 30))
+
+    def test_own_classes_that_are_refused(self):
+        base = torch.optim.lr_scheduler.LRScheduler
+
+        class Counting(base):
+            count = 0
+
+            def get_lr(self):
+                self.count += 1
+                return [rate / self.count for rate in self.base_lrs]
+
+        class Curved(base):
+            def get_lr(self):
+                return [group["lr"] ** 1.1 for group in self.optimizer.param_groups]
+
+        class OfModule(base):
+            def __init__(self, optimizer):
+                self.module = nn.Linear(1, 1)
+                super().__init__(optimizer)
+
+            def get_lr(self):
+                return self.base_lrs
+
+        class Own:
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+
+        class Warmed(torch.optim.lr_scheduler.StepLR):
+            def get_lr(self):
+                return [rate * min(1, math.log(self.last_epoch + 2)) for rate in self.base_lrs]
+
+        class Decaying(base):
+            def get_lr(self):
+                self.optimizer.param_groups[1]["weight_decay"] = 0.01 * self.last_epoch
+                return self.base_lrs
+
+        for wanted, make in {"it changes more of the optimizer than its rates: weight_decay": Decaying, "an expression: it has more than 12 parts": Counting,
+                             "levin has no schedule Curved, and its rates are none that levin can write as an expression: it goes on": Curved,
+                             "it has a module, module, on which": OfModule, "levin has no schedule Own. Return a LambdaLR": Own,
+                             "an expression: it calls math.log()": lambda optimizer: Warmed(optimizer, 3)}.items():
+            with self.subTest(wanted), self.assertRaises(levin_train.ExportError) as raised:
+                self.made_before(make)
+            self.assertRegex(str(raised.exception), r"^export_files_test.py:\d+: ")
+            self.assertIn(wanted, str(raised.exception))
+            self.assertIn("Return a LambdaLR", str(raised.exception))
 
     def test_the_trainers_section(self):
         with tempfile.TemporaryDirectory() as folder:
