@@ -9,7 +9,6 @@ import torch
 from levin_train.branches import logging_condition
 from levin_train.errors import calling_frame
 from levin_train.logs import Logs
-from levin_train.stand_ins import call_step
 from levin_train.step_outputs import outputs_of
 
 
@@ -31,7 +30,7 @@ def outcome(step, numbers, parameters, buffers, tensors):
     taken = _Taken(numbers, step.training)
     with step.inside(taken, state, recorded=False), torch.set_grad_enabled(step.training):
         with step.autocast():
-            result = call_step(step.function, step.module, step.layout.rebuild([tensor.clone() for tensor in tensors]), taken)
+            result = step.called([tensor.clone() for tensor in tensors], taken)
             loss, extras = outputs_of(result, step.training, step.where)
             taken.end()
         if step.training:

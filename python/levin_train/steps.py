@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-from levin_train import checkpointing, counters, courses, hooks, metric_objects, side_effects, torch_patches, users_code
+from levin_train import checkpointing, counters, courses, epoch_logs, hooks, metric_objects, side_effects, torch_patches, users_code
 from levin_train.errors import AnotherSource, ExportError, line_of, refuse
 from levin_train.failures import refuse_failure
 from levin_train.origins import BATCH, WEIGHTS, Kept, Origins
@@ -73,11 +73,18 @@ class Step:
         self.module = module
         self._sources = set()  # other modules of Python that read numbers of the run
         self._without = without  # hooks that are left out
+        self._at_the_end = [] if epoch_logs.HOOKS.get(name) in without else epoch_logs.logged_at_the_end(module, name, hooks.own)
         self._trainer = trainer or {}  # values of self.trainer that are fixed
         self._spares = metric_objects.spares(module)
         self._written = []  # positions of the batch's tensors that the step changes
         self._seeks_line = False  # it runs again to find one
         self._left_behind = {}  # tensors that each step leaves in an attribute anew, by identity
+
+    def called(self, tensors, log):
+        """What the step gives for a batch of these tensors. What a hook logs of metric objects at the end of the epoch is logged with the step's."""
+        result = call_step(self.function, self.module, self.layout.rebuild(tensors), log)
+        epoch_logs.log(log, self.module, self._at_the_end, f'"{{}}" is logged by {self.name}: {epoch_logs.HOOKS.get(self.name)}() logs a metric object that it updates')
+        return result
 
     def run(self, recorder, parameters, buffers, tensors, changed=None):
         """Gives the outputs and their descriptions. `parameters` and `buffers` are by name; neither they nor the batch are changed.
@@ -97,7 +104,7 @@ class Step:
                 recorder.counts.add_sizes(tensors)
                 recorder.counts.sources = recorder.sources
                 recorder.sizes = self.layout.sizes(tensors)
-                result = call_step(self.function, self.module, self.layout.rebuild(tensors), recorder)
+                result = self.called(tensors, recorder)
                 decided = next((decision.where for decision in reversed(recorder.decisions)), "") if result is None else ""
                 loss, extras = outputs_of(result, self.training, decided or self.where)
                 for name in no_tensors_of(result) if recorder.explores and self.name != "function" else ():

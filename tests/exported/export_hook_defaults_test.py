@@ -13,6 +13,7 @@ import unittest
 from recorded_graphs import BATCH, Base, Refused, verified  # also makes levin known
 
 import torch
+import torchmetrics
 from lightning.pytorch.utilities import grad_norm
 
 
@@ -214,6 +215,58 @@ class Source(Refused):
         graphs, notes = verified(model(training_step=training_step)())
         self.assertEqual(sum("levin writes the step and the epoch of every row itself" in note for note in notes), 2)
         self.assertEqual([output["name"] for output in graphs["training_step"].outputs if output["kind"] == "log"], [])
+
+
+class Measured(Base):
+    """Its metric objects are updated in a step, and logged at the end of an epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=3)
+        self.best, self.never_reset = torchmetrics.MaxMetric(), torchmetrics.MeanMetric()
+        self.scores = torchmetrics.MetricCollection({"f1": torchmetrics.F1Score(task="multiclass", num_classes=3)}, prefix="val_")
+
+    def validation_step(self, batch, batch_idx):
+        scores = self.net(batch[0])
+        self.accuracy(scores, batch[1])
+        self.scores.update(scores, batch[1])
+        self.never_reset.update(scores.mean())
+
+    def on_validation_epoch_end(self):
+        accuracy = self.accuracy.compute()
+        self.best(accuracy)
+        self.log("val_accuracy", accuracy, prog_bar=True)
+        self.log("val_best", self.best.compute())
+        self.log("never", self.never_reset.compute())
+        self.log_dict(self.scores.compute())
+        self.accuracy.reset()
+        self.scores.reset()
+
+
+class AtTheEnd(Refused):
+    def logged(self, module, **options):
+        graphs, notes = verified(module, **options)
+        return {output["name"]: output for output in graphs["validation_step"].outputs if output["kind"] == "metric"}, notes
+
+    def test_metric_objects(self):
+        found, notes = self.logged(Measured())
+        self.assertEqual(set(found), {"val_accuracy", "val_f1"})
+        self.assertEqual({name: (output["metric"]["class_path"], *(output["options"][key] for key in ("on_step", "on_epoch", "prog_bar")))
+                          for name, output in found.items()}, {"val_accuracy": ("Accuracy", False, True, True), "val_f1": ("F1Score", False, True, False)})
+        self.assertTrue(any('"val_accuracy" is logged by validation_step' in note for note in notes), notes)
+        self.assertTrue(any("self.never_reset is updated in validation_step and not logged" in note for note in notes), notes)
+
+    def test_hooks_of_cpp(self):
+        self.assertEqual(self.logged(Measured(), without=["on_validation_epoch_end"])[0], {})
+
+    def test_hooks_that_may_end_before(self):
+        def ends(self):
+            if self.current_epoch % 2:
+                return
+            self.log("val_accuracy", self.accuracy.compute())
+            self.accuracy.reset()
+
+        self.assertEqual(self.logged(model(Measured, on_validation_epoch_end=ends)())[0], {})
 
 
 def _with(base, **attributes):
