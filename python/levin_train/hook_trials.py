@@ -1,5 +1,6 @@
 """Runs the hooks that are to be left out, on a copy of the module that trains two steps, and looks at what they change: what their source does not
-show. A hook that needs more than is there, such as a real Trainer, a logger or a file, raises, and is judged by its source alone."""
+show. A hook that needs more than is there, such as a real Trainer, a logger or a file, raises: what it changed before counts, and else its source, of
+which everything must be known then."""
 
 import contextlib
 import copy
