@@ -307,7 +307,7 @@ class _Look:
             return f"(it calls {name}() of {ast.unparse(receiver)}, which may change what is trained)"
         if attribute and name not in _READS and self._judge._training and self._judge._reads(attribute):
             return f"(it calls {name}() of self.{attribute}, which training may read)"
-        return self._of_object(root(receiver), name) if self._judge._untried else None
+        return self._of_object(attribute, name) if self._judge._untried else None
 
     def _of_object(self, attribute, name):
         """What a method may change of an object that the module keeps."""

@@ -146,7 +146,13 @@ class Untried(Refused):
             if self.trainer.callback_metrics["train_loss_epoch"] < 0.5:
                 self.updater.update(self.net, self.average)
 
-        self.refused(model(Averaged, on_train_epoch_end=update)(), "it calls update() of self.updater, which may change what is trained, and it cannot be tried")
+        def by_variable(self):
+            updater = self.updater
+            if self.trainer.callback_metrics["train_loss_epoch"] < 0.5:
+                updater.update(self.net, self.average)
+
+        for hook in (update, by_variable):
+            self.refused(model(Averaged, on_train_epoch_end=hook)(), "it calls update() of self.updater, which may change what is trained, and it cannot be tried")
 
     def test_modules_that_cannot_be_copied(self):
         module = model(Averaged, on_train_epoch_end=lambda self: None)()
