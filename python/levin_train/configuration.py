@@ -9,11 +9,13 @@ import math
 import os
 import re
 import sys
+import types
 
 import torch
 
 from levin_train import schedules, torch_patches
 from levin_train.errors import ExportError, is_users, line_of, refuse
+from levin_train.hooks import own
 from levin_train.python_numbers import Unknown
 from levin_train.registered import LR_SCHEDULERS, OPTIMIZERS
 
@@ -67,7 +69,7 @@ class Training:
     `length`: what lengths of training are to be, or None where they are not known."""
 
     def __init__(self, module, given, length=None):
-        given = {"training": True, "is_global_zero": True, "model": module, "lightning_module": module, **given}
+        given = {"training": True, "is_global_zero": True, "model": module, "lightning_module": module, "fit_loop": _fit_loop(module), **given}
         self.__dict__.update(_given=given, _length=length, lengths_read=[])
 
     def __getattr__(self, name):
@@ -80,6 +82,13 @@ class Training:
             return _Length(name, self._length)
         other = "" if self._length is None else ", or write the sections optimizer and lr_scheduler of the YAML, and say config=False"
         return Unknown(f"self.trainer.{name}", f'Give export() trainer={{"{name}": …}}{other}', refuse)
+
+
+def _fit_loop(module):
+    """Of Lightning's loops what gluonts asks for its monitor: whether a run validates, as one does whose module has a validation_step."""
+    validates = own(module, "validation_step") is not None
+    source = types.SimpleNamespace(is_defined=lambda: validates)
+    return types.SimpleNamespace(epoch_loop=types.SimpleNamespace(val_loop=types.SimpleNamespace(_data_source=source)))
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from levin_train.values import Values
 
 _KEEP = "Keep the tensor: self.log() takes it, and torch.cos() is there for math.cos()"
 _INDEX_ADVICE = "Use torch.gather, index_select or a mask"
+_INSTEAD_OF_NUMPY = "Use torch's function of that name, or, if the first step alone does this, run that step before the export"
 _READS = {
     "__int__": ("a number is made of a tensor's value: what depends on it would be fixed in the package",
                 "Compute with the tensor itself; for sizes that come from data use masks over a fixed length"),
@@ -32,8 +33,8 @@ _READS = {
     "__complex__": ("a tensor's value is read as a Python number", "Keep the tensor"),
     "__contains__": ("`in` makes a Python value of tensors", "Use (x == value).any() with torch.where"),
     "tolist": ("tensors are read as a list", "Keep tensors"),
-    "numpy": ("a tensor is given to numpy", "Use torch's function of that name"),
-    "__array__": ("a tensor is given to numpy", "Use torch's function of that name"),
+    "numpy": ("a tensor is given to NumPy", _INSTEAD_OF_NUMPY),
+    "__array__": ("a tensor is given to NumPy", _INSTEAD_OF_NUMPY),
     "equal": ("torch.equal() makes a Python value of tensors", "Use (a == b).all() with torch.where"),
     "allclose": ("torch.allclose() makes a Python value of tensors", "Use torch.isclose(a, b).all() with torch.where"),
     "one_hot": ("one_hot() without num_classes makes a tensor whose size comes from data", "Give it num_classes"),

@@ -16,6 +16,8 @@ import torch
 import torchmetrics
 from lightning.pytorch.utilities import grad_norm
 
+from levin_train import configuration
+
 
 def model(base=Base, **members):
     return type("Model", (base,), {"__module__": __name__, **members})
@@ -211,6 +213,21 @@ class Source(Refused):
 
         graphs, _ = verified(model(training_step=training_step, configure_optimizers=configure_optimizers)(), BATCH)
         self.assertEqual(list(graphs), ["training_step"])
+
+    def test_trainer_knows_whether_it_validates(self):
+        """gluonts' modules choose their monitor so."""
+        def configure_optimizers(self):
+            validates = self.trainer.fit_loop.epoch_loop.val_loop._data_source.is_defined()
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer),
+                                                             "monitor": "val_loss" if validates else "train_loss"}}
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val_loss", Base.training_step(self, batch, batch_idx))
+
+        for steps, monitor in (({}, "train_loss"), ({"validation_step": validation_step}, "val_loss")):
+            found = configuration.sections(model(configure_optimizers=configure_optimizers, **steps)())
+            self.assertEqual(found["lr_scheduler"]["monitor"], monitor)
 
     def test_reserved_names(self):
         def training_step(self, batch, batch_idx):
