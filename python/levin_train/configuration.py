@@ -1,6 +1,5 @@
 """The YAML of a run: the package, and the optimizer and scheduler of configure_optimizers()."""
 
-import contextlib
 import copy
 import dataclasses
 import inspect
@@ -15,14 +14,15 @@ import torch
 
 from levin_train import schedules, torch_patches
 from levin_train.errors import ExportError, is_users, line_of, refuse
-from levin_train.hooks import own
+from levin_train.hooks import own, seeing
 from levin_train.python_numbers import Unknown
 from levin_train.registered import LR_SCHEDULERS, OPTIMIZERS
 
 # How a step is computed, and not what it is.
 _IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "params", "param_names"}
 SCHEDULERS = [name for name in LR_SCHEDULERS if torch_patches.scheduler_class(name)]
-_IN_CODE = "Give export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
+_IN_YAML = "export() config=False and write the section in YAML: {}: {{class_path: …, init_args: {{…}}}}"
+_IN_CODE, _OR_IN_CODE = "Give " + _IN_YAML, "Or give " + _IN_YAML
 
 
 # Options of schedules that levin sets to the length of training where they are left out.
@@ -89,17 +89,6 @@ def _fit_loop(module):
     validates = own(module, "validation_step") is not None
     source = types.SimpleNamespace(is_defined=lambda: validates)
     return types.SimpleNamespace(epoch_loop=types.SimpleNamespace(val_loop=types.SimpleNamespace(_data_source=source)))
-
-
-@contextlib.contextmanager
-def _seeing(module, training):
-    """While it lasts, self.trainer of the module is `training`."""
-    module_class = type(module)
-    module.__class__ = type(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, "trainer": training})
-    try:
-        yield
-    finally:
-        module.__class__ = module_class
 
 
 def _configured(module):
@@ -285,7 +274,7 @@ def _scheduler_section(scheduler, run):
         for length in _lengths_in(value):
             if value is not length or (name, key) not in _WHOLE or _LENGTHS[length.name] != run.interval or length.name == "num_training_batches":
                 raise ExportError(f"{run.where}: {name} has {key} of self.trainer.{length.name}, which is known when training begins, and steps each "
-                                  f'{run.interval}. Give export() trainer={{"{length.name}": …}}. Or g' + _IN_CODE.format("lr_scheduler")[1:] + ".")
+                                  f'{run.interval}. Give export() trainer={{"{length.name}": …}}. ' + _OR_IN_CODE.format("lr_scheduler") + ".")
         if _lengths_in(value):
             continue
         if key == "schedulers":
@@ -314,7 +303,7 @@ def _made_again(scheduler, optimizer, run):
 def _section_of_class(scheduler, run):
     """A schedule of a class of the user's, as the LambdaLR or MultiplicativeLR that it is."""
     name, base = type(scheduler).__name__, torch.optim.lr_scheduler
-    advice = ". Return a LambdaLR, whose function gives the factor of the initial rate at a step. Or g" + _IN_CODE.format("lr_scheduler")[1:] + "."
+    advice = ". Return a LambdaLR, whose function gives the factor of the initial rate at a step. " + _OR_IN_CODE.format("lr_scheduler") + "."
     if not isinstance(scheduler, base.LRScheduler) or isinstance(scheduler, base.ReduceLROnPlateau):
         raise ExportError(f"{run.where}: levin has no schedule {name}{advice}")
     if scheduler.last_epoch != 0:
@@ -350,7 +339,7 @@ def _expressions(name, functions, run):
 
 def optimizer_of(module, trainer):
     """The optimizer and the schedule, or None, that configure_optimizers() gives."""
-    with _seeing(module, Training(module, trainer, 1000)):
+    with seeing(module, Training(module, trainer, 1000)):
         optimizer, schedule, _ = _configured(module)
     return optimizer, schedule.get("scheduler")
 
@@ -365,12 +354,12 @@ def sections(module, trainer=None, notes=None):
     if training.lengths_read and _sections_with(module, Training(module, trainer or {}, 1777), notes)[0] != found:
         names = ", ".join(f'"{name}": …' for name in dict.fromkeys(training.lengths_read))
         raise ExportError(f"{where}: configure_optimizers() computes with the length of training, which is known when it begins. "
-                          f"Give export() trainer={{{names}}}, with which it computes. Or g{_IN_CODE.format('lr_scheduler')[1:]}.")
+                          f"Give export() trainer={{{names}}}, with which it computes. {_OR_IN_CODE.format('lr_scheduler')}.")
     return found
 
 
 def _sections_with(module, training, notes):
-    with _seeing(module, training):
+    with seeing(module, training):
         optimizer, schedule, where = _configured(module)
         scheduler = schedule.get("scheduler")
         found = {"optimizer": _optimizer_section(module, optimizer, where, scheduler is not None)}

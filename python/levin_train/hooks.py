@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import contextlib
 import inspect
 
 from levin_train.errors import ExportError, line_of, raising_line, refuse
@@ -161,19 +162,27 @@ def _change(module, name, untried=False):
                  name in _AROUND_STEPS, untried).change(name)
 
 
+@contextlib.contextmanager
+def seeing(module, trainer):
+    """While it lasts, self.trainer of the module is `trainer`."""
+    module_class = type(module)
+    module.__class__ = type(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, "trainer": trainer})
+    try:
+        yield
+    finally:
+        module.__class__ = module_class
+
+
 def run_before_export(module, trainer, without):
     """Calls setup("fit") and configure_model(), as Lightning does before training. `trainer`: what they see as self.trainer."""
-    module_class = type(module)
     for name, arguments in (("setup", ("fit",)), ("configure_model", ())):
         if name in without or not own(module, name):
             continue
-        module.__class__ = type(module_class)(module_class.__name__, (module_class,), {"__module__": module_class.__module__, "trainer": trainer})
         try:
-            getattr(module, name)(*arguments)
+            with seeing(module, trainer):
+                getattr(module, name)(*arguments)
         except ExportError:
             raise
         except Exception as error:
             raise ExportError(f"{raising_line(error)}: {name}() fails before the export: {type(error).__name__}: {error}. Give export() a module "
                               f'that works without it, and say without=["{name}"]') from error
-        finally:
-            module.__class__ = module_class

@@ -275,7 +275,8 @@ def expression(function):
     """levin's expression for a function of a schedule's step, and the step from which on it holds, as the function gives no number beyond, or
     None. Raises NotAnExpression where there is none."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # NumPy's, of numbers that are none
+        with warnings.catch_warnings():  # NumPy's, of numbers that are none
+            warnings.simplefilter("ignore")
             float(function(0)), float(function(1))  # an error here is one of the function
             last = _last(function)
             text = _joined(_parts(function, last), last)

@@ -101,7 +101,8 @@ class Trainer:
     """self.trainer: the numbers of the run, and values that `given` fixes. What else it is asked for is Unknown."""
 
     def __init__(self, module, log, given, stage=None):
-        members = {"is_global_zero": True, "sanity_checking": False, "model": module, "lightning_module": module, **{each: each == stage for each in _STAGES.values()}, **_state(stage), **given}
+        members = {"is_global_zero": True, "sanity_checking": False, "model": module, "lightning_module": module,
+                   **{each: each == stage for each in _STAGES.values()}, **_state(stage), **given}
         self.__dict__.update(_log=log, _members=members)
 
     def __getattr__(self, name):

@@ -69,7 +69,8 @@ def trained(variant, folder, build, left_out):
     if not (build / "bin/levin").exists() or not (folder / "m.yaml").exists():
         return None
     module, batches = made(variant)
-    validation = batches[:1] if "ReduceLROnPlateau" in (folder / "m.yaml").read_text(encoding="utf-8") else []  # a schedule that needs its value
+    needs_value = "ReduceLROnPlateau" in (folder / "m.yaml").read_text(encoding="utf-8")  # a schedule, of validation
+    validation = batches[:1] if needs_value and "validation_step" not in variant.export.get("without", ()) else []
     write_batches(folder / "batches.safetensors", {"train": batches, "val": validation})
     steps, last = trained_by_lightning(module, batches, validation)
     try:

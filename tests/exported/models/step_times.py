@@ -6,8 +6,8 @@ import time
 import zipfile
 
 import torch
-import torch._inductor.package
 
+from levin_train import torch_patches
 from levin_train.steps import Weights
 from levin_train.structure import named_leaves
 
@@ -45,7 +45,7 @@ def seconds(step):
 def package_step(module, batch, path):
     with zipfile.ZipFile(path) as archive:
         described = json.loads(archive.read(next(name for name in archive.namelist() if name.endswith("extra/levin.json"))))
-    loaded = torch._inductor.package.load_package(str(path), "training_step")
+    loaded = torch_patches.loaded(str(path), "training_step")
     weights = Weights.of(module)
     tensors = {**weights.parameters, **weights.buffers}
     leaves = dict(named_leaves(batch)[0])
